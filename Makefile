@@ -1,0 +1,48 @@
+# `make demo` and `make test` are all a newcomer needs; each builds what it lacks. `make help` lists the rest.
+PYTHON ?= python3
+BIN := .venv/bin
+INPUTS ?= 1000000
+SEED ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast check format bench fuzz lock clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
+
+setup: ## build .venv and fetch the JARs; does nothing when they are current
+	@$(PYTHON) tools/setup.py
+
+demo: setup ## start a real broker, run real consumers, ingest what they wrote and show it
+	@$(BIN)/groupledger demo
+
+test: check ## everything that CI runs: lint, types, unit, property, Spark, broker and fault tests
+	$(BIN)/python -m pytest
+
+test-fast: setup ## the tests that need no Java: under half a minute
+	$(BIN)/python -m pytest -q -m "not spark and not broker and not fault and not java and not slow"
+
+check: setup ## lint, format, types and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## let ruff format and mend what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup ## measure us beside Kafka's own tools, in one run (some minutes)
+	$(BIN)/python bench/run.py
+
+fuzz: setup ## random and structure-aware bytes through the codec: make fuzz INPUTS=1000000 SEED=1
+	$(BIN)/python bench/fuzz_codec.py --inputs $(INPUTS) --seed $(SEED)
+
+lock: setup ## resolve the newest allowed versions into requirements/*.lock (needs uv: pip install uv)
+	uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-header --no-emit-index-url \
+		--no-emit-find-links --quiet --extra dev pyproject.toml --output-file requirements/project.lock
+	printf 'setuptools\nwheel\n' | uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate \
+		--no-header --no-emit-index-url --no-emit-find-links --quiet - --output-file requirements/build.lock
+
+clean: ## remove what set-up and runs leave behind, but not the caches of JARs
+	rm -rf .venv build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
