@@ -1,0 +1,36 @@
+"""`coverage`: where the ledger knows. One row for each stretch of a `__consumer_offsets` partition.
+
+The stretches of a partition follow one another without overlap. An answer about an instant that no `tailed` stretch
+holds is `unknown`. Gaps between record offsets inside a stretch say nothing (transaction markers, aborted
+transactions, compaction), which is why a stretch is written down and not read off the rows.
+"""
+
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
+
+from schemas.tables.table import Table, column
+
+TAILED = "tailed"
+COMPACTED = "compacted"
+UNKNOWN = "unknown"
+
+COVERAGE = Table(
+    name="coverage",
+    comment="Which stretches of each __consumer_offsets partition the ledger has read, and how completely.",
+    key=("cluster", "kafka_partition", "from_offset"),
+    statistics_columns=("cluster", "kafka_partition", "from_offset"),
+    schema=StructType(
+        [
+            column("cluster", StringType(), "The Kafka cluster, as the settings name it."),
+            column("kafka_partition", IntegerType(), "Partition of __consumer_offsets."),
+            column("from_offset", LongType(), "First offset of the stretch."),
+            column("to_offset", LongType(), "The offset after the last one of the stretch."),
+            column(
+                "from_time", TimestampType(), "When what the stretch tells begins; null for the first read of a topic."
+            ),
+            column("to_time", TimestampType(), "Until when nothing happened that the stretch does not tell."),
+            column(
+                "completeness", StringType(), "tailed, compacted (the first read of an old topic) or unknown (a hole)."
+            ),
+        ]
+    ),
+)

@@ -1,0 +1,47 @@
+"""The words in which the Delta tables are written down: one `Table` per file of this folder.
+
+Every table starts with `cluster`, lies at `WAREHOUSE/<name>`, and is partitioned by dates or small derived integers
+only: a name that comes from data never becomes a path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import DataType, StructField
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+# Features that other Delta readers lack stay off, and the log outlives the longest downtime that a reader may have.
+COMMON_PROPERTIES = {
+    "delta.enableDeletionVectors": "false",
+    "delta.enableTypeWidening": "false",
+    "delta.columnMapping.mode": "none",
+    "delta.logRetentionDuration": "interval 45 days",
+    "delta.deletedFileRetentionDuration": "interval 45 days",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """`key` is the grain: at most one row for each combination of these columns.
+
+    `statistics_columns` are those that queries select files by; statistics on the others would only cost.
+    """
+
+    name: str
+    comment: str
+    schema: StructType
+    key: tuple[str, ...]
+    statistics_columns: tuple[str, ...]
+    partition_columns: tuple[str, ...] = ()
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return {**COMMON_PROPERTIES, "delta.dataSkippingStatsColumns": ",".join(self.statistics_columns)}
+
+
+def column(name: str, data_type: DataType, comment: str) -> StructField:
+    return StructField(name, data_type, nullable=True, metadata={"comment": comment})

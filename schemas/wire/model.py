@@ -1,0 +1,150 @@
+"""The words in which the wire formats are written down.
+
+A format is a `Message`: rows of `Field` in wire order, each with the versions that carry it. The
+formats say what Kafka's message generator is told by its JSON definitions, and nothing about how
+bytes are read; `transforms.codec.engine` turns them into readers and writers, and other modules walk
+`Message.fields` to make table types. Two names per field: `name` is Kafka's own, kept for the JSON
+form of its tools; `column` is ours, snake_cased with the unit last.
+
+Flexible versions (KIP-482) use compact lengths and end every struct with a section of tagged fields.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+ZERO_UUID = "A" * 22
+
+
+class Primitive(Enum):
+    """The scalar wire types. A UUID is shown as Kafka shows it: 22 characters of URL-safe base64."""
+
+    INT8 = "int8"
+    INT16 = "int16"
+    UINT16 = "uint16"
+    INT32 = "int32"
+    INT64 = "int64"
+    UUID = "uuid"
+    STRING = "string"
+    BYTES = "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A closed range of versions, open at the top where `last` is None."""
+
+    first: int
+    last: int | None = None
+
+    def __contains__(self, version: int) -> bool:
+        return self.first <= version and (self.last is None or version <= self.last)
+
+
+def since(version: int) -> Versions:
+    return Versions(version)
+
+
+def only(version: int) -> Versions:
+    return Versions(version, version)
+
+
+EVERY = since(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Fields under one name; `name` is Kafka's."""
+
+    name: str
+    fields: tuple["Field", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    element: Primitive | Struct
+
+
+WireType = Primitive | Array | Struct
+
+
+class Natural(Enum):
+    """Marks a default that Kafka's definition leaves out: zero, empty, or a struct of such values."""
+
+    DEFAULT = "natural"
+
+
+_NATURAL_DEFAULTS: dict[Primitive, Any] = {
+    Primitive.STRING: "",
+    Primitive.BYTES: b"",
+    Primitive.UUID: ZERO_UUID,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One row of a format.
+
+    `nullable` tells in which versions null may stand on the wire; None is for never. A field with a
+    `tag` lies in the tagged section of its flexible versions and only where it differs from its
+    default. `may_be_missing` tells in which versions readers take the default where the bytes end
+    before the field. `column` is given only where it is not the snake_cased name.
+    """
+
+    name: str
+    type: WireType
+    versions: Versions = EVERY
+    nullable: Versions | None = None
+    tag: int | None = None
+    default: int | Natural | None = Natural.DEFAULT
+    may_be_missing: Versions | None = None
+    column: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "column", self.column or snake_case(self.name))
+
+    def is_nullable(self, version: int) -> bool:
+        return self.nullable is not None and version in self.nullable
+
+    def default_value(self) -> Any:
+        """The value of a field that is not on the wire; new at every call, as it may be a list."""
+        if not isinstance(self.default, Natural):
+            return self.default
+        if isinstance(self.type, Primitive):
+            return _NATURAL_DEFAULTS.get(self.type, 0)
+        if isinstance(self.type, Array):
+            return []
+        return {field.column: field.default_value() for field in self.type.fields}
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A format from version 0 to `latest_version`; flexible from `flexible_since`, None for never."""
+
+    name: str
+    fields: tuple[Field, ...]
+    latest_version: int = 0
+    flexible_since: int | None = None
+
+    def is_flexible(self, version: int) -> bool:
+        return self.flexible_since is not None and version >= self.flexible_since
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """One kind of record: `id` leads the key, `name` is Kafka's. Keys have version 0 only."""
+
+    id: int
+    name: str
+    key: tuple[Field, ...]
+    value: Message
+
+    @property
+    def record_type(self) -> str:
+        """The name in our tables: Kafka's in snake case."""
+        return snake_case(self.name)
+
+
+def snake_case(name: str) -> str:
+    """`clientId` and `leader-url`, as Kafka's two schema languages write them, as columns."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").lower()

@@ -1,0 +1,30 @@
+"""Committed offsets: `OffsetCommitKey/Value.json` and `LegacyOffsetCommitKey/Value.json`.
+
+Kafka 4.2 writes version 4, whose one tag carries the topic id where the client named the topic by id;
+3.x wrote version 3; a commit with an explicit retention is written as version 1 by all of them.
+
+Record type 0 is the oldest form of the same key. Kafka 4.2 reads only value version 0 behind it, but
+until 4.1 types 0 and 1 were two versions of one key with one value schema, so that any value version
+may stand in an old log: all of them are accepted here.
+"""
+
+from schemas.wire.model import Field, Message, Primitive, RecordType, only, since
+
+_KEY = (
+    Field("group", Primitive.STRING, column="group_id"),
+    Field("topic", Primitive.STRING),
+    Field("partition", Primitive.INT32),
+)
+_VALUE = (
+    Field("offset", Primitive.INT64),
+    Field("leaderEpoch", Primitive.INT32, since(3), default=-1),
+    Field("metadata", Primitive.STRING),
+    Field("commitTimestamp", Primitive.INT64, column="commit_timestamp_ms"),
+    Field("expireTimestamp", Primitive.INT64, only(1), default=-1, column="expire_timestamp_ms"),
+    Field("topicId", Primitive.UUID, since(4), tag=0),
+)
+
+LEGACY_OFFSET_COMMIT = RecordType(
+    0, "LegacyOffsetCommit", _KEY, Message("LegacyOffsetCommitValue", _VALUE, 4, flexible_since=4)
+)
+OFFSET_COMMIT = RecordType(1, "OffsetCommit", _KEY, Message("OffsetCommitValue", _VALUE, 4, flexible_since=4))

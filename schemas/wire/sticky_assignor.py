@@ -1,0 +1,19 @@
+"""User data that the sticky assignors put into a subscription.
+
+`StickyAssignor.java`, whose version 0 lacks the generation, and `CooperativeStickyAssignor.java`. No
+version stands before the fields.
+"""
+
+from schemas.wire.consumer_protocol import TOPIC_PARTITION
+from schemas.wire.model import Array, Field, Message, Primitive, since
+
+STICKY_USER_DATA = Message(
+    "StickyAssignorUserData",
+    (
+        Field("previous_assignment", Array(TOPIC_PARTITION)),
+        Field("generation", Primitive.INT32, since(1), default=-1),
+    ),
+    latest_version=1,
+)
+
+COOPERATIVE_STICKY_USER_DATA = Message("CooperativeStickyAssignorUserData", (Field("generation", Primitive.INT32),))

@@ -1,0 +1,62 @@
+"""What a classic group's member says in its own bytes: its subscription, its assignment, its assignor's user data.
+
+The group's protocol type names the language of these bytes, the protocol that of the user data; neither is checked by
+any broker. Damage here is the member's, never the record's: each part that can't be read is null, with the reason in
+its error column. Bytes that are absent altogether (a member whom the leader gave nothing) are null without an error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from transforms.codec.connect_protocol import decode_connect_assignment, decode_connect_metadata
+from transforms.codec.consumer_protocol import decode_assignment, decode_subscription
+from transforms.codec.errors import DecodeError
+from transforms.codec.user_data import (
+    decode_cooperative_sticky_user_data,
+    decode_sticky_user_data,
+    decode_streams_subscription_info,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from transforms.codec.protocol_message import ProtocolMessage
+
+    Decoder = Callable[[bytes], ProtocolMessage]
+
+# protocol type -> (column, decoder) of the subscription and of the assignment.
+PROTOCOL_TYPES: dict[str, tuple[tuple[str, Decoder], tuple[str, Decoder]]] = {
+    "consumer": (("consumer_subscription", decode_subscription), ("consumer_assignment", decode_assignment)),
+    "connect": (("connect_metadata", decode_connect_metadata), ("connect_assignment", decode_connect_assignment)),
+}
+
+# protocol -> (column, decoder) of the user data inside a consumer's subscription.
+USER_DATA: dict[str, tuple[str, Decoder]] = {
+    "sticky": ("sticky_user_data", decode_sticky_user_data),
+    "cooperative-sticky": ("sticky_user_data", decode_cooperative_sticky_user_data),
+    "stream": ("streams_subscription_info", decode_streams_subscription_info),
+}
+
+
+def member_details(member: dict[str, Any], protocol_type: str, protocol: str | None) -> dict[str, Any]:
+    """The columns of `schemas.tables.coordinator_records.MEMBER_DETAILS`; absent ones are null."""
+    if protocol_type not in PROTOCOL_TYPES:
+        return {}
+    (subscription_column, subscription), (assignment_column, assignment) = PROTOCOL_TYPES[protocol_type]
+    details = read_part("subscription_error", subscription_column, subscription, member["subscription"])
+    details |= read_part("assignment_error", assignment_column, assignment, member["assignment"])
+    user_data = details.get("consumer_subscription", {}).get("user_data")
+    if protocol in USER_DATA:
+        details |= read_part("user_data_error", *USER_DATA[protocol], user_data)
+    return details
+
+
+def read_part(error_column: str, column: str, decoder: Decoder, data: bytes | None) -> dict[str, Any]:
+    if not data:
+        return {}
+    try:
+        message = decoder(data)
+    except DecodeError as error:
+        return {error_column: f"{error.reason}: {error}"}
+    return {column: {"version": message.version, **message.fields}}
