@@ -1,0 +1,132 @@
+"""The console script `groupledger`: arguments in, exit codes out. Everything it does lies in the jobs.
+
+Errors are one sentence on standard error, a traceback only with `--debug`; what is asked for goes to standard output,
+all talk about progress to standard error. Spark is imported inside the commands, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jobs.errors import JobError
+from jobs.settings import load_settings
+
+WAREHOUSE = click.option(
+    "--warehouse", required=True, metavar="DIR", help="Where the Delta tables lie: a directory or a URI."
+)
+CLUSTER = click.option("--cluster", metavar="NAME", help="The cluster's name in the tables; overrides the settings.")
+CONF = click.option("--conf", type=click.Path(path_type=Path), metavar="FILE", help="Settings that differ from ours.")
+
+
+class Commands(click.Group):
+    """Turns what a job raises on purpose into its sentence and its exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except JobError as error:
+            if ctx.params.get("debug"):
+                raise
+            click.echo(f"groupledger: {error}", err=True)
+            ctx.exit(error.exit_code)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--debug", is_flag=True, help="Show a traceback with an error.")
+@click.version_option(package_name="groupledger")
+def main(*, debug: bool) -> None:
+    """The ledger of every Kafka consumer group, kept in Delta tables."""
+    del debug  # read by Commands
+
+
+@main.command()
+@click.option("--bootstrap-servers", metavar="HOST:PORT", help="Read the topic of this cluster.")
+@click.option("--capture", "capture_directory", metavar="DIR", help="Read a capture instead.")
+@WAREHOUSE
+@CLUSTER
+@CONF
+@click.option("--continuous", is_flag=True, help="Go on until told to stop (SIGTERM, Ctrl-C).")
+@click.option("--recover", is_flag=True, help="After a loss: go on behind the last row of the table.")
+def ingest(
+    *,
+    bootstrap_servers: str | None,
+    capture_directory: str | None,
+    warehouse: str,
+    cluster: str | None,
+    conf: Path | None,
+    continuous: bool,
+    recover: bool,
+) -> None:
+    """Decode __consumer_offsets into the table coordinator_records."""
+    if (bootstrap_servers is None) == (capture_directory is None):
+        raise click.UsageError("Give either --bootstrap-servers or --capture.")
+    if continuous and capture_directory is not None:
+        raise click.UsageError("A capture has an end: --continuous goes with --bootstrap-servers.")
+    settings = load_settings(conf, cluster=cluster)
+    from jobs.ingest import KafkaIngest, ingest_kafka
+    from jobs.ingest_capture import ingest_capture
+    from jobs.ledger import open_ledger
+    from jobs.stream import StopOnSignal
+
+    with StopOnSignal() as stop, open_ledger(settings, warehouse, "ingest", say) as ledger:
+        if capture_directory is not None:
+            totals = ingest_capture(ledger, capture_directory, stop, recover=recover)
+        else:
+            run = KafkaIngest(settings, bootstrap_servers or "", is_continuous=continuous, recover=recover)
+            totals = ingest_kafka(ledger, run, stop)
+    say(f"{totals.rows:,} records read, {totals.quarantined:,} of them kept undecoded")
+
+
+@main.command()
+@click.option("--bootstrap-servers", required=True, metavar="HOST:PORT", help="The cluster to copy from.")
+@click.option("--out", "directory", required=True, metavar="DIR", help="A new or empty directory.")
+@CONF
+def capture(*, bootstrap_servers: str, directory: str, conf: Path | None) -> None:
+    """Copy __consumer_offsets into Parquet files that `ingest --capture` reads."""
+    from jobs.capture import capture as copy_topic
+    from jobs.session import spark_session
+
+    settings = load_settings(conf)
+    count = copy_topic(spark_session("groupledger capture"), settings, bootstrap_servers, directory, say)
+    say(f"{count:,} records are in {directory}")
+
+
+@main.command()
+@WAREHOUSE
+@CLUSTER
+@CONF
+@click.option("--group", metavar="GROUP", help="Only the records of this group.")
+@click.option("--limit", type=click.IntRange(min=1), help="Only the last records of the log's order.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as DumpLogSegments prints them.")
+def records(
+    *, warehouse: str, cluster: str | None, conf: Path | None, group: str | None, limit: int | None, as_json: bool
+) -> None:
+    """Show the decoded records in the order of the log."""
+    from jobs.records import print_records
+    from jobs.session import spark_session
+
+    settings = load_settings(conf, cluster=cluster)
+    spark = spark_session("groupledger records")
+    print_records(spark, warehouse, settings.cluster, group=group, limit=limit, as_json=as_json)
+
+
+@main.command()
+@click.option("--directory", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, metavar="DIR")
+@click.option("--seconds", type=click.IntRange(min=5, max=600), default=20, show_default=True)
+def demo(*, directory: Path, seconds: int) -> None:
+    """Start a real broker, run real consumers on it, ingest what they wrote and show it."""
+    from jobs.demo import run_demo
+
+    run_demo(directory, seconds, say)
+
+
+def say(text: str) -> None:
+    click.echo(text, err=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""Settings: `conf/groupledger.yaml`, overlaid with the user's file, checked key by key.
+
+The shipped file holds every default and a comment on each, so this module holds none: a model here gives types and
+limits only. Secrets are references (`{env: NAME}` or `{file: PATH}`), resolved where a connection is made and kept
+out of `repr`, so that no setting can be printed by accident.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import resources
+from pathlib import Path  # noqa: TC003 - pydantic reads the annotations at run time
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+
+from jobs.errors import InputError
+
+ClusterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Secret(Section):
+    """A reference to a secret; exactly one of the two is set."""
+
+    env: str | None = None
+    file: Path | None = None
+
+    @model_validator(mode="after")
+    def has_one_source(self) -> Secret:
+        if (self.env is None) == (self.file is None):
+            msg = "write either {env: NAME} or {file: PATH}"
+            raise ValueError(msg)
+        return self
+
+    def resolve(self) -> SecretStr:
+        if self.env is not None:
+            value = os.environ.get(self.env)
+            if value is None:
+                raise InputError(f"The environment variable {self.env} is not set, and a setting refers to it.")
+            return SecretStr(value)
+        assert self.file is not None  # noqa: S101 - the validator above holds it
+        try:
+            return SecretStr(self.file.read_text().rstrip("\r\n"))
+        except OSError as error:
+            raise InputError(f"The secret file {self.file} can't be read: {error.strerror}.") from error
+
+
+class KafkaSettings(Section):
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    # An allow-list on purpose: other login modules can be made to run code by whoever writes their configuration.
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None
+    sasl_username: str | None
+    sasl_password: Secret | None
+    ssl_ca_file: Path | None
+    ssl_keystore_file: Path | None
+    request_timeout_ms: Annotated[int, Field(ge=1000, le=600_000)]
+
+    @model_validator(mode="after")
+    def sasl_is_whole(self) -> KafkaSettings:
+        if self.security_protocol.startswith("SASL") and None in (
+            self.sasl_mechanism,
+            self.sasl_username,
+            self.sasl_password,
+        ):
+            msg = f"{self.security_protocol} needs sasl_mechanism, sasl_username and sasl_password"
+            raise ValueError(msg)
+        return self
+
+
+class IngestSettings(Section):
+    max_offsets_per_trigger: Annotated[int, Field(ge=1)]
+    trigger_interval_s: Annotated[int, Field(ge=1)]
+    fetch_max_wait_ms: Annotated[int, Field(ge=1)]
+    max_poll_records: Annotated[int, Field(ge=1)]
+    read_tasks: Annotated[int, Field(ge=1)]
+
+
+class LeaseSettings(Section):
+    duration_s: Annotated[int, Field(ge=5)]
+
+
+class Settings(Section):
+    cluster: ClusterName
+    kafka: KafkaSettings
+    ingest: IngestSettings
+    lease: LeaseSettings
+
+
+def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
+    """The shipped settings, then the user's file, then `overrides` that are not None (top-level keys).
+
+    Raises InputError that names the file and the wrong key.
+    """
+    merged = parse_yaml(resources.files("conf").joinpath("groupledger.yaml").read_text(), "conf/groupledger.yaml")
+    if user_file is not None:
+        try:
+            text = user_file.read_text()
+        except OSError as error:
+            raise InputError(f"The settings file {user_file} can't be read: {error.strerror}.") from error
+        merged = overlay(merged, parse_yaml(text, str(user_file)))
+    merged.update({key: value for key, value in overrides.items() if value is not None})
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as error:
+        raise InputError(f"The settings are wrong: {describe(error)}.") from error
+
+
+def parse_yaml(text: str, name: str) -> dict[str, Any]:
+    try:
+        parsed = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(f"{name} is not valid YAML: {' '.join(str(error).split())}.") from error
+    if parsed is None:
+        return {}
+    if not isinstance(parsed, dict):
+        raise InputError(f"{name} must hold settings as `key: value` lines.")
+    return parsed
+
+
+def overlay(base: dict[str, Any], user: dict[str, Any]) -> dict[str, Any]:
+    """The user's keys over the shipped ones, section by section; a secret reference is taken whole."""
+    result = dict(base)
+    for key, value in user.items():
+        below = result.get(key)
+        result[key] = overlay(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return result
+
+
+def describe(error: ValidationError) -> str:
+    """Each wrong key with what is wrong, never with its value, since a value may be a secret put in the wrong place."""
+    return "; ".join(
+        f"{'.'.join(str(part) for part in item['loc']) or 'settings'}: {item['msg']}" for item in error.errors()
+    )

@@ -1,0 +1,158 @@
+"""Small files beside the tables: the lease, the source's identity, Spark's checkpoints.
+
+The warehouse is a local directory or any URI that Hadoop knows (`hdfs://`, `s3a://`, ...). Only the few operations that
+these files need exist here. `create` is the one with a promise: of two that create the same name at once, one gets
+False.
+- Local: a hard link to a finished temporary file, which fails if the name is taken and never shows half a file.
+- Hadoop: create without overwrite, whose atomicity is the file system's (HDFS and object stores with conditional
+  writes have it).
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Storage(Protocol):
+    """Names are relative to the warehouse, with `/` between parts."""
+
+    def read(self, name: str) -> str | None:
+        """The text of a file, or None if there is none."""
+        ...
+
+    def write(self, name: str, text: str) -> None:
+        """Replace a file in one step."""
+        ...
+
+    def create(self, name: str, text: str) -> bool:
+        """Make a new file; False if the name is taken, also by somebody who was faster."""
+        ...
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, sorted; none if it does not exist."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or folder to a free name."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Remove a file; no error if it is gone already."""
+        ...
+
+
+def open_storage(spark: SparkSession, warehouse: str) -> Storage:
+    if "://" in warehouse:
+        return HadoopStorage(spark, warehouse)
+    return LocalStorage(Path(warehouse.removeprefix("file:")))
+
+
+class LocalStorage:
+    """A directory of this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def read(self, name: str) -> str | None:
+        try:
+            return (self.root / name).read_text()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, text: str) -> None:
+        self._temporary(name, text).replace(self.root / name)
+
+    def create(self, name: str, text: str) -> bool:
+        temporary = self._temporary(name, text)
+        try:
+            os.link(temporary, self.root / name)
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink()
+        return True
+
+    def names(self, folder: str) -> list[str]:
+        path = self.root / folder
+        return sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+
+    def rename(self, source: str, target: str) -> None:
+        (self.root / source).rename(self.root / target)
+
+    def delete(self, name: str) -> None:
+        (self.root / name).unlink(missing_ok=True)
+
+    def _temporary(self, name: str, text: str) -> Path:
+        """A finished file with a name of its own in the same folder, forced to the disk."""
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        with temporary.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        return temporary
+
+
+class HadoopStorage:
+    """A folder of any file system that Hadoop's client knows, through Spark's JVM."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - pyspark has no public way to Hadoop's client
+        self._path_of = jvm.org.apache.hadoop.fs.Path
+        context: Any = spark.sparkContext._jsc  # noqa: SLF001 - as above
+        self._root = self._path_of(root)
+        self._files = self._root.getFileSystem(context.hadoopConfiguration())
+
+    def read(self, name: str) -> str | None:
+        path = self._path(name)
+        if not self._files.exists(path):
+            return None
+        stream = self._files.open(path)
+        try:
+            return bytes(stream.readAllBytes()).decode()
+        finally:
+            stream.close()
+
+    def write(self, name: str, text: str) -> None:
+        self._put(name, text, overwrite=True)
+
+    def create(self, name: str, text: str) -> bool:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            self._put(name, text, overwrite=False)
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getSimpleName() == "FileAlreadyExistsException":
+                return False
+            raise
+        return True
+
+    def names(self, folder: str) -> list[str]:
+        path = self._path(folder)
+        if not self._files.exists(path):
+            return []
+        return sorted(str(status.getPath().getName()) for status in self._files.listStatus(path))
+
+    def rename(self, source: str, target: str) -> None:
+        if not self._files.rename(self._path(source), self._path(target)):
+            raise FileExistsError(target)
+
+    def delete(self, name: str) -> None:
+        self._files.delete(self._path(name), False)
+
+    def _put(self, name: str, text: str, *, overwrite: bool) -> None:
+        stream = self._files.create(self._path(name), overwrite)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
+    def _path(self, name: str) -> Any:
+        return self._path_of(self._root, name)

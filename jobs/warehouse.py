@@ -1,0 +1,57 @@
+"""The Delta tables of a warehouse: where they lie, how they are made, whether they are there.
+
+A table is made once, from its file in `schemas/tables`, with its comments, partitioning and properties. One that is
+there already must have all the columns of its file; more are no harm, since schemas only grow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobs.errors import InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from schemas.tables.table import Table
+
+
+def table_path(warehouse: str, table: Table) -> str:
+    return f"{warehouse.rstrip('/')}/{table.name}"
+
+
+def table_exists(spark: SparkSession, warehouse: str, table: Table) -> bool:
+    from delta.tables import DeltaTable
+
+    return bool(DeltaTable.isDeltaTable(spark, table_path(warehouse, table)))
+
+
+def read_table(spark: SparkSession, warehouse: str, table: Table) -> DataFrame:
+    if not table_exists(spark, warehouse, table):
+        raise InputError(f"The warehouse {warehouse} has no table {table.name} yet: run `groupledger ingest` first.")
+    return spark.read.format("delta").load(table_path(warehouse, table))
+
+
+def create_table(spark: SparkSession, warehouse: str, table: Table) -> None:
+    """Make the table if it is not there. Raises InputError if it is there with other columns."""
+    from delta.tables import DeltaTable
+
+    if table_exists(spark, warehouse, table):
+        check_schema(read_table(spark, warehouse, table), table)
+        return
+    builder = DeltaTable.createIfNotExists(spark).location(table_path(warehouse, table)).comment(table.comment)
+    for field in table.schema:
+        builder = builder.addColumn(field.name, field.dataType, comment=field.metadata.get("comment"))
+    for key, value in table.properties.items():
+        builder = builder.property(key, value)
+    builder.partitionedBy(*table.partition_columns).execute()
+
+
+def check_schema(found: DataFrame, table: Table) -> None:
+    types = dict(found.dtypes)
+    wrong = [field.name for field in table.schema if types.get(field.name) != field.dataType.simpleString()]
+    if wrong:
+        raise InputError(
+            f"The table {table.name} was written by another version of groupledger: its columns {', '.join(wrong)} are"
+            " missing or of another type. Use that version, or another warehouse."
+        )

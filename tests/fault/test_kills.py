@@ -1,0 +1,92 @@
+"""Goal: killed at any step, by itself or with its JVM, and started again, the ingest writes every row exactly once."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from tests.fault.topic import IngestProcess, fill, ingest, wait_until
+from tests.jobs.ledgers import coverage, positions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from jobs.local_broker import LocalBroker
+
+CHECKPOINT = "_checkpoints/test/coordinator_records"
+KILLS = 10
+BATCH = 1000
+SETTINGS = f"ingest: {{max_offsets_per_trigger: {BATCH}, trigger_interval_s: 1}}\n"
+
+
+def newest(folder: Path, suffix: str = "") -> int:
+    """The highest number among the files of a log, -1 if there is none."""
+    names = (path.name.removesuffix(suffix) for path in folder.glob(f"*{suffix}"))
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def has_grown(folder: Path, suffix: str, number: int) -> bool:
+    return newest(folder, suffix) >= number
+
+
+def test_killed_ten_times(spark: SparkSession, tmp_path: Path, broker: LocalBroker) -> None:
+    """Goal: ten kills in a row, after the plan of a batch, after Delta's commit, after Spark's; then equal tables."""
+    fill(broker.bootstrap_servers, 40 * BATCH)
+    (tmp_path / "settings.yaml").write_text(SETTINGS)
+    warehouse, unbroken = tmp_path / "killed", tmp_path / "unbroken"
+    logs = [
+        (warehouse / CHECKPOINT / "offsets", ""),
+        (warehouse / "coordinator_records/_delta_log", ".json"),
+        (warehouse / CHECKPOINT / "commits", ""),
+    ]
+    for kill in range(KILLS):
+        folder, suffix = logs[kill % len(logs)]
+        before = newest(folder, suffix)
+        process = IngestProcess(warehouse, broker.bootstrap_servers, "--conf", str(tmp_path / "settings.yaml"))
+        # The second new entry: the first may be a repetition of the batch that the last kill broke off.
+        wait_until(functools.partial(has_grown, folder, suffix, before + 2), "a new batch")
+        process.kill(with_java=kill % 2 == 0)
+    assert newest(logs[2][0]) < 40, "the job was over before it was killed ten times"
+    code, said = IngestProcess(warehouse, broker.bootstrap_servers).finish()
+    assert code == 0, said
+    ingest(spark, unbroken, broker.bootstrap_servers)
+    found = spark.read.format("delta").load(str(warehouse / "coordinator_records")).drop("ingest_date")
+    expected = spark.read.format("delta").load(str(unbroken / "coordinator_records")).drop("ingest_date")
+    assert found.exceptAll(expected).isEmpty()
+    assert expected.exceptAll(found).isEmpty()
+    covered = [row[:3] for row in coverage(spark, warehouse)]
+    assert covered == [row[:3] for row in coverage(spark, unbroken)]
+
+
+def test_two_writers_and_a_clean_stop(spark: SparkSession, tmp_path: Path, broker: LocalBroker) -> None:
+    """Goal: while one writes, a second is refused and names it; SIGTERM ends the first cleanly, with all it read."""
+    (tmp_path / "settings.yaml").write_text(SETTINGS)
+    warehouse = tmp_path / "warehouse"
+    arguments = ("--conf", str(tmp_path / "settings.yaml"), "--continuous")
+    first = IngestProcess(warehouse, broker.bootstrap_servers, *arguments)
+    wait_until(lambda: newest(warehouse / CHECKPOINT / "commits") >= 0, "the first batch")
+    code, said = IngestProcess(warehouse, broker.bootstrap_servers).finish()
+    assert code == 3
+    assert f"Another writer holds this warehouse: `groupledger ingest`, process {first.process.pid}" in said
+    fill(broker.bootstrap_servers, 10)
+    wait_until(lambda: newest(warehouse / CHECKPOINT / "commits") >= 1, "the second batch")
+    first.process.terminate()
+    code, said = first.finish()
+    assert code == 0, said
+    found = positions(spark, warehouse)
+    assert len(found) == len(set(found))
+    assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 0
+
+
+def test_the_broker_dies(tmp_path: Path, broker: LocalBroker) -> None:
+    """Goal: a broker that goes away ends a continuous ingest with the outside's exit code, not with a traceback."""
+    (tmp_path / "settings.yaml").write_text(SETTINGS)
+    arguments = ("--conf", str(tmp_path / "settings.yaml"), "--continuous")
+    process = IngestProcess(tmp_path / "warehouse", broker.bootstrap_servers, *arguments)
+    wait_until(lambda: newest(tmp_path / "warehouse" / CHECKPOINT / "commits") >= 0, "the first batch")
+    broker.stop()
+    code, said = process.finish()
+    assert code == 3
+    assert "Traceback" not in said

@@ -1,0 +1,144 @@
+"""Goal: whatever happens to the topic or to our state, rows are exact, or the ingest is refused with the reason."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
+
+from jobs.errors import InputError, OutsideError
+from tests.fault.topic import (
+    OFFSETS_TOPIC,
+    PARTITIONS,
+    commit_in_transaction,
+    delete_all_records,
+    delete_topic,
+    fill,
+    ingest,
+    make_topic,
+)
+from tests.jobs.ledgers import coverage, positions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from jobs.local_broker import LocalBroker
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    return tmp_path / "warehouse"
+
+
+def refused(spark: SparkSession, warehouse: Path, broker: LocalBroker, sentence: str) -> None:
+    before = positions(spark, warehouse)
+    with pytest.raises(InputError, match=sentence):
+        ingest(spark, warehouse, broker.bootstrap_servers)
+    assert positions(spark, warehouse) == before
+
+
+def test_the_checkpoint_is_deleted(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
+    """Goal: refused, since Delta's sink would repeat all; --recover goes on behind the last row, none lost or twice."""
+    first = ingest(spark, warehouse, broker.bootstrap_servers)
+    assert first.rows == len(positions(spark, warehouse)) == len(set(positions(spark, warehouse)))
+    shutil.rmtree(warehouse / "_checkpoints")
+    fill(broker.bootstrap_servers, 40)
+    refused(spark, warehouse, broker, "the checkpoint that goes with them is gone")
+    assert ingest(spark, warehouse, broker.bootstrap_servers, recover=True).rows == 40
+    fill(broker.bootstrap_servers, 4)
+    assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 4
+    found = positions(spark, warehouse)
+    assert len(found) == len(set(found)) == first.rows + 44
+
+
+def test_the_topic_is_recreated(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
+    """Goal: a topic of the same name with another id is refused, with --recover too, since its offsets start again."""
+    ingest(spark, warehouse, broker.bootstrap_servers)
+    delete_topic(broker.bootstrap_servers)
+    broker.restart()
+    make_topic(broker.bootstrap_servers)
+    fill(broker.bootstrap_servers, 800)
+    refused(spark, warehouse, broker, "The topic is another one")
+    with pytest.raises(InputError, match="The topic is another one"):
+        ingest(spark, warehouse, broker.bootstrap_servers, recover=True)
+
+
+def test_partitions_are_added(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
+    """Goal: another partition count sends groups to other partitions, so that a group's order is lost: refused."""
+    ingest(spark, warehouse, broker.bootstrap_servers)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_partitions([NewPartitions(OFFSETS_TOPIC, PARTITIONS + 1)])[OFFSETS_TOPIC].result()
+    refused(spark, warehouse, broker, "The partition count is another one")
+
+
+def test_records_are_deleted_below_our_position(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
+    """Goal: what we have read may go; nothing is refused and nothing changes."""
+    ingest(spark, warehouse, broker.bootstrap_servers)
+    before = positions(spark, warehouse)
+    delete_all_records(broker.bootstrap_servers)
+    assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 0
+    assert positions(spark, warehouse) == before
+
+
+def test_records_are_deleted_above_our_position(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
+    """Goal: records that went before they were read are refused; with --recover the rest comes and the hole shows."""
+    ingest(spark, warehouse, broker.bootstrap_servers)
+    before = positions(spark, warehouse)
+    end = max(offset for partition, offset in before if partition == 1) + 1
+    fill(broker.bootstrap_servers, 10 * PARTITIONS)
+    delete_all_records(broker.bootstrap_servers)
+    fill(broker.bootstrap_servers, 30 * PARTITIONS)
+    refused(spark, warehouse, broker, f"{10 * PARTITIONS} offsets in {PARTITIONS} partitions were deleted")
+    assert ingest(spark, warehouse, broker.bootstrap_servers, recover=True).rows == 30 * PARTITIONS
+    fill(broker.bootstrap_servers, PARTITIONS)
+    assert ingest(spark, warehouse, broker.bootstrap_servers).rows == PARTITIONS
+    found = positions(spark, warehouse)
+    assert len(found) == len(set(found)) == len(before) + 31 * PARTITIONS
+    assert [row for row in coverage(spark, warehouse) if row[0] == 1] == [
+        (1, 0, end, "compacted"),
+        (1, end, end + 10, "unknown"),
+        (1, end + 10, end + 40, "compacted"),
+        (1, end + 40, end + 41, "tailed"),
+    ]
+
+
+def test_the_topic_ends_below_our_position(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
+    """Goal: a partition that was cut off gives old offsets to new records: refused, with --recover too."""
+    ingest(spark, warehouse, broker.bootstrap_servers)
+    broker.stop()
+    shutil.rmtree(broker.data_directory / f"{OFFSETS_TOPIC}-2")
+    broker.start()
+    sentence = "Partition 2 of __consumer_offsets ends at offset 0"
+    refused(spark, warehouse, broker, sentence)
+    with pytest.raises(InputError, match=sentence):
+        ingest(spark, warehouse, broker.bootstrap_servers, recover=True)
+
+
+def test_open_and_aborted_transactions(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
+    """Goal: aborted commits are no commits; behind an open transaction the ledger waits, and loses nothing."""
+    ingest(spark, warehouse, broker.bootstrap_servers)
+    before = len(positions(spark, warehouse))
+    aborted = commit_in_transaction(broker.bootstrap_servers, "aborted")
+    aborted.abort_transaction()
+    pending = commit_in_transaction(broker.bootstrap_servers, "pending")
+    fill(broker.bootstrap_servers, 8)
+    assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 6
+    assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 0
+    pending.commit_transaction()
+    assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 3
+    found = positions(spark, warehouse)
+    assert len(found) == len(set(found)) == before + 9
+
+
+def test_no_broker_and_no_topic(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
+    """Goal: a broker that is away, and a cluster without groups, are each said in a sentence."""
+    delete_topic(broker.bootstrap_servers)
+    with pytest.raises(OutsideError, match="show no topic __consumer_offsets"):
+        ingest(spark, warehouse, broker.bootstrap_servers)
+    broker.stop()
+    with pytest.raises(OutsideError, match=r"No broker answers at 127\.0\.0\.1"):
+        ingest(spark, warehouse, broker.bootstrap_servers)

@@ -1,0 +1,157 @@
+"""Make, fill and damage a broker's `__consumer_offsets`, and ingest it, for the fault tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from jobs.ingest import KafkaIngest, ingest_kafka
+from jobs.offsets_topic import describe_offsets_topic
+from jobs.settings import load_settings
+from tests.jobs.ledgers import open_test_ledger
+from tests.transforms.rows import offset_commit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from jobs.stream import Totals
+
+OFFSETS_TOPIC = "__consumer_offsets"
+PARTITIONS = 4
+TIMEOUT_S = 120
+# A JVM that lives for seconds starts sooner with the first compiler only.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1"
+
+
+def make_topic(bootstrap_servers: str) -> None:
+    """The first commit of a group makes the broker create the topic."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    if "orders" not in admin.list_topics(timeout=30).topics:
+        admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result()
+    commit(bootstrap_servers, "first")
+
+
+def commit(bootstrap_servers: str, group: str) -> None:
+    """One simple consumer's commit, waiting until the coordinator is there."""
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group, "enable.auto.commit": False})
+    try:
+        wait_until(lambda: committed(consumer), "the coordinator")
+    finally:
+        consumer.close()
+
+
+def committed(consumer: Consumer) -> bool:
+    try:
+        consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+    except KafkaException:
+        return False
+    return True
+
+
+def fill(bootstrap_servers: str, count: int) -> None:
+    """`count` more commits, spread over the partitions. Only this client id may write to an internal topic."""
+    producer = Producer(
+        {"bootstrap.servers": bootstrap_servers, "client.id": "__admin_client", "queue.buffering.max.messages": 500_000}
+    )
+    for number in range(count):
+        key, value = offset_commit(group_id=f"group-{number % 97}", offset=number, commit_timestamp_ms=number)
+        producer.produce(OFFSETS_TOPIC, value, key, partition=number % PARTITIONS)
+    assert producer.flush(60) == 0
+
+
+def delete_all_records(bootstrap_servers: str) -> None:
+    """By retention, as an operator's mistake would, since DeleteRecords is refused for internal topics."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    set_topic(admin, {"cleanup.policy": "delete", "retention.ms": "1"})
+    wait_until(lambda: is_empty(bootstrap_servers), "retention")
+    set_topic(admin, {"cleanup.policy": "compact"})
+
+
+def delete_topic(bootstrap_servers: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin.delete_topics([OFFSETS_TOPIC])[OFFSETS_TOPIC].result()
+
+
+def set_topic(admin: AdminClient, settings: dict[str, str]) -> None:
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, OFFSETS_TOPIC, incremental_configs=entries)
+    admin.incremental_alter_configs([resource])[resource].result()
+
+
+def is_empty(bootstrap_servers: str) -> bool:
+    _, topic = describe_offsets_topic(bootstrap_servers, load_settings().kafka)
+    return topic.log_start_offset == topic.high_watermark
+
+
+def commit_in_transaction(bootstrap_servers: str, name: str) -> Producer:
+    """A producer with an open transaction that holds one offset commit."""
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": name})
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "transactions"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([TopicPartition("orders", 0, 5)], consumer.consumer_group_metadata())
+    consumer.close()
+    return producer
+
+
+def ingest(spark: SparkSession, warehouse: Path, bootstrap_servers: str, *, recover: bool = False) -> Totals:
+    settings = load_settings()
+    with open_test_ledger(spark, warehouse) as ledger:
+        run = KafkaIngest(settings, bootstrap_servers, recover=recover)
+        return ingest_kafka(ledger, run, threading.Event())
+
+
+class IngestProcess:
+    """`groupledger ingest` as a process of its own, with everything that it starts."""
+
+    def __init__(self, warehouse: Path, bootstrap_servers: str, *arguments: str) -> None:
+        command = ["--warehouse", str(warehouse), "--cluster", "test", "--bootstrap-servers", bootstrap_servers]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "jobs.cli", "ingest", *command, *arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED},
+        )
+
+    def kill(self, *, with_java: bool) -> None:
+        """SIGKILL to Python alone, which leaves Java to find out, or to both at once."""
+        if with_java:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        else:
+            self.process.kill()
+        self.process.communicate()
+
+    def finish(self) -> tuple[int, str]:
+        """Exit code and standard error."""
+        _, said = self.process.communicate(timeout=TIMEOUT_S)
+        return self.process.returncode, said
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {TIMEOUT_S} s for {what}")
+        threading.Event().wait(0.02)
