@@ -33,10 +33,10 @@ format: setup ## let ruff format and mend what it can
 	$(BIN)/ruff check --fix .
 
 bench: setup ## measure us beside Kafka's own tools, in one run (some minutes)
-	$(BIN)/python bench/run.py
+	$(BIN)/python -m bench.run
 
 fuzz: setup ## random and structure-aware bytes through the codec: make fuzz INPUTS=1000000 SEED=1
-	$(BIN)/python bench/fuzz_codec.py --inputs $(INPUTS) --seed $(SEED)
+	$(BIN)/python -m bench.fuzz_codec --inputs $(INPUTS) --seed $(SEED)
 
 lock: setup ## resolve the newest allowed versions into requirements/*.lock (needs uv: pip install uv)
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-header --no-emit-index-url \

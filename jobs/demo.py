@@ -56,26 +56,28 @@ def show(records: DataFrame) -> None:
         records.groupBy("record_type", "is_tombstone", "decode_error").count().orderBy("record_type", "is_tombstone")
     )
     print_table("Records of __consumer_offsets", ("record type", "tombstone", "error", "records"), counts.collect())
-    print_table(
-        "Groups", ("group", "generation", "protocol", "members", "client ids"), latest_generations(records).collect()
-    )
+    columns = ("group", "generation", "protocol", "members", "client ids")
+    print_table("Generations, in the order of the log", columns, generations(records).collect())
+    print_table("Groups: the latest generation", columns, latest_generations(records).collect())
     print_table("Committed offsets", ("group", "topic", "partition", "offset"), committed_offsets(records).collect())
 
 
-def latest_generations(records: DataFrame) -> DataFrame:
-    """Each classic group's last metadata record, if it is no tombstone."""
-    metadata = keep_last(record_structs(records, "group_metadata"), ["group_id"])
-    return (
-        metadata.where(~F.col("is_tombstone"))
-        .select(
-            "group_id",
-            "group_metadata.generation",
-            "group_metadata.protocol",
-            F.size("group_metadata.members").alias("members"),
-            F.array_join("group_metadata.members.client_id", ", ").alias("client_ids"),
-        )
-        .orderBy("group_id")
+def generations(records: DataFrame) -> DataFrame:
+    """Each metadata record of a classic group that is no tombstone."""
+    metadata = record_structs(records, "group_metadata").where(~F.col("is_tombstone"))
+    return metadata.orderBy("kafka_partition", "kafka_offset").select(
+        "group_id",
+        "group_metadata.generation",
+        "group_metadata.protocol",
+        F.size("group_metadata.members").alias("members"),
+        F.array_join("group_metadata.members.client_id", ", ").alias("client_ids"),
     )
+
+
+def latest_generations(records: DataFrame) -> DataFrame:
+    """Each classic group's last metadata record, unless the group was removed."""
+    last = keep_last(records.where(F.col("record_type") == "group_metadata"), ["group_id"])
+    return generations(last).orderBy("group_id")
 
 
 def committed_offsets(records: DataFrame) -> DataFrame:

@@ -258,8 +258,9 @@ def run_tool(
     jars: Path = KAFKA_JARS,
     jvm_options: Iterable[str] = SHORT_LIVED_JVM,
     timeout_seconds: float = 120,
+    discard_output: bool = False,
 ) -> str:
-    """What one of Kafka's command-line tools prints on its standard output.
+    """What one of Kafka's command-line tools prints on its standard output; nothing if that is discarded.
 
     A tool that fails, or is not done in time, is a `LocalKafkaError` with the tool's own words. Some tools report a
     failure on standard output and still end with 0: their callers have to look.
@@ -271,7 +272,8 @@ def run_tool(
         answer = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.DEVNULL if discard_output else subprocess.PIPE,
+            stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
             timeout=timeout_seconds,
@@ -281,9 +283,10 @@ def run_tool(
         raise LocalKafkaError(f"{main_class} was not done after {timeout_seconds:.0f} s.") from error
     if answer.returncode != 0:
         raise LocalKafkaError(
-            f"{main_class} ended with exit code {answer.returncode}" + _words_on_failure(answer.stdout + answer.stderr)
+            f"{main_class} ended with exit code {answer.returncode}"
+            + _words_on_failure((answer.stdout or "") + answer.stderr)
         )
-    return answer.stdout
+    return answer.stdout or ""
 
 
 def _java(jars: Path) -> list[str]:

@@ -26,8 +26,8 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     cells = list(rows)
     table = Table(title=title, title_justify="left")
     for index, name in enumerate(columns):
-        is_number = all(isinstance(row[index], int) for row in cells)
+        is_number = all(type(row[index]) is int for row in cells)
         table.add_column(name, justify="right" if is_number else "left", overflow="fold")
     for row in cells:
-        table.add_row(*[Text(f"{value:,}" if isinstance(value, int) else printable(value)) for value in row])
+        table.add_row(*[Text(f"{value:,}" if type(value) is int else printable(value)) for value in row])
     Console().print(table)

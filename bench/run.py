@@ -1,0 +1,205 @@
+"""`make bench`: what reading and decoding `__consumer_offsets` costs, beside Kafka's own tools, in one run.
+
+A real broker is filled with commits of value version 4, and then read
+- by Kafka's console consumer with its offsets formatter, and by DumpLogSegments: whole processes;
+- by `groupledger ingest` into a new warehouse: a whole process (cold), and again inside one session (warm);
+- by the decode alone, beside the same Arrow round trip with an identity function: interleaved runs over one capture.
+Medians with the spread (least and most), and every count of records is checked. Machines differ and are noisy: only the
+figures of one run may be compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from jobs.capture import capture
+from jobs.ingest import KafkaIngest, ingest_kafka
+from jobs.ledger import open_ledger
+from jobs.local_broker import LocalBroker, run_tool
+from jobs.session import spark_session
+from jobs.settings import load_settings
+from transforms.codec.records import Record, encode_record
+from transforms.decode import KAFKA_COLUMNS, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+OFFSETS_TOPIC = "__consumer_offsets"
+PARTITIONS = 50
+GROUPS, TOPICS, TOPIC_PARTITIONS = 200, 2, 10
+RUNS = 5
+WARM_UPS = 2
+FORMATTER = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=3_000_000)
+    count = parser.parse_args().records
+    with (
+        tempfile.TemporaryDirectory(prefix="groupledger-bench-") as name,
+        LocalBroker(Path(name) / "kafka", properties={"log.cleaner.enable": "false"}, jvm_options=()) as broker,
+    ):
+        total = fill(broker.bootstrap_servers, count)
+        print(f"{total:,} records in {PARTITIONS} partitions; medians (least to most)\n", flush=True)
+        kafka_tools(broker, total)
+        cold(Path(name), broker.bootstrap_servers, total)
+        spark = spark_session("groupledger bench")
+        warm(Path(name), broker.bootstrap_servers, total)
+        decode_beside_identity(spark, Path(name), broker.bootstrap_servers, total)
+        spark.stop()
+
+
+def fill(bootstrap_servers: str, count: int) -> int:
+    """Only this client id may write to an internal topic, which a first commit makes the broker create."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin.create_topics([NewTopic("t", 1, 1)])["t"].result()
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "first"})
+    while not committed(consumer):
+        threading.Event().wait(0.2)
+    consumer.close()
+    producer = Producer(
+        {"bootstrap.servers": bootstrap_servers, "client.id": "__admin_client", "linger.ms": 50, "batch.size": 500_000}
+        | {"queue.buffering.max.messages": count}
+    )
+    keys = [
+        commit_bytes(f"group-{group}", f"topic-{topic}", partition, 0)[0]
+        for group in range(GROUPS)
+        for topic in range(TOPICS)
+        for partition in range(TOPIC_PARTITIONS)
+    ]
+    for number in range(count):
+        index = number * 7919 % len(keys)
+        _, value = commit_bytes("g", "t", 0, number)
+        group = index // (TOPICS * TOPIC_PARTITIONS)
+        producer.produce(OFFSETS_TOPIC, value, keys[index], partition=group % PARTITIONS)
+    if producer.flush(120) != 0:
+        raise TimeoutError("the broker did not take all records")
+    return count + 1
+
+
+def committed(consumer: Consumer) -> bool:
+    try:
+        consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
+    except KafkaException:
+        return False
+    return True
+
+
+def commit_bytes(group_id: str, topic: str, partition: int, number: int) -> tuple[bytes, bytes | None]:
+    key = {"group_id": group_id, "topic": topic, "partition": partition}
+    value = {"offset": number, "leader_epoch": 0, "metadata": "", "commit_timestamp_ms": 1_760_000_000_000 + number}
+    return encode_record(Record("offset_commit", key, 4, value))
+
+
+def kafka_tools(broker: LocalBroker, total: int) -> None:
+    arguments = ["--bootstrap-server", broker.bootstrap_servers, "--topic", OFFSETS_TOPIC, "--from-beginning"]
+    arguments += ["--max-messages", str(total), "--formatter", FORMATTER]
+    consumer = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+    measure("console consumer, offsets formatter, whole process", total, tool(consumer, arguments), runs=3)
+    segments = sorted(str(path) for path in broker.data_directory.glob(f"{OFFSETS_TOPIC}-*/*.log"))
+    arguments = ["--offsets-decoder", "--files", ",".join(segments)]
+    measure("DumpLogSegments --offsets-decoder, whole process", total, tool("kafka.tools.DumpLogSegments", arguments))
+
+
+def tool(main_class: str, arguments: list[str]) -> Callable[[], object]:
+    return lambda: run_tool(main_class, *arguments, jvm_options=(), timeout_seconds=600, discard_output=True)
+
+
+def cold(directory: Path, bootstrap_servers: str, total: int) -> None:
+    numbers = iter(range(100))
+
+    def ingest() -> None:
+        warehouse = directory / f"cold-{next(numbers)}"
+        command = [sys.executable, "-m", "jobs.cli", "ingest", "--bootstrap-servers", bootstrap_servers]
+        answer = subprocess.run(
+            [*command, "--warehouse", str(warehouse)], capture_output=True, text=True, check=True, timeout=600
+        )
+        if f"{total:,} records read" not in answer.stderr:
+            raise AssertionError(answer.stderr)
+
+    measure("groupledger ingest, whole process (cold)", total, ingest, runs=3)
+
+
+def warm(directory: Path, bootstrap_servers: str, total: int) -> None:
+    """The job inside a session that has done it before, and of that the time of the micro-batch alone."""
+    settings = load_settings()
+    seconds: list[float] = []
+    numbers = iter(range(100))
+
+    def say(text: str) -> None:
+        if text.startswith("batch"):
+            seconds.append(float(text.split(" in ")[1].split(" s", maxsplit=1)[0]))
+
+    def ingest() -> None:
+        with open_ledger(settings, str(directory / f"warm-{next(numbers)}"), "bench", say) as ledger:
+            totals = ingest_kafka(ledger, KafkaIngest(settings, bootstrap_servers), threading.Event())
+        if totals.rows != total:
+            raise AssertionError(totals)
+
+    for _ in range(WARM_UPS):
+        ingest()
+    seconds.clear()
+    measure("groupledger ingest, the job in a warm session", total, ingest)
+    report("  of which the micro-batch: read, decode, Delta", total, seconds)
+
+
+def decode_beside_identity(spark: SparkSession, directory: Path, bootstrap_servers: str, total: int) -> None:
+    copied = capture(spark, load_settings(), bootstrap_servers, str(directory / "capture"), lambda _text: None)
+    if copied != total:
+        raise AssertionError(f"{copied} records were captured")
+    rows = spark.read.parquet(str(directory / "capture")).select(*KAFKA_COLUMNS).coalesce(2)
+    plans = {"identity": rows.mapInArrow(identity, rows.schema), "decode": decode(rows)}
+    seconds: dict[str, list[float]] = {name: [] for name in plans}
+    for run in range(WARM_UPS + RUNS):
+        for name, plan in plans.items():
+            one = timed(functools.partial(write_nowhere, plan))
+            if run >= WARM_UPS:
+                seconds[name].append(one)
+    for name, measured in seconds.items():
+        report(f"capture through Arrow and Python: {name}", total, measured)
+    ratios = [one / other for one, other in zip(seconds["decode"], seconds["identity"], strict=True)]
+    print(f"  decode / identity: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+
+
+def identity(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+def write_nowhere(plan: DataFrame) -> None:
+    plan.write.format("noop").mode("overwrite").save()
+
+
+def measure(name: str, total: int, action: Callable[[], Any], runs: int = RUNS) -> None:
+    report(name, total, [timed(action) for _ in range(runs)])
+
+
+def timed(action: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def report(name: str, total: int, seconds: list[float]) -> None:
+    median = statistics.median(seconds)
+    spread = f"({min(seconds):.2f} to {max(seconds):.2f})"
+    print(f"{name:<52} {median:7.2f} s {spread:<18} {total / median:>11,.0f} records/s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

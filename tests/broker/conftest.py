@@ -1,0 +1,58 @@
+"""One real broker for all tests of this folder, and what its `__consumer_offsets` holds after real history."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jobs.local_broker import LocalBroker
+
+with warnings.catch_warnings():
+    # kafka-python reads its schemas, on import, by functions that Python 3.11 and 3.12 call deprecated.
+    warnings.filterwarnings("ignore", r"(read|open)_text is deprecated", DeprecationWarning)
+    from tests.broker import history, oracle, samples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.broker.oracle import Position, Printed, Stored
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("broker")
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    with LocalBroker(tmp_path_factory.mktemp("broker"), log_requests=True) as started:
+        yield started
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The history of one broker by every witness; `uncommitted` is the set of data records that tests are about."""
+
+    uncommitted: dict[Position, Stored]
+    committed: dict[Position, Stored]
+    control: dict[Position, Stored]
+    printed: dict[Position, Printed]
+    printed_samples: dict[Position, Printed]
+
+
+@pytest.fixture(scope="session")
+def evidence(broker: LocalBroker) -> Evidence:
+    history.make_history(broker.bootstrap_servers)
+    samples.produce(broker.bootstrap_servers)
+    return Evidence(
+        uncommitted=oracle.read_topic(broker, oracle.OFFSETS_TOPIC, "read_uncommitted"),
+        committed=oracle.read_topic(broker, oracle.OFFSETS_TOPIC, "read_committed"),
+        control=oracle.read_control_records(broker, oracle.OFFSETS_TOPIC),
+        printed=oracle.dump(broker, oracle.OFFSETS_TOPIC),
+        printed_samples=oracle.dump(broker, samples.TOPIC),
+    )
