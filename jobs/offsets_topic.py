@@ -130,6 +130,8 @@ def kafka_options(settings: Settings, bootstrap_servers: str, positions: Mapping
         "startingOffsets": json.dumps({OFFSETS_TOPIC: dict(positions)}),
         "failOnDataLoss": "true",
         "kafka.isolation.level": "read_committed",
+        "kafka.request.timeout.ms": str(settings.kafka.request_timeout_ms),
+        "kafka.default.api.timeout.ms": str(settings.kafka.request_timeout_ms),
         "kafka.fetch.max.wait.ms": str(settings.ingest.fetch_max_wait_ms),
         "kafka.max.poll.records": str(settings.ingest.max_poll_records),
         **spark_security(settings.kafka),

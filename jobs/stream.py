@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from jobs.ledger import Ledger
 
 POLL_S = 1
+SILENT_BROKER_S = 20
 TO_DECODE, DECODED = "to_decode", "decoded"
 
 
@@ -63,13 +65,16 @@ def run_query(
     """
     totals = Totals()
     called_at = time.monotonic()
+    watch = BrokerWatch(ledger)
     while not wait(query):
         count_batches(ledger, totals, query)
+        watch.look(query)
         if ledger.lease.lost.is_set():
-            query.stop()
+            stop_query(ledger, query)
             raise OutsideError("Another writer took over the lease of this warehouse, so this one stopped.")
         if stop.is_set():
-            query.stop()
+            stop_query(ledger, query)
+            break
         if time.monotonic() - called_at > every_s:
             then(totals)
             called_at = time.monotonic()
@@ -77,6 +82,35 @@ def run_query(
     count_batches(ledger, totals, query)
     then(totals)
     return totals
+
+
+class BrokerWatch:
+    """Spark's driver waits for brokers that are away, and says nothing; so this says it, once for each time."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._asking_since: float | None = None
+        self._has_said = False
+
+    def look(self, query: StreamingQuery) -> None:
+        if not str(query.status["message"]).startswith("Getting offsets"):
+            self._asking_since, self._has_said = None, False
+            return
+        self._asking_since = self._asking_since or time.monotonic()
+        if not self._has_said and time.monotonic() - self._asking_since > SILENT_BROKER_S:
+            self._ledger.say(f"the brokers have not answered for {SILENT_BROKER_S} s: waiting for them")
+            self._has_said = True
+
+
+def stop_query(ledger: Ledger, query: StreamingQuery) -> None:
+    """Give up the running batch, which is read again next time. Spark can't be interrupted while it waits for a broker;
+    it is left waiting then, and ends with this process."""
+    try:
+        query.stop()
+    except Py4JJavaError as error:
+        if not error.java_exception.getClass().getSimpleName() == "TimeoutException":
+            raise
+        ledger.say("stopped while the brokers did not answer")
 
 
 def wait(query: StreamingQuery) -> bool:

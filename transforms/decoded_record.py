@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
 from schemas.wire.model import ZERO_UUID, Array, Primitive, Struct
 from schemas.wire.record_types import RECORD_TYPE_BY_NAME
+from transforms.codec.engine import UNKNOWN_TAGGED_FIELDS
 from transforms.codec.records import Record
 from transforms.member_details import member_details
 
@@ -49,19 +50,22 @@ def base64_text(value: object) -> str:
 def record_of_row(row: Mapping[str, Any]) -> Record:
     """The record of a decoded row, as a dict of the columns of `coordinator_records`."""
     kind = RECORD_TYPE_BY_NAME[row["record_type"]]
+    fields = dict(row["offset_commit"]) if row["record_json"] is None else json.loads(row["record_json"])
     if row["record_type"] in OFFSET_COMMIT_TYPES:
-        fields = dict(row["offset_commit"])
         fields["topic_id"] = fields["topic_id"] or ZERO_UUID
-    else:
-        fields = json.loads(row["record_json"])
     fields["group_id"] = row["group_id"]
+    key = {field.column: fields[field.column] for field in kind.key}
     value = None if row["is_tombstone"] else wire_values(kind.value.fields, fields)
-    return Record(row["record_type"], wire_values(kind.key, fields), row["value_version"], value)
+    return Record(row["record_type"], key, row["value_version"], value)
 
 
 def wire_values(fields: tuple[Field, ...], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Only the fields of the wire format, with their bytes as bytes."""
-    return {field.column: wire_value(field.type, values[field.column]) for field in fields}
+    """Only the fields of the wire format, with their bytes as bytes, and the tagged fields that it does not know."""
+    known = {field.column: wire_value(field.type, values[field.column]) for field in fields}
+    unknown = values.get(UNKNOWN_TAGGED_FIELDS)
+    if unknown is None:
+        return known
+    return known | {UNKNOWN_TAGGED_FIELDS: [(tag, base64.b64decode(data)) for tag, data in unknown]}
 
 
 def wire_value(wire_type: WireType, value: Any) -> Any:

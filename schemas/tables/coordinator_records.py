@@ -91,7 +91,11 @@ COORDINATOR_RECORDS = Table(
             column("raw_value", BinaryType(), "The value's bytes; null if the record is decoded or a tombstone."),
             column("ingest_date", DateType(), "UTC date of the micro-batch that wrote the row."),
             column("offset_commit", OFFSET_COMMIT, "OffsetCommit and LegacyOffsetCommit: key and value."),
-            column("record_json", StringType(), "All other types: key and value as JSON; null for an offset commit."),
+            column(
+                "record_json",
+                StringType(),
+                "Key and value as JSON; null for an offset commit that its struct holds whole.",
+            ),
         ]
     ),
 )

@@ -44,10 +44,11 @@ def test_killed_ten_times(spark: SparkSession, tmp_path: Path, broker: LocalBrok
     for kill in range(KILLS):
         folder, suffix = logs[kill % len(logs)]
         before = newest(folder, suffix)
-        process = IngestProcess(warehouse, broker.bootstrap_servers, "--conf", str(tmp_path / "settings.yaml"))
-        # The second new entry: the first may be a repetition of the batch that the last kill broke off.
-        wait_until(functools.partial(has_grown, folder, suffix, before + 2), "a new batch")
-        process.kill(with_java=kill % 2 == 0)
+        arguments = ("--conf", str(tmp_path / "settings.yaml"))
+        with IngestProcess(warehouse, broker.bootstrap_servers, *arguments) as process:
+            # The second new entry: the first may be a repetition of the batch that the last kill broke off.
+            wait_until(functools.partial(has_grown, folder, suffix, before + 2), "a new batch")
+            process.kill(with_java=kill % 2 == 0)
     assert newest(logs[2][0]) < 40, "the job was over before it was killed ten times"
     code, said = IngestProcess(warehouse, broker.bootstrap_servers).finish()
     assert code == 0, said
@@ -65,28 +66,38 @@ def test_two_writers_and_a_clean_stop(spark: SparkSession, tmp_path: Path, broke
     (tmp_path / "settings.yaml").write_text(SETTINGS)
     warehouse = tmp_path / "warehouse"
     arguments = ("--conf", str(tmp_path / "settings.yaml"), "--continuous")
-    first = IngestProcess(warehouse, broker.bootstrap_servers, *arguments)
-    wait_until(lambda: newest(warehouse / CHECKPOINT / "commits") >= 0, "the first batch")
-    code, said = IngestProcess(warehouse, broker.bootstrap_servers).finish()
-    assert code == 3
-    assert f"Another writer holds this warehouse: `groupledger ingest`, process {first.process.pid}" in said
-    fill(broker.bootstrap_servers, 10)
-    wait_until(lambda: newest(warehouse / CHECKPOINT / "commits") >= 1, "the second batch")
-    first.process.terminate()
-    code, said = first.finish()
+    with IngestProcess(warehouse, broker.bootstrap_servers, *arguments) as first:
+        wait_until(lambda: newest(warehouse / CHECKPOINT / "commits") >= 0, "the first batch")
+        code, said = IngestProcess(warehouse, broker.bootstrap_servers).finish()
+        assert code == 3
+        assert f"Another writer holds this warehouse: `groupledger ingest`, process {first.process.pid}" in said
+        fill(broker.bootstrap_servers, 10)
+        wait_until(lambda: newest(warehouse / CHECKPOINT / "commits") >= 1, "the second batch")
+        first.process.terminate()
+        code, said = first.finish()
     assert code == 0, said
     found = positions(spark, warehouse)
     assert len(found) == len(set(found))
     assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 0
 
 
-def test_the_broker_dies(tmp_path: Path, broker: LocalBroker) -> None:
-    """Goal: a broker that goes away ends a continuous ingest with the outside's exit code, not with a traceback."""
+def test_the_broker_goes_and_comes_back(spark: SparkSession, tmp_path: Path, broker: LocalBroker) -> None:
+    """Goal: a continuous ingest waits for a broker that is away and goes on when it is back; while it waits, SIGTERM
+    ends it all the same."""
     (tmp_path / "settings.yaml").write_text(SETTINGS)
+    warehouse = tmp_path / "warehouse"
     arguments = ("--conf", str(tmp_path / "settings.yaml"), "--continuous")
-    process = IngestProcess(tmp_path / "warehouse", broker.bootstrap_servers, *arguments)
-    wait_until(lambda: newest(tmp_path / "warehouse" / CHECKPOINT / "commits") >= 0, "the first batch")
-    broker.stop()
-    code, said = process.finish()
-    assert code == 3
+    with IngestProcess(warehouse, broker.bootstrap_servers, *arguments) as process:
+        wait_until(lambda: newest(warehouse / CHECKPOINT / "commits") >= 0, "the first batch")
+        broker.restart()
+        fill(broker.bootstrap_servers, 10)
+        wait_until(lambda: newest(warehouse / CHECKPOINT / "commits") >= 1, "a batch after the restart")
+        broker.stop()
+        process.process.terminate()
+        code, said = process.finish()
+    assert code == 0, said
     assert "Traceback" not in said
+    broker.start()
+    ingest(spark, warehouse, broker.bootstrap_servers)
+    found = positions(spark, warehouse)
+    assert len(found) == len(set(found)) == 411

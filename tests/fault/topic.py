@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+    from typing_extensions import Self
 
     from jobs.stream import Totals
 
@@ -41,17 +42,17 @@ TIMEOUT_S = 120
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 
 
-def make_topic(bootstrap_servers: str) -> None:
+def make_topic(bootstrap_servers: str, **security: str) -> None:
     """The first commit of a group makes the broker create the topic."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, **security})
     if "orders" not in admin.list_topics(timeout=30).topics:
         admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result()
-    commit(bootstrap_servers, "first")
+    commit(bootstrap_servers, "first", **security)
 
 
-def commit(bootstrap_servers: str, group: str) -> None:
+def commit(bootstrap_servers: str, group: str, **security: str) -> None:
     """One simple consumer's commit, waiting until the coordinator is there."""
-    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group, "enable.auto.commit": False})
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group, **security})
     try:
         wait_until(lambda: committed(consumer), "the coordinator")
     finally:
@@ -134,6 +135,14 @@ class IngestProcess:
             start_new_session=True,
             env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED},
         )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Whatever the test did, nothing of it goes on."""
+        if self.process.poll() is None:
+            self.kill(with_java=True)
 
     def kill(self, *, with_java: bool) -> None:
         """SIGKILL to Python alone, which leaves Java to find out, or to both at once."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 from hypothesis import strategies as st
 
@@ -24,8 +26,11 @@ INT32 = st.integers(-(2**31), 2**31 - 1)
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 # Around the longest metadata that the fast path takes, and beyond what one byte of varint can say.
 METADATA = st.one_of(st.just(""), st.text(st.characters(max_codepoint=127), max_size=140), NAMES)
+SUBSCRIPTION = bytes.fromhex("0001 00000001 0006 6f7264657273 ffffffff 00000000".replace(" ", ""))
+ASSIGNMENT = bytes.fromhex("0001 00000001 0006 6f7264657273 00000002 00000000 00000001 ffffffff".replace(" ", ""))
+
 NO_TOPIC_ID = "A" * 22
-TOPIC_IDS = st.sampled_from([NO_TOPIC_ID, "4L6g3nShT-eMCtK--X86sw", "__________________8A"[:22].ljust(22, "A")])
+TOPIC_IDS = st.sampled_from([NO_TOPIC_ID, "4L6g3nShT-eMCtK--X86sw", "_" * 20 + "8A"])
 
 
 def batch_of(rows: list[Row]) -> pa.RecordBatch:
@@ -58,6 +63,28 @@ def offset_commit(version: int = 4, record_type: str = "offset_commit", **fields
     encoded_key, encoded_value = encode_record(Record(record_type, key, version, value | fields))
     assert encoded_value is not None
     return encoded_key, encoded_value
+
+
+def group_metadata(protocol_type: str = "consumer", **member: Any) -> Row:
+    fields = {
+        "member_id": "m1",
+        "group_instance_id": None,
+        "client_id": "c",
+        "client_host": "/127.0.0.1",
+        "rebalance_timeout_ms": 300_000,
+        "session_timeout_ms": 45_000,
+        "subscription": SUBSCRIPTION,
+        "assignment": ASSIGNMENT,
+    }
+    value = {
+        "protocol_type": protocol_type,
+        "generation": 5,
+        "protocol": "range",
+        "leader": "m1",
+        "current_state_timestamp_ms": 1,
+        "members": [fields | member],
+    }
+    return encode_record(Record("group_metadata", {"group_id": "g1"}, 3, value))
 
 
 @st.composite

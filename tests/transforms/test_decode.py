@@ -9,35 +9,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from tests.transforms.rows import HOSTILE_ROWS, Row, batch_of, offset_commit
-from transforms.codec.records import Record, decode_record, encode_record
+from tests.transforms.rows import HOSTILE_ROWS, Row, batch_of, group_metadata, offset_commit
+from transforms.codec.records import decode_record
 from transforms.decode import BATCH_BYTES_MAX, DECODED, decode_batch, decode_batches
 from transforms.decoded_record import record_of_row
-
-SUBSCRIPTION = bytes.fromhex("0001 00000001 0006 6f7264657273 ffffffff 00000000".replace(" ", ""))
-ASSIGNMENT = bytes.fromhex("0001 00000001 0006 6f7264657273 00000002 00000000 00000001 ffffffff".replace(" ", ""))
-
-
-def group_metadata(protocol_type: str = "consumer", **member: Any) -> Row:
-    fields = {
-        "member_id": "m1",
-        "group_instance_id": None,
-        "client_id": "c",
-        "client_host": "/127.0.0.1",
-        "rebalance_timeout_ms": 300_000,
-        "session_timeout_ms": 45_000,
-        "subscription": SUBSCRIPTION,
-        "assignment": ASSIGNMENT,
-    }
-    value = {
-        "protocol_type": protocol_type,
-        "generation": 5,
-        "protocol": "range",
-        "leader": "m1",
-        "current_state_timestamp_ms": 1,
-        "members": [fields | member],
-    }
-    return encode_record(Record("group_metadata", {"group_id": "g1"}, 3, value))
 
 
 def decoded(rows: list[Row]) -> list[dict[str, Any]]:

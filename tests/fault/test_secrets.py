@@ -1,0 +1,87 @@
+"""Goal: a broker that asks for a password is read with one from the environment, which then appears nowhere."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jobs.local_broker import LocalBroker
+from tests.fault.topic import SHORT_LIVED, make_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SETTINGS = """
+kafka:
+  security_protocol: SASL_PLAINTEXT
+  sasl_mechanism: PLAIN
+  sasl_username: ledger
+  sasl_password: {env: LEDGER_PASSWORD}
+  request_timeout_ms: 20000
+"""
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+@pytest.fixture
+def password() -> str:
+    return secrets.token_hex(16)
+
+
+@pytest.fixture
+def sasl_broker(tmp_path: Path, password: str) -> Iterator[LocalBroker]:
+    """A broker whose one listener for clients wants SASL."""
+    properties = {
+        "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.plaintext.plain.sasl.jaas.config": (
+            f'{MODULE} required username="ledger" password="{password}" user_ledger="{password}";'
+        ),
+        "offsets.topic.num.partitions": "4",
+    }
+    with LocalBroker(tmp_path / "kafka", properties=properties) as broker:
+        login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+        login |= {"sasl.username": "ledger", "sasl.password": password}
+        make_topic(broker.bootstrap_servers, **login)
+        yield broker
+
+
+def ingest(directory: Path, bootstrap_servers: str, password: str) -> tuple[int, str]:
+    """Exit code and all that was printed, with every traceback."""
+    (directory / "settings.yaml").write_text(SETTINGS)
+    command = [sys.executable, "-m", "jobs.cli", "--debug", "ingest", "--conf", str(directory / "settings.yaml")]
+    answer = subprocess.run(
+        [*command, "--warehouse", str(directory / "warehouse"), "--bootstrap-servers", bootstrap_servers],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED, "LEDGER_PASSWORD": password},
+    )
+    return answer.returncode, answer.stdout + answer.stderr
+
+
+def test_the_password_opens_the_broker_and_is_seen_nowhere(
+    tmp_path: Path, sasl_broker: LocalBroker, password: str
+) -> None:
+    """Goal: both clients log in; neither what is printed nor any file of the warehouse holds the password."""
+    code, said = ingest(tmp_path, sasl_broker.bootstrap_servers, password)
+    assert code == 0, said.replace(password, "(the password)")
+    assert "1 records read" in said
+    assert password not in said
+    for path in (tmp_path / "warehouse").rglob("*"):
+        assert path.is_dir() or password.encode() not in path.read_bytes()
+
+
+def test_a_wrong_password(tmp_path: Path, sasl_broker: LocalBroker) -> None:
+    """Goal: a login that is refused fails, and the wrong password is not printed either, not even in a traceback."""
+    code, said = ingest(tmp_path, sasl_broker.bootstrap_servers, "a-wrong-password")
+    assert code != 0
+    assert "OutsideError: No broker answers" in said
+    assert "a-wrong-password" not in said
