@@ -1,0 +1,44 @@
+"""Kafka's client-side assignors: the choice that a group's leader makes between JoinGroup and SyncGroup.
+
+Each is a pure function `assign(topics, members)` in a file of its own and gives what the class of kafka-clients 4.2
+of the same name gives, down to the order of every member's list. They raise AssignmentError where that class throws.
+There is at least one member: the leader.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from coordinator.assignors import cooperative_sticky, round_robin, sticky
+from coordinator.assignors import range as range_assignor
+from coordinator.assignors.subscriptions import (
+    Assignment,
+    AssignmentError,
+    Subscription,
+    TopicPartition,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Assignor: TypeAlias = Callable[[Mapping[str, TopicPartitions], Mapping[str, Subscription]], Assignment]
+
+ASSIGNORS: Final[Mapping[str, Assignor]] = MappingProxyType(
+    {
+        "range": range_assignor.assign,
+        "roundrobin": round_robin.assign,
+        "sticky": sticky.assign,
+        "cooperative-sticky": cooperative_sticky.assign,
+    }
+)
+
+__all__ = [
+    "ASSIGNORS",
+    "Assignment",
+    "AssignmentError",
+    "Subscription",
+    "TopicPartition",
+    "TopicPartitions",
+]

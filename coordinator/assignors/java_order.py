@@ -1,0 +1,42 @@
+"""Java's orders where an assignment shows them: sorted strings, and the keys of a java.util.HashMap."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator.java_hash_map import JavaHashMap, string_hash_code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def utf16_order(text: str) -> bytes:
+    """Sort key that orders like String.compareTo: by UTF-16 code unit, where Python compares code points."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def hash_map_order(keys: Iterable[str]) -> list[str]:
+    """The distinct keys as `new HashMap<>()` iterates them after `put` of each in the given order."""
+    table: JavaHashMap[str, None] = JavaHashMap()
+    for key in keys:
+        table.put(key, None)
+    return list(table)
+
+
+def computed_hash_map_order(keys: Iterable[str]) -> list[str]:
+    """The same after `computeIfAbsent`, which grows the table one call later and prepends to a bucket.
+
+    Buckets of eight keys or more, which Java rearranges, are not modelled.
+    """
+    capacity = 16
+    table: dict[str, None] = {}
+    for key in keys:
+        if len(table) > capacity * 3 // 4:
+            capacity *= 2
+        table[key] = None
+    newest_first = list(reversed(table))
+    return sorted(newest_first, key=lambda key: _spread(string_hash_code(key)) & (capacity - 1))
+
+
+def _spread(hash_code: int) -> int:
+    return hash_code ^ (hash_code & 0xFFFF_FFFF) >> 16

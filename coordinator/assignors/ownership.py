@@ -1,0 +1,102 @@
+"""Which partitions each member of a sticky group still owns, by what the members claim.
+
+Claims to topics that are gone are dropped. Where two members claim a partition the later generation has it; in the
+same generation neither has, and the partition counts as doubly claimed. A sticky subscription carries its generation
+in the user data while the rival's is always read from the subscription's own field, as in Kafka.
+Source: Kafka AbstractStickyAssignor#allSubscriptionsEqual and #prepopulateCurrentAssignments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+
+    from coordinator.assignors.subscriptions import Subscription, TopicPartition
+
+NO_GENERATION: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class MemberData:
+    """The partitions that one member claims, in the order of its bytes, and the generation it had them in."""
+
+    partitions: Sequence[TopicPartition]
+    generation: int | None
+
+    @property
+    def known_generation(self) -> int:
+        return NO_GENERATION if self.generation is None else self.generation
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    owned: Mapping[str, list[TopicPartition]]
+    doubly_claimed: frozenset[TopicPartition]
+
+
+def resolve_claims(
+    topics: Container[str],
+    members: Mapping[str, Subscription],
+    member_data: Mapping[str, MemberData],
+) -> Ownership:
+    """`members` stand in their map's order: among equals it decides who is asked first."""
+    owned: dict[str, list[TopicPartition]] = {}
+    last_claimant: dict[TopicPartition, str] = {}
+    doubly_claimed: set[TopicPartition] = set()
+    for consumer in members:
+        generation = member_data[consumer].known_generation
+        own = owned[consumer] = []
+        for partition in member_data[consumer].partitions:
+            if partition[0] not in topics:
+                continue
+            rival = last_claimant.get(partition)
+            if rival is None:
+                own.append(partition)
+            else:
+                rival_generation = max(members[rival].generation_id, NO_GENERATION)
+                if generation < rival_generation:
+                    continue
+                if generation == rival_generation:
+                    doubly_claimed.add(partition)
+                else:
+                    own.append(partition)
+                # The rival can be the member itself, if it names a partition twice: hence after the append.
+                if partition in owned[rival]:
+                    owned[rival].remove(partition)
+            last_claimant[partition] = consumer
+    return Ownership(owned, frozenset(doubly_claimed))
+
+
+def previous_owners(member_data: Mapping[str, MemberData]) -> dict[TopicPartition, str]:
+    """For each partition claimed from before the newest generation, the newest such claimant; the first of equals."""
+    newest = max(data.known_generation for data in member_data.values())
+    newest = max(newest, NO_GENERATION)
+    previous: dict[TopicPartition, tuple[int, str]] = {}
+    for consumer, data in member_data.items():
+        if data.known_generation < newest:
+            for partition in data.partitions:
+                if partition not in previous or previous[partition][0] < data.known_generation:
+                    previous[partition] = data.known_generation, consumer
+    return {partition: consumer for partition, (_, consumer) in previous.items()}
+
+
+def remaining_partitions(
+    partitions: Iterable[TopicPartition], assigned: Iterable[TopicPartition]
+) -> list[TopicPartition]:
+    """What of `partitions` is not in `assigned`, both in the same order.
+
+    Kafka walks the two side by side: an assigned partition that does not exist (its topic came back smaller) is never
+    met, and everything assigned behind it counts as unassigned.
+    """
+    rest: list[TopicPartition] = []
+    pending = iter(assigned)
+    expected = next(pending, None)
+    for partition in partitions:
+        if partition == expected:
+            expected = next(pending, None)
+        else:
+            rest.append(partition)
+    return rest

@@ -1,0 +1,49 @@
+"""Which partitions the general sticky algorithm has moved so far, between whom.
+
+Before a partition of a topic goes from one consumer to another, a partition of the same topic that went the other way
+is moved back instead: two swaps would change owners for nothing. Which one, where several went, is the first in a
+java.util.HashSet of TopicPartition. Source: Kafka AbstractStickyAssignor.PartitionMovements.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator.java_hash_map import JavaHashMap, string_hash_code
+
+if TYPE_CHECKING:
+    from coordinator.assignors.subscriptions import TopicPartition
+
+
+class PartitionMovements:
+    __slots__ = ("_between", "_by_topic")
+
+    def __init__(self) -> None:
+        self._between: dict[TopicPartition, tuple[str, str]] = {}
+        self._by_topic: dict[str, dict[tuple[str, str], JavaHashMap[int, TopicPartition]]] = {}
+
+    def record(self, partition: TopicPartition, source: str, destination: str) -> None:
+        """A partition that moved before keeps its first source; one that is back with it has not moved at all."""
+        by_pair = self._by_topic.setdefault(partition[0], {})
+        before = self._between.pop(partition, None)
+        if before is not None:
+            by_pair[before].pop(_hash_code(partition))
+            if not by_pair[before]:
+                del by_pair[before]
+            source = before[0]
+        if source != destination:
+            pair = self._between[partition] = source, destination
+            by_pair.setdefault(pair, JavaHashMap()).put(_hash_code(partition), partition)
+
+    def instead_of(self, partition: TopicPartition, source: str, destination: str) -> TopicPartition:
+        """The partition to move from source to destination in place of the one that was chosen."""
+        if partition in self._between:
+            source = self._between[partition][0]
+        reverse = self._by_topic.get(partition[0], {}).get((destination, source))
+        return reverse.values()[0] if reverse else partition
+
+
+def _hash_code(partition: TopicPartition) -> int:
+    """TopicPartition.hashCode() of Kafka as an unsigned number; no two partitions of a topic share one."""
+    topic, number = partition
+    return (31 * (31 + number) + string_hash_code(topic)) & 0xFFFF_FFFF

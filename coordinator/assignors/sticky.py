@@ -1,0 +1,62 @@
+"""The `sticky` assignor, and what it shares with `cooperative-sticky`.
+
+Balance comes first, then keeping what members own. Groups whose members all subscribe to the same topics take the
+constrained algorithm (sticky_constrained.py), others the general one (sticky_general.py). The choice is that of a
+newly made assignor: a leader's own one also remembers the highest generation that it ever saw, which matters only in
+a group whose members have all gone back to earlier ones. Source: Kafka StickyAssignor, AbstractStickyAssignor; KIP-54.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator.assignors import sticky_constrained, sticky_general
+from coordinator.assignors.ownership import MemberData, previous_owners, resolve_claims
+from coordinator.assignors.racks import RackInfo
+from coordinator.assignors.subscriptions import (
+    Assignment,
+    Subscription,
+    TopicPartition,
+    TopicPartitions,
+    members_in_map_order,
+    topics_in_map_order,
+)
+from coordinator.assignors.user_data import sticky_member_data
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+
+def assign(topics: Mapping[str, TopicPartitions], members: Mapping[str, Subscription]) -> Assignment:
+    assignment, _ = assign_sticky(topics, members, sticky_member_data)
+    return assignment
+
+
+def assign_sticky(
+    topics: Mapping[str, TopicPartitions],
+    members: Mapping[str, Subscription],
+    read_member_data: Callable[[Subscription], MemberData],
+) -> tuple[Assignment, dict[TopicPartition, str] | None]:
+    """The assignment in map order, and each partition that changes hands with its new owner.
+
+    The general algorithm does not track those: then None. Raises AssignmentError where Kafka's own assignor throws.
+    """
+    ordered = members_in_map_order(members)
+    known = topics_in_map_order(topics, ordered.values())
+    racks = RackInfo.of(known, ordered)
+    member_data = {member_id: read_member_data(member) for member_id, member in ordered.items()}
+    ownership = resolve_claims(known, ordered, member_data)
+    if _subscriptions_equal(ordered.values()):
+        return sticky_constrained.assign(known, racks, ownership)
+    return sticky_general.assign(known, ordered, racks, ownership, previous_owners(member_data)), None
+
+
+def _subscriptions_equal(members: Iterable[Subscription]) -> bool:
+    """Compared as Kafka does it: members before the first one that has topics count as equal, whatever follows."""
+    topics: frozenset[str] = frozenset()
+    for member in members:
+        if not topics:
+            topics = frozenset(member.topics)
+        elif len(member.topics) != len(topics) or not topics.issuperset(member.topics):
+            return False
+    return True

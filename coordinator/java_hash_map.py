@@ -1,0 +1,159 @@
+"""Java's hash maps, as far as their iteration order goes, and the string hash below them.
+
+Kafka's coordinator iterates over hash maps where the order can be seen from outside: the members in a record and
+in the leader's JoinGroup response, the successor of a leader, ties of the protocol vote, the tombstones of a
+batch. These maps keep their entries in a dict (insertion order) and sort by bucket on iteration, which gives the
+order of the Java map after the same puts and removals:
+
+- `JavaHashMap`, java.util.HashMap: bucket `(h ^ h >>> 16) & (capacity - 1)`, insertion order within a bucket. The
+  capacity doubles when the size exceeds 0.75 of it, and when a ninth key falls into one bucket of a table smaller
+  than 64; it never shrinks. From 64 buckets on Java turns such a bucket into a red-black tree: the order inside
+  that one bucket is then not modelled.
+- `TimelineHashMap`, Kafka's own (server-common, BaseHashTable): Fibonacci hashing into the high bits, the newest first
+  within a slot; the capacity starts at 2 and doubles before a put, even of a present key, if 0.75 * (size + 1) exceeds
+  it.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", str, int)
+Value = TypeVar("Value")
+
+_HASH_MAP_CAPACITY = 16
+_TREEIFY_THRESHOLD = 8
+_MIN_TREEIFY_CAPACITY = 64
+_FIBONACCI = 0x9E3779B97F4A7C15  # the unsigned form of -7046029254386353131
+_UINT32 = 0xFFFFFFFF
+_UINT64 = 0xFFFFFFFFFFFFFFFF
+
+
+def utf16_length(text: str) -> int:
+    """String.length() of Java: characters outside the Basic Multilingual Plane count twice."""
+    if text.isascii():
+        return len(text)
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def _signed32(number: int) -> int:
+    return ((number & _UINT32) ^ 1 << 31) - (1 << 31)
+
+
+@lru_cache(maxsize=1 << 17)  # group and member ids come again with every request
+def string_hash_code(text: str) -> int:
+    """String.hashCode() of Java, over UTF-16 code units, as a signed 32-bit number."""
+    code = 0
+    units = text.encode("utf-16-le", "surrogatepass")
+    for low, high in zip(units[::2], units[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & _UINT32
+    return _signed32(code)
+
+
+def _hash_code(key: str | int) -> int:
+    """hashCode() of a String, or of an Integer or Long that is not negative."""
+    return string_hash_code(key) if isinstance(key, str) else _signed32(key ^ key >> 32)
+
+
+class _HashTable(Generic[Key, Value]):
+    """What both maps share: a dict for the lookups, and the order of its keys, cached until they change."""
+
+    __slots__ = ("_capacity", "_entries", "_order")
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._entries: dict[Key, Value] = {}
+        self._order: list[Key] | None = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
+    def __iter__(self) -> Iterator[Key]:
+        if self._order is None:
+            self._order = self._ordered()
+        return iter(self._order)
+
+    def __getitem__(self, key: Key) -> Value:
+        return self._entries[key]
+
+    def get(self, key: Key) -> Value | None:
+        return self._entries.get(key)
+
+    def pop(self, key: Key) -> Value | None:
+        self._order = None
+        return self._entries.pop(key, None)
+
+    def clear(self) -> None:
+        self._order = []
+        self._entries.clear()
+
+    def values(self) -> list[Value]:
+        return [self._entries[key] for key in self]
+
+    def items(self) -> list[tuple[Key, Value]]:
+        return [(key, self._entries[key]) for key in self]
+
+    def _added(self, key: Key, value: Value) -> bool:
+        """Put an entry; whether its key is new."""
+        is_new = key not in self._entries
+        if is_new:
+            self._order = None
+        self._entries[key] = value
+        return is_new
+
+    def _ordered(self) -> list[Key]:
+        raise NotImplementedError
+
+
+class JavaHashMap(_HashTable[Key, Value]):
+    __slots__ = ()
+
+    def __init__(self, *, expected_size: int = 0) -> None:
+        """`expected_size` is that of `new HashSet<>(collection)`; a plain `new HashMap<>()` has none."""
+        capacity = _HASH_MAP_CAPACITY
+        while capacity < int(expected_size / 0.75) + 1:
+            capacity *= 2
+        super().__init__(capacity)
+
+    def put(self, key: Key, value: Value) -> None:
+        if not self._added(key, value):
+            return
+        if self._capacity < _MIN_TREEIFY_CAPACITY and self._is_crowded(self._bucket(key)):
+            self._capacity *= 2
+        if len(self._entries) > 0.75 * self._capacity:
+            self._capacity *= 2
+
+    def _is_crowded(self, bucket: int) -> bool:
+        if len(self._entries) <= _TREEIFY_THRESHOLD:
+            return False
+        return sum(self._bucket(key) == bucket for key in self._entries) > _TREEIFY_THRESHOLD
+
+    def _ordered(self) -> list[Key]:
+        return sorted(self._entries, key=self._bucket)
+
+    def _bucket(self, key: Key) -> int:
+        code = _hash_code(key) & _UINT32
+        return (code ^ code >> 16) & (self._capacity - 1)
+
+
+class TimelineHashMap(_HashTable[Key, Value]):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(2)
+
+    def put(self, key: Key, value: Value) -> None:
+        if 3 * (len(self._entries) + 1) > 4 * self._capacity:
+            self._capacity *= 2
+            self._order = None
+        self._added(key, value)
+
+    def _ordered(self) -> list[Key]:
+        newest_first = list(self._entries)[::-1]
+        return sorted(newest_first, key=self._slot)
+
+    def _slot(self, key: Key) -> int:
+        return (_hash_code(key) * _FIBONACCI & _UINT64) >> (65 - self._capacity.bit_length())
