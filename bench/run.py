@@ -28,6 +28,7 @@ from jobs.capture import capture
 from jobs.ingest import KafkaIngest, ingest_kafka
 from jobs.ledger import open_ledger
 from jobs.local_broker import LocalBroker, run_tool
+from jobs.offsets_topic import describe_offsets_topic
 from jobs.session import spark_session
 from jobs.settings import load_settings
 from transforms.codec.records import Record, encode_record
@@ -58,6 +59,7 @@ def main() -> None:
         total = fill(broker.bootstrap_servers, count)
         print(f"{total:,} records in {PARTITIONS} partitions; medians (least to most)\n", flush=True)
         kafka_tools(broker, total)
+        total = count_records(broker.bootstrap_servers)
         cold(Path(name), broker.bootstrap_servers, total)
         spark = spark_session("groupledger bench")
         warm(Path(name), broker.bootstrap_servers, total)
@@ -107,6 +109,12 @@ def commit_bytes(group_id: str, topic: str, partition: int, number: int) -> tupl
     return encode_record(Record("offset_commit", key, 4, value))
 
 
+def count_records(bootstrap_servers: str) -> int:
+    """The console consumer has joined a group of its own, and so has left some records too."""
+    _, topic = describe_offsets_topic(bootstrap_servers, load_settings().kafka)
+    return sum(topic.high_watermark.values())
+
+
 def kafka_tools(broker: LocalBroker, total: int) -> None:
     arguments = ["--bootstrap-server", broker.bootstrap_servers, "--topic", OFFSETS_TOPIC, "--from-beginning"]
     arguments += ["--max-messages", str(total), "--formatter", FORMATTER]
@@ -114,7 +122,8 @@ def kafka_tools(broker: LocalBroker, total: int) -> None:
     measure("console consumer, offsets formatter, whole process", total, tool(consumer, arguments), runs=3)
     segments = sorted(str(path) for path in broker.data_directory.glob(f"{OFFSETS_TOPIC}-*/*.log"))
     arguments = ["--offsets-decoder", "--files", ",".join(segments)]
-    measure("DumpLogSegments --offsets-decoder, whole process", total, tool("kafka.tools.DumpLogSegments", arguments))
+    dump = tool("kafka.tools.DumpLogSegments", arguments)
+    measure("DumpLogSegments --offsets-decoder, whole process", total, dump, runs=3)
 
 
 def tool(main_class: str, arguments: list[str]) -> Callable[[], object]:

@@ -32,10 +32,14 @@ class Source:
     readings: Mapping[int, list[Reading]]
 
     def with_readings(self, new: Mapping[int, Reading]) -> Source:
-        """One more reading for some partitions: behind those before it, or in their place if it resumes none."""
+        """One more reading for some partitions: behind those that came as far as it resumes, none if it resumes none.
+
+        An earlier reading that began further on was given up before it read anything.
+        """
         readings = dict(self.readings)
         for partition, reading in new.items():
-            before = [] if reading.resumed_from is None else readings.get(partition, [])
+            resumed = -1 if reading.resumed_from is None else reading.resumed_from
+            before = [earlier for earlier in readings.get(partition, []) if earlier.from_offset <= resumed]
             readings[partition] = [*before, reading]
         return replace(self, readings=readings)
 

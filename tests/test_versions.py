@@ -1,0 +1,47 @@
+"""Goal: versions that belong together are raised together, and nothing names an address of a registry."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+ROOT = Path(__file__).parent.parent
+
+
+def ivy_versions(name: str) -> dict[str, str]:
+    tree = ET.parse(ROOT / "conf" / "ivy" / f"{name}.xml")  # noqa: S314 - our own file
+    return {item.attrib["name"]: item.attrib["rev"] for item in tree.iter("dependency")}
+
+
+def test_jars_and_packages_are_of_one_version() -> None:
+    """Goal: Delta's JAR is its package's, and the connector is of pyspark's minor version."""
+    jars = ivy_versions("spark")
+    assert jars["delta-spark_4.0_2.13"] == version("delta-spark")
+    assert jars["spark-sql-kafka-0-10_2.13"].rsplit(".", 1)[0] == version("pyspark").rsplit(".", 1)[0]
+
+
+def test_the_broker_and_its_tools_are_of_one_version() -> None:
+    """Goal: the oracle's tools read what the broker of the same version writes."""
+    assert len(set(ivy_versions("kafka").values())) == 1
+
+
+def test_the_lock_holds_what_is_installed() -> None:
+    """Goal: the environment that the tests run in is the locked one, and every file is locked by its hash."""
+    lock = (ROOT / "requirements" / "project.lock").read_text()
+    for name in ("pyspark", "delta-spark", "kafka-python", "great-expectations", "pytest"):
+        assert f"{name}=={version(name)} " in lock
+    assert lock.count("==") <= lock.count("--hash=sha256:")
+
+
+def test_no_registry_is_named() -> None:
+    """Goal: locks, settings and code find their registries by the tools' own means."""
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    address = re.compile(r"index-url|find-links|/maven2|pypi\.org|//files\.pythonhosted|/simple/")
+    files = [
+        ROOT / name for name in names if name.endswith((".lock", ".xml", ".toml", ".conf", ".yaml", ".properties"))
+    ]
+    assert files
+    assert [str(path) for path in files if address.search(path.read_text())] == []
