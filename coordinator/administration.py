@@ -1,0 +1,85 @@
+"""DescribeGroups, ListGroups and DeleteGroups: what administrators ask of a coordinator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator.errors import Error
+from coordinator.group import Group, State
+from coordinator.messages import (
+    DeletedGroup,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribedMember,
+    ListedGroup,
+    ListGroupsRequest,
+)
+from coordinator.offsets import delete_all_offsets
+from coordinator.records import new_group_metadata_tombstone_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from coordinator.operation import Operation
+
+_CLASSIC = "classic"
+_GROUP_ID_NOT_FOUND_SINCE = 6
+
+
+def describe_group(group: Group | None, group_id: str, api_version: int) -> DescribedGroup:
+    """Before API 6 a missing group is described as a Dead one, without an error."""
+    if group is None:
+        is_told = api_version >= _GROUP_ID_NOT_FOUND_SINCE
+        return DescribedGroup(
+            group_id,
+            Error.GROUP_ID_NOT_FOUND if is_told else Error.NONE,
+            State.DEAD.value,
+            error_message=f"Group {group_id} not found." if is_told else None,
+        )
+    is_stable = group.state is State.STABLE
+    members = tuple(
+        DescribedMember(
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            member.metadata(group.protocol_name) if is_stable else b"",
+            member.assignment,
+        )
+        for member in group.members.values()
+    )
+    protocol_data = (group.protocol_name or "") if is_stable else ""
+    protocol_type = group.protocol_type or ""
+    return DescribedGroup(group_id, Error.NONE, group.state.value, protocol_type, protocol_data, members)
+
+
+def list_groups(groups: Iterable[Group], request: ListGroupsRequest) -> list[ListedGroup]:
+    states = [state.strip().lower() for state in request.states_filter]
+    types = [group_type.lower() for group_type in request.types_filter]
+    return [
+        ListedGroup(group.group_id, group.protocol_type or "", group.state.value, _CLASSIC)
+        for group in groups
+        if (not states or group.state.value.lower() in states) and (not types or _CLASSIC in types)
+    ]
+
+
+def delete_groups(request: DeleteGroupsRequest, operation: Operation) -> None:
+    """Delete those of the groups that are Empty, offsets first."""
+    results = []
+    deleted = []
+    offset_count = 0
+    for group_id in request.group_ids:
+        group = operation.groups.get(group_id)
+        if group is None or group.state is State.DEAD:
+            error = Error.GROUP_ID_NOT_FOUND
+        elif group.state is not State.EMPTY:
+            error = Error.NON_EMPTY_GROUP
+        else:
+            error = Error.NONE
+            offset_count += delete_all_offsets(group_id, operation)
+            operation.records.append(new_group_metadata_tombstone_record(group_id))
+            deleted.append(group_id)
+        results.append(DeletedGroup(group_id, error))
+    operation.log("groups_deleted", group_ids=", ".join(deleted), offset_count=offset_count)
+    operation.response = DeleteGroupsResponse(request.request_id, tuple(results))

@@ -1,0 +1,16 @@
+"""The broker settings that the group coordinator reads, under Kafka's names, with Kafka's defaults."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = (1 << 31) - 1
+    new_member_join_timeout_ms: int = 300_000  # a constant of the broker: no setting changes it
+    offset_metadata_max_bytes: int = 4_096  # compared with String.length(), which counts UTF-16 units
+    offsets_retention_ms: int = 10_080 * 60_000
+    offsets_retention_check_interval_ms: int = 600_000
+    offsets_topic_num_partitions: int = 50

@@ -1,0 +1,288 @@
+"""The group coordinator of one broker: which partitions it leads, and which of them a request belongs to.
+
+A group lives in the `__consumer_offsets` partition that its id hashes to, and the broker that leads this partition
+coordinates it. Sans-IO: the caller brings requests and the time, carries the batches to a log and the responses to
+their clients, and calls `advance` when `next_deadline_ms` has come.
+
+    handle(request, now_ms)    one request; its answer may come now or in any later result
+    advance(now_ms)            every timer that is due, each at its own deadline
+    load / unload              the broker becomes, or ceases to be, leader of a partition
+
+`append_error` says that what the call wants to append will fail, and with what. Authorization and the check that
+topics exist come before the coordinator, in Kafka as here: the caller passes on only what survived them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+from coordinator.administration import delete_groups, describe_group, list_groups
+from coordinator.config import Config
+from coordinator.deadlines import Deadlines
+from coordinator.errors import Error
+from coordinator.java_hash_map import string_hash_code
+from coordinator.join_group import join_group
+from coordinator.membership import heartbeat, leave_group, sync_group
+from coordinator.messages import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FetchedGroup,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    Request,
+    Response,
+    SyncGroupRequest,
+    TopicPartition,
+    TxnOffsetCommitRequest,
+    WriteTxnMarkerRequest,
+    refusal,
+)
+from coordinator.offsets import (
+    commit_offsets,
+    commit_transactional_offsets,
+    delete_offsets,
+    delete_offsets_of_partitions,
+    fetch_offsets,
+)
+from coordinator.operation import Result
+from coordinator.shard import Shard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from coordinator.group import Group
+    from coordinator.operation import Batch, Operation
+
+_INT32_MIN = -(1 << 31)
+_SYNC_NAMES_PROTOCOL_SINCE = 5
+_TXN_KNOWS_LOADING_SINCE = 2
+
+
+@lru_cache(maxsize=1 << 17)  # asked with every request
+def partition_for(group_id: str, num_partitions: int) -> int:
+    """The `__consumer_offsets` partition of a group; Kafka's absolute value of the smallest int is 0."""
+    code = string_hash_code(group_id)
+    return (0 if code == _INT32_MIN else abs(code)) % num_partitions
+
+
+class Coordinator:
+    """Leads no partition until `load`ed with one. Times never go back."""
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.config = config or Config()
+        self.is_active = True  # False before startup and after shutdown: everything is refused
+        self._deadlines = Deadlines()
+        self._shards: dict[int, Shard | None] = {}  # None while the partition is loading
+        self._now_ms = 0
+
+    # Time
+
+    def next_deadline_ms(self) -> int | None:
+        return self._deadlines.next_deadline_ms()
+
+    def advance(self, now_ms: int, *, append_error: Error = Error.NONE) -> Result:
+        """Fire what is due at or before `now_ms`. Due timers go before a request of the same instant."""
+        results = []
+        while (due := self._deadlines.pop_due(now_ms)) is not None:
+            deadline_ms, timer = due
+            shard = self._shards.get(timer[1])
+            if shard is not None:
+                self._move_to(max(deadline_ms, self._now_ms))
+                result = shard.fire(timer, now_ms=self._now_ms, append_error=append_error)
+                results.append(result)
+        self._move_to(now_ms)
+        return Result.of(results)
+
+    def _move_to(self, now_ms: int) -> None:
+        if now_ms < self._now_ms:
+            raise ValueError(f"time went back from {self._now_ms} ms to {now_ms} ms")
+        self._now_ms = now_ms
+
+    # Leadership
+
+    def start_loading(self, partition: int) -> None:
+        """Elected, but the log is still being read: requests are refused as loading."""
+        self._shards[partition] = None
+
+    def load(self, partition: int, batches: Iterable[Batch], *, now_ms: int) -> Result:
+        """Lead a partition whose log holds these batches, in order.
+
+        Raises IllegalStateError for a record that Kafka itself could not load: a group whose members have subscriptions
+        that the broker's reader chokes on. No 4.2 broker writes one.
+        """
+        self._move_to(now_ms)
+        self._deadlines.cancel_partition(partition)
+        shard = Shard(partition, self.config, self._deadlines)
+        self._shards[partition] = shard
+        return shard.load(batches, now_ms)
+
+    def lead_all(self, *, now_ms: int) -> Result:
+        """Lead every partition, each with an empty log: a cluster of one broker that starts."""
+        partitions = range(self.config.offsets_topic_num_partitions)
+        return Result.of(self.load(partition, (), now_ms=now_ms) for partition in partitions)
+
+    def unload(self, partition: int, *, now_ms: int) -> Result:
+        """Cease to lead a partition."""
+        self._move_to(now_ms)
+        shard = self._shards.pop(partition, None)
+        return Result() if shard is None else shard.unload(now_ms)
+
+    def partition_for(self, group_id: str) -> int:
+        return partition_for(group_id, self.config.offsets_topic_num_partitions)
+
+    def shard(self, partition: int) -> Shard | None:
+        """What is led there, to look at: only operations change it."""
+        return self._shards.get(partition)
+
+    def group(self, group_id: str) -> Group | None:
+        """The live group, to look at."""
+        shard = self.shard(self.partition_for(group_id))
+        return None if shard is None else shard.groups.get(group_id)
+
+    # Requests
+
+    def handle(self, request: Request, *, now_ms: int, append_error: Error = Error.NONE) -> Result:
+        """Take one request. What is due comes first: `advance` to `now_ms` before."""
+        self._move_to(now_ms)
+        handler = _HANDLERS.get(type(request))
+        if handler is None:
+            return _ROUTERS[type(request)](self, request, append_error)
+        shard = self._route(request)
+        if isinstance(shard, Error):
+            return Result(responses=(_refused(request, shard),))
+        return shard.run(partial(handler, request), now_ms=now_ms, append_error=append_error, request=request)
+
+    def _route(self, request: Any) -> Shard | Error:
+        """The shard of a request about one group, or why the request does not get there."""
+        kind = type(request)
+        is_named = kind is SyncGroupRequest and request.api_version >= _SYNC_NAMES_PROTOCOL_SINCE
+        if is_named and None in (request.protocol_type, request.protocol_name):
+            return Error.INCONSISTENT_GROUP_PROTOCOL
+        if not self.is_active:
+            return Error.COORDINATOR_NOT_AVAILABLE
+        if not request.group_id and kind is not OffsetCommitRequest:
+            return Error.INVALID_GROUP_ID
+        if kind is JoinGroupRequest:
+            limits = self.config.group_min_session_timeout_ms, self.config.group_max_session_timeout_ms
+            if not limits[0] <= request.session_timeout_ms <= limits[1]:
+                return Error.INVALID_SESSION_TIMEOUT
+        return self._shard(self.partition_for(request.group_id))
+
+    def _shard(self, partition: int) -> Shard | Error:
+        if not self.is_active:
+            return Error.COORDINATOR_NOT_AVAILABLE
+        shard = self._shards.get(partition, Error.NOT_COORDINATOR)
+        return Error.COORDINATOR_LOAD_IN_PROGRESS if shard is None else shard
+
+    def _write_txn_marker(self, request: WriteTxnMarkerRequest, append_error: Error) -> Result:
+        shard = self._shard(request.partition)
+        if not isinstance(shard, Error) and append_error is Error.NONE:
+            return shard.write_txn_marker(request, self._now_ms)
+        # The transaction coordinator does not know a group coordinator's errors.
+        error = Error.NOT_LEADER_OR_FOLLOWER if isinstance(shard, Error) else append_error
+        return Result(responses=(refusal(request, error),))
+
+    def _fetch_offsets(self, request: OffsetFetchRequest, _: Error) -> Result:
+        groups = []
+        for asked in request.groups:
+            shard = self._shard(self.partition_for(asked.group_id))
+            if isinstance(shard, Error):
+                groups.append(FetchedGroup(asked.group_id, shard))
+            else:
+                group = shard.groups.get(asked.group_id)
+                groups.append(fetch_offsets(group, asked, shard.offsets, require_stable=request.require_stable))
+        return Result(responses=(OffsetFetchResponse(request.request_id, tuple(groups)),))
+
+    def _describe_groups(self, request: DescribeGroupsRequest, _: Error) -> Result:
+        groups = []
+        for group_id in request.group_ids:
+            shard = self._shard(self.partition_for(group_id))
+            if isinstance(shard, Error):
+                groups.append(DescribedGroup(group_id, shard))
+            else:
+                groups.append(describe_group(shard.groups.get(group_id), group_id, request.api_version))
+        return Result(responses=(DescribeGroupsResponse(request.request_id, tuple(groups)),))
+
+    def _list_groups(self, request: ListGroupsRequest, _: Error) -> Result:
+        """The groups of all partitions that are led; refused while one of them loads."""
+        groups: list[ListedGroup] = []
+        for partition in self._shards:
+            shard = self._shard(partition)
+            if isinstance(shard, Error):
+                return Result(responses=(refusal(request, shard),))
+            groups.extend(list_groups(shard.groups.values(), request))
+        return Result(responses=(ListGroupsResponse(request.request_id, Error.NONE, tuple(groups)),))
+
+    def _delete_groups(self, request: DeleteGroupsRequest, append_error: Error) -> Result:
+        """One batch per partition; each group has its own answer, whatever becomes of the others."""
+        by_partition: dict[int, list[str]] = {}
+        for group_id in dict.fromkeys(request.group_ids):
+            by_partition.setdefault(self.partition_for(group_id), []).append(group_id)
+        results = []
+        for partition, group_ids in by_partition.items():
+            part = replace(request, group_ids=tuple(group_ids))
+            shard = self._shard(partition)
+            if isinstance(shard, Error):
+                results.append(Result(responses=(refusal(part, shard),)))
+            else:
+                handler = partial(delete_groups, part)
+                results.append(shard.run(handler, now_ms=self._now_ms, append_error=append_error, request=part))
+        result = Result.of(results)
+        parts = [response for response in result.responses if isinstance(response, DeleteGroupsResponse)]
+        deleted = tuple(one for part_response in parts for one in part_response.results)
+        return replace(result, responses=(DeleteGroupsResponse(request.request_id, deleted),))
+
+    def delete_partitions(
+        self, partitions: tuple[TopicPartition, ...], *, now_ms: int, append_error: Error = Error.NONE
+    ) -> Result:
+        """Topics were deleted: tombstones for the offsets of their partitions."""
+        self._move_to(now_ms)
+        handler = partial(delete_offsets_of_partitions, partitions)
+        shards = [shard for shard in self._shards.values() if shard is not None]
+        return Result.of(shard.run(handler, now_ms=now_ms, append_error=append_error) for shard in shards)
+
+
+def _refused(request: Request, error: Error) -> Response:
+    """The refusal of a request that reached no shard, with what single APIs make of it."""
+    if error is Error.COORDINATOR_LOAD_IN_PROGRESS:
+        if isinstance(request, HeartbeatRequest):
+            error = Error.NONE  # the member is given the benefit of the doubt
+        elif isinstance(request, TxnOffsetCommitRequest) and request.api_version < _TXN_KNOWS_LOADING_SINCE:
+            error = Error.COORDINATOR_NOT_AVAILABLE  # older producers may crash on the other one
+    response = refusal(request, error)
+    if isinstance(request, JoinGroupRequest) and isinstance(response, JoinGroupResponse):
+        is_routed = error in (Error.NOT_COORDINATOR, Error.COORDINATOR_LOAD_IN_PROGRESS)
+        return replace(response, member_id="" if is_routed else request.member_id)
+    return response
+
+
+_HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
+    JoinGroupRequest: join_group,
+    SyncGroupRequest: sync_group,
+    HeartbeatRequest: heartbeat,
+    LeaveGroupRequest: leave_group,
+    OffsetCommitRequest: commit_offsets,
+    TxnOffsetCommitRequest: commit_transactional_offsets,
+    OffsetDeleteRequest: delete_offsets,
+}
+_ROUTERS: dict[type[Request], Callable[[Coordinator, Any, Error], Result]] = {
+    WriteTxnMarkerRequest: Coordinator._write_txn_marker,  # noqa: SLF001  # the class's own table
+    OffsetFetchRequest: Coordinator._fetch_offsets,  # noqa: SLF001
+    DescribeGroupsRequest: Coordinator._describe_groups,  # noqa: SLF001
+    ListGroupsRequest: Coordinator._list_groups,  # noqa: SLF001
+    DeleteGroupsRequest: Coordinator._delete_groups,  # noqa: SLF001
+}

@@ -1,0 +1,344 @@
+"""Requests and responses of the group coordinator, as plain data.
+
+Fields are Kafka's, snake_cased, with units last. `request_id` is the caller's correlation, not negative: a response
+carries that of the request that it answers, which may have been parked long before. Topics with partitions are
+flattened to partitions, in the order of the request. `api_version` stands where the coordinator behaves by it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from coordinator.errors import Error
+
+ZERO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+NO_GENERATION = -1
+NO_OFFSET = -1
+NO_LEADER_EPOCH = -1
+NO_RETENTION_TIME = -1
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""What a member offers, in its order of preference: (protocol name, metadata)."""
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRequest(Request):
+    """A request about one group. Only OffsetCommit may name the empty group id."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    request_id: int
+
+
+# Membership
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGroupRequest(GroupRequest):
+    """`new_member_uuid` is the UUID that the broker would draw, should this member need a fresh id."""
+
+    member_id: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    new_member_uuid: str
+    group_instance_id: str | None = None
+    reason: str | None = None
+    client_id: str = ""
+    client_host: str = "/127.0.0.1"
+    api_version: int = 9
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedMember:
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGroupResponse(Response):
+    error: Error
+    member_id: str = ""
+    generation_id: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    members: tuple[JoinedMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SyncGroupRequest(GroupRequest):
+    """`assignments` are the leader's: (member id, assignment)."""
+
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: tuple[tuple[str, bytes], ...] = ()
+    api_version: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class SyncGroupResponse(Response):
+    error: Error
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatRequest(GroupRequest):
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatResponse(Response):
+    error: Error
+
+
+@dataclass(frozen=True, slots=True)
+class LeavingMember:
+    member_id: str
+    group_instance_id: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGroupRequest(GroupRequest):
+    members: tuple[LeavingMember, ...]
+    api_version: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LeftMember:
+    member_id: str
+    group_instance_id: str | None
+    error: Error
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGroupResponse(Response):
+    error: Error
+    members: tuple[LeftMember, ...] = ()
+
+
+# Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetToCommit:
+    """`topic_id` is the id by which the client named the topic (API 10); the caller has resolved it to `topic`."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str | None = ""
+    topic_id: str = ZERO_TOPIC_ID
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitRequest(GroupRequest):
+    offsets: tuple[OffsetToCommit, ...]
+    generation_id: int = NO_GENERATION
+    member_id: str = ""
+    group_instance_id: str | None = None
+    retention_time_ms: int = NO_RETENTION_TIME
+    api_version: int = 9
+
+
+@dataclass(frozen=True, slots=True)
+class TxnOffsetCommitRequest(GroupRequest):
+    producer_id: int
+    producer_epoch: int
+    offsets: tuple[OffsetToCommit, ...]
+    generation_id: int = NO_GENERATION
+    member_id: str = ""
+    group_instance_id: str | None = None
+    api_version: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    topic: str
+    partition: int
+    error: Error
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitResponse(Response):
+    """The answer to OffsetCommit and to TxnOffsetCommit."""
+
+    partitions: tuple[PartitionResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTxnMarkerRequest(Request):
+    """The end of a transaction, as the transaction coordinator tells one `__consumer_offsets` partition."""
+
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTxnMarkerResponse(Response):
+    error: Error
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchGroup:
+    """`partitions` None asks for every partition with an offset."""
+
+    group_id: str
+    partitions: tuple[TopicPartition, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchRequest(Request):
+    groups: tuple[OffsetFetchGroup, ...]
+    require_stable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedOffset:
+    topic: str
+    partition: int
+    offset: int = NO_OFFSET
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+    error: Error = Error.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedGroup:
+    group_id: str
+    error: Error
+    partitions: tuple[FetchedOffset, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchResponse(Response):
+    groups: tuple[FetchedGroup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDeleteRequest(GroupRequest):
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDeleteResponse(Response):
+    error: Error
+    partitions: tuple[PartitionResult, ...] = ()
+
+
+# Administration
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeGroupsRequest(Request):
+    group_ids: tuple[str, ...]
+    api_version: int = 6
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedMember:
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedGroup:
+    group_id: str
+    error: Error
+    group_state: str = ""
+    protocol_type: str = ""
+    protocol_data: str = ""
+    members: tuple[DescribedMember, ...] = ()
+    error_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeGroupsResponse(Response):
+    groups: tuple[DescribedGroup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroupsRequest(Request):
+    """Empty filters let everything pass; both compare without regard to case."""
+
+    states_filter: tuple[str, ...] = ()
+    types_filter: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    group_id: str
+    protocol_type: str
+    group_state: str
+    group_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroupsResponse(Response):
+    error: Error
+    groups: tuple[ListedGroup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroupsRequest(Request):
+    group_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedGroup:
+    group_id: str
+    error: Error
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroupsResponse(Response):
+    results: tuple[DeletedGroup, ...]
+
+
+_ERROR_RESPONSES: dict[type[Request], Callable[[int, Error], Response]] = {
+    JoinGroupRequest: JoinGroupResponse,
+    SyncGroupRequest: SyncGroupResponse,
+    HeartbeatRequest: HeartbeatResponse,
+    LeaveGroupRequest: LeaveGroupResponse,
+    OffsetDeleteRequest: OffsetDeleteResponse,
+    WriteTxnMarkerRequest: WriteTxnMarkerResponse,
+    ListGroupsRequest: ListGroupsResponse,
+}
+
+
+def refusal(request: Any, error: Error) -> Response:
+    """The answer that refuses all of a request."""
+    if isinstance(request, (OffsetCommitRequest, TxnOffsetCommitRequest)):
+        results = (PartitionResult(offset.topic, offset.partition, error) for offset in request.offsets)
+        return OffsetCommitResponse(request.request_id, tuple(results))
+    if isinstance(request, DeleteGroupsRequest):
+        deleted = (DeletedGroup(group_id, error) for group_id in request.group_ids)
+        return DeleteGroupsResponse(request.request_id, tuple(deleted))
+    return _ERROR_RESPONSES[type(request)](request.request_id, error)

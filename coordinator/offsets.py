@@ -1,0 +1,244 @@
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, and what removes offsets without a client asking.
+
+The broker checks who commits, never what: any offset is taken, lower ones, negative ones and those past the log's end
+included. Anybody may commit to a group without members; the first to do so creates a *simple* group, which no record
+of its own tells of. Functions decide and collect records; the offset store changes only as these are folded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinator.errors import Error
+from coordinator.group import CONSUMER_PROTOCOL_TYPE, Group, State
+from coordinator.java_hash_map import utf16_length
+from coordinator.messages import (
+    NO_RETENTION_TIME,
+    FetchedGroup,
+    FetchedOffset,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchGroup,
+    PartitionResult,
+    TopicPartition,
+    TxnOffsetCommitRequest,
+    refusal,
+)
+from coordinator.rebalance import reset_session
+from coordinator.records import (
+    NO_EXPIRY,
+    new_group_metadata_tombstone_record,
+    new_offset_commit_record,
+    new_offset_commit_tombstone_record,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from coordinator.config import Config
+    from coordinator.offset_store import OffsetStore
+    from coordinator.operation import Operation
+
+_GROUP_ID_NOT_FOUND_SINCE = 9
+_NO_TIMESTAMP = -1
+
+# Committing
+
+
+def commit_offsets(request: OffsetCommitRequest, operation: Operation) -> None:
+    group = operation.groups.get(request.group_id)
+    error = Error.NONE
+    if group is not None:
+        error = _validate_commit(group, request, operation, is_transactional=False)
+        if error is Error.NONE and group.state in (State.STABLE, State.PREPARING_REBALANCE):
+            reset_session(group, group.members[request.member_id], operation)
+    elif request.generation_id < 0:
+        operation.log("simple_group_created", group_id=request.group_id)
+        operation.create_group(Group(request.group_id, operation.now_ms))
+    elif request.api_version >= _GROUP_ID_NOT_FOUND_SINCE:
+        error = Error.GROUP_ID_NOT_FOUND
+    else:
+        error = Error.ILLEGAL_GENERATION
+    expire_timestamp_ms = NO_EXPIRY
+    if request.retention_time_ms != NO_RETENTION_TIME:
+        expire_timestamp_ms = operation.now_ms + request.retention_time_ms
+    _commit(request, error, expire_timestamp_ms, operation)
+
+
+def commit_transactional_offsets(request: TxnOffsetCommitRequest, operation: Operation) -> None:
+    """The offsets stay pending until the transaction ends; sessions and rebalances don't matter."""
+    group = operation.groups.get(request.group_id)
+    error = Error.NONE
+    if group is not None:
+        error = _validate_commit(group, request, operation, is_transactional=True)
+    elif request.generation_id < 0:
+        operation.create_group(Group(request.group_id, operation.now_ms))
+    else:
+        error = Error.ILLEGAL_GENERATION
+    operation.producer_id = request.producer_id
+    operation.producer_epoch = request.producer_epoch
+    _commit(request, error, NO_EXPIRY, operation)
+
+
+def _validate_commit(
+    group: Group, request: OffsetCommitRequest | TxnOffsetCommitRequest, operation: Operation, *, is_transactional: bool
+) -> Error:
+    if group.state is State.DEAD:
+        return Error.COORDINATOR_NOT_AVAILABLE
+    if request.generation_id < 0 and group.state is State.EMPTY:
+        return Error.NONE
+    error = Error.NONE
+    if request.generation_id >= 0 or request.member_id or request.group_instance_id is not None:
+        api = "offset-commit" if is_transactional else "txn-offset-commit"  # the wrong way round, as the broker has it
+        error = group.validate_member(request.member_id, request.group_instance_id, api, operation)
+        if error is Error.NONE and request.generation_id != group.generation_id:
+            error = Error.ILLEGAL_GENERATION
+    elif not is_transactional:
+        error = Error.UNKNOWN_MEMBER_ID
+    if error is Error.NONE and not is_transactional and group.state is State.COMPLETING_REBALANCE:
+        error = Error.REBALANCE_IN_PROGRESS
+    return error
+
+
+def _commit(
+    request: OffsetCommitRequest | TxnOffsetCommitRequest, error: Error, expire_timestamp_ms: int, operation: Operation
+) -> None:
+    """One record per partition, unless the whole request or this partition's metadata is refused."""
+    if error is not Error.NONE:
+        operation.response = refusal(request, error)
+        return
+    max_length = operation.config.offset_metadata_max_bytes
+    results = []
+    for offset in request.offsets:
+        error = Error.NONE
+        if utf16_length(offset.metadata or "") > max_length:
+            error = Error.OFFSET_METADATA_TOO_LARGE
+        else:
+            record = new_offset_commit_record(request.group_id, offset, operation.now_ms, expire_timestamp_ms)
+            operation.records.append(record)
+        results.append(PartitionResult(offset.topic, offset.partition, error))
+    operation.response = OffsetCommitResponse(request.request_id, tuple(results))
+
+
+# Reading
+
+
+def fetch_offsets(
+    group: Group | None, request: OffsetFetchGroup, offsets: OffsetStore, *, require_stable: bool
+) -> FetchedGroup:
+    """`require_stable` refuses partitions with an open transaction, rather than show their old offset."""
+    group_id = request.group_id
+    is_known = group is not None and group.state is not State.DEAD
+    partitions: Iterable[TopicPartition] = request.partitions or ()
+    if request.partitions is None and is_known:
+        partitions = [(topic, partition) for topic, partition, _ in offsets.committed.of_group(group_id)]
+    fetched = []
+    for topic, partition in partitions:
+        offset = offsets.committed.get(group_id, topic, partition) if is_known else None
+        if require_stable and offsets.has_pending(group_id, topic, partition):
+            one = FetchedOffset(topic, partition, error=Error.UNSTABLE_OFFSET_COMMIT)
+        elif offset is None:
+            one = FetchedOffset(topic, partition)
+        else:
+            value = offset.value
+            one = FetchedOffset(topic, partition, value["offset"], value["leader_epoch"], value["metadata"])
+        fetched.append(one)
+    return FetchedGroup(group_id, Error.NONE, tuple(fetched))
+
+
+# Deleting
+
+
+def delete_offsets(request: OffsetDeleteRequest, operation: Operation) -> None:
+    """Tombstones for what the group has of these partitions, except for topics that its members consume."""
+    group = operation.groups.get(request.group_id)
+    if group is None or group.state is State.DEAD:
+        operation.response = refusal(request, Error.GROUP_ID_NOT_FOUND)
+        return
+    if group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        operation.response = refusal(request, Error.NON_EMPTY_GROUP)
+        return
+    results = []
+    for topic, partition in request.partitions:
+        place = (request.group_id, topic, partition)
+        error = Error.NONE
+        if group.is_subscribed_to_topic(topic):
+            error = Error.GROUP_SUBSCRIBED_TO_TOPIC
+        elif operation.offsets.committed.get(*place) is not None or operation.offsets.has_pending(*place):
+            operation.records.append(new_offset_commit_tombstone_record(*place))
+        results.append(PartitionResult(topic, partition, error))
+    operation.response = OffsetDeleteResponse(request.request_id, Error.NONE, tuple(results))
+
+
+def delete_all_offsets(group_id: str, operation: Operation) -> int:
+    """Tombstones for all that a group has: the committed, then what is only pending. Returns how many."""
+    committed = operation.offsets.committed
+    places = [(group_id, topic, partition) for topic, partition, _ in committed.of_group(group_id)]
+    for topic, partition, _ in operation.offsets.open_transactions.of_group(group_id):
+        if committed.get(group_id, topic, partition) is None:
+            places.append((group_id, topic, partition))
+    operation.records.extend(new_offset_commit_tombstone_record(*place) for place in places)
+    return len(places)
+
+
+def delete_offsets_of_partitions(partitions: tuple[TopicPartition, ...], operation: Operation) -> None:
+    """Topics were deleted: tombstones for their partitions in every group."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    for offsets in (operation.offsets.committed, *operation.offsets.pending.values()):
+        for group_id, topics in offsets.groups.items():
+            for topic, found in topics.items():
+                operation.records.extend(
+                    new_offset_commit_tombstone_record(group_id, topic, partition)
+                    for partition in by_topic.get(topic, ())
+                    if partition in found
+                )
+    printed = [f"{topic}-{partition}" for topic, partition in partitions]
+    operation.log("partitions_deleted", tombstone_count=len(operation.records), partitions=printed)
+
+
+# Expiring
+
+
+def expire_groups(operation: Operation) -> None:
+    """Tombstones for expired offsets, and for Empty groups that have none left."""
+    for group in operation.groups.values():
+        if _expire_offsets(group, operation) and group.state is State.EMPTY:
+            operation.records.append(new_group_metadata_tombstone_record(group.group_id))
+    if operation.records:
+        operation.log("tombstones_generated", tombstone_count=len(operation.records))
+
+
+def _expire_offsets(group: Group, operation: Operation) -> bool:
+    """Tombstones for a group's expired offsets. True if no offset is left, not even a pending one."""
+    group_id = group.group_id
+    offsets = operation.offsets
+    are_all_expired = True
+    for topic, partition, offset in offsets.committed.of_group(group_id):
+        if (
+            not group.is_subscribed_to_topic(topic)
+            and is_expired(group, offset.value, operation.now_ms, operation.config)
+            and not offsets.has_pending(group_id, topic, partition)
+        ):
+            operation.records.append(new_offset_commit_tombstone_record(group_id, topic, partition))
+        else:
+            are_all_expired = False
+    return are_all_expired and group_id not in offsets.open_transactions.groups
+
+
+def is_expired(group: Group, offset: Mapping[str, Any], now_ms: int, config: Config) -> bool:
+    """Retention counts from a moment that depends on the group; an expiry that the record names counts by itself."""
+    base_ms: int = offset["commit_timestamp_ms"]
+    if group.protocol_type is not None:
+        if group.state is State.EMPTY:
+            if group.current_state_timestamp_ms != _NO_TIMESTAMP:
+                base_ms = group.current_state_timestamp_ms
+        elif group.state is not State.STABLE or group.subscribed_topics is None:
+            return False  # subscribed_topics is known of consumers only
+    expire_timestamp_ms: int = offset["expire_timestamp_ms"]
+    if expire_timestamp_ms != NO_EXPIRY:
+        return now_ms >= expire_timestamp_ms
+    return now_ms - base_ms >= config.offsets_retention_ms

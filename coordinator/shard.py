@@ -1,0 +1,218 @@
+"""The coordinator of one `__consumer_offsets` partition: its groups, its offsets, the end of its log.
+
+`run` is the way in: it gives a handler an `Operation`, then settles the append. Records that were appended are folded
+into the offset store, and a group's tombstone removes it; whatever else a record says of a live group, the handler has
+done already, as in Kafka. If the append failed nothing is folded, and a group that the operation created is gone.
+
+`load` folds a log from nothing: this is all that survives a failover. What the log says of KIP-848, share and streams
+groups is skipped: their state is not modelled here.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from coordinator.errors import Error, IllegalStateError, response_error_of_failed_append
+from coordinator.group import ANSWERED, Group, State
+from coordinator.java_hash_map import TimelineHashMap
+from coordinator.log_lines import Reason
+from coordinator.messages import JoinGroupRequest, Request, WriteTxnMarkerRequest, WriteTxnMarkerResponse, refusal
+from coordinator.offset_store import OffsetStore
+from coordinator.offsets import expire_groups
+from coordinator.operation import Batch, Operation, Result
+from coordinator.rebalance import (
+    INITIAL_JOIN_TIMER,
+    JOIN_TIMER,
+    SESSION_TIMER,
+    SYNC_TIMER,
+    complete_initial_join_or_delay,
+    complete_join,
+    expire_pending_sync,
+    expire_session,
+    prepare_rebalance,
+    reset_session,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from coordinator.config import Config
+    from coordinator.deadlines import Deadlines, Timer
+    from transforms.codec.records import Record
+
+EXPIRATION_TIMER = "expire-group-metadata"
+_OFFSET_RECORDS = ("offset_commit", "legacy_offset_commit")
+
+
+class Shard:
+    __slots__ = ("_config", "_deadlines", "groups", "log_end_offset", "offsets", "partition")
+
+    def __init__(self, partition: int, config: Config, deadlines: Deadlines) -> None:
+        self.partition = partition
+        self.groups: TimelineHashMap[str, Group] = TimelineHashMap()
+        self.offsets = OffsetStore()
+        self.log_end_offset = 0
+        self._config = config
+        self._deadlines = deadlines
+
+    # Operations
+
+    def run(
+        self,
+        handler: Callable[[Operation], None],
+        *,
+        now_ms: int,
+        append_error: Error,
+        request: Request | None = None,
+    ) -> Result:
+        """One operation from handler to result; `append_error` is the fate of what it wants to append."""
+        operation = self._operation(now_ms)
+        try:
+            handler(operation)
+        except IllegalStateError:
+            return self._fail(operation, request)
+        batch = None
+        if operation.records and append_error is Error.NONE:
+            batch = self._append(operation)
+        elif operation.records:
+            self._take_back(operation)
+            if operation.response is not None:
+                operation.response = refusal(request, response_error_of_failed_append(append_error))
+        if operation.after_append is not None:
+            operation.after_append(append_error)
+        if operation.response is not None:
+            operation.responses.append(operation.response)
+        return _result(operation, batch)
+
+    def fire(self, timer: Timer, *, now_ms: int, append_error: Error) -> Result:
+        """A timer has run out; it may be that of a group that is gone."""
+        kind, _, group_id, member_id = timer
+        group = self.groups.get(group_id)
+        if kind == EXPIRATION_TIMER:
+            handler: Callable[[Operation], None] = self._expire_groups
+        elif group is None:
+            return Result()
+        elif kind == SESSION_TIMER:
+            handler = partial(expire_session, group, member_id)
+        else:
+            handler = partial(_REBALANCE_TIMERS[kind], group)
+        return self.run(handler, now_ms=now_ms, append_error=append_error)
+
+    def _operation(self, now_ms: int) -> Operation:
+        return Operation(self._config, self._deadlines, self.groups, self.offsets, self.partition, now_ms)
+
+    def _append(self, operation: Operation) -> Batch:
+        batch = Batch(
+            self.partition,
+            self.log_end_offset,
+            operation.now_ms,
+            tuple(operation.records),
+            operation.producer_id,
+            operation.producer_epoch,
+        )
+        for record in batch.records:
+            if record.record_type != "group_metadata" or record.value is None:
+                self._fold(record, operation)
+            self.log_end_offset += 1
+        return batch
+
+    def _take_back(self, operation: Operation) -> None:
+        if operation.created_group_id is not None:
+            self.groups.pop(operation.created_group_id)
+
+    def _fail(self, operation: Operation, request: Request | None) -> Result:
+        """Answer the request as failed; a member that waits with it goes on waiting, as in Kafka."""
+        self._take_back(operation)
+        if request is not None:
+            operation.responses.append(refusal(request, Error.UNKNOWN_SERVER_ERROR))
+        if isinstance(request, JoinGroupRequest) and request.group_id in self.groups:
+            for member in self.groups[request.group_id].members.values():
+                if member.awaiting_join == request.request_id:
+                    member.awaiting_join = ANSWERED
+        return _result(operation, None)
+
+    def _expire_groups(self, operation: Operation) -> None:
+        expire_groups(operation)
+        operation.set_timer(EXPIRATION_TIMER, "", self._config.offsets_retention_check_interval_ms)
+
+    # The log
+
+    def load(self, batches: Iterable[Batch], now_ms: int) -> Result:
+        """Become the coordinator of a partition with this log; a compacted log has a batch per record."""
+        operation = self._operation(now_ms)
+        for batch in batches:
+            self._replay(batch, operation)
+        for group in self.groups.values():
+            size = len(group.members)
+            operation.log("group_loaded", group_id=group.group_id, member_count=size)
+            for member in group.members.values():
+                reset_session(group, member, operation)
+            max_size = self._config.group_max_size
+            if size > max_size:
+                fields = {"group_id": group.group_id, "member_count": size, "group_max_size": max_size}
+                prepare_rebalance(group, Reason("over_capacity", fields), operation)
+        operation.set_timer(EXPIRATION_TIMER, "", self._config.offsets_retention_check_interval_ms)
+        return _result(operation, None)
+
+    def unload(self, now_ms: int) -> Result:
+        """Stop being the coordinator: every group is Dead, and who waits is sent elsewhere."""
+        operation = self._operation(now_ms)
+        self._deadlines.cancel_partition(self.partition)
+        for group in self.groups.values():
+            operation.log("group_unloaded", group_id=group.group_id, generation_id=group.generation_id)
+            group.transition_to(State.DEAD, now_ms)
+            for member in group.members.values():
+                group.complete_join(member, operation, error=Error.NOT_COORDINATOR)
+                group.complete_sync(member, operation, Error.NOT_COORDINATOR)
+        return _result(operation, None)
+
+    def write_txn_marker(self, request: WriteTxnMarkerRequest, now_ms: int) -> Result:
+        """Append the end of a transaction and fold it."""
+        operation = self._operation(now_ms)
+        batch = Batch(
+            self.partition,
+            self.log_end_offset,
+            now_ms,
+            (),
+            request.producer_id,
+            request.producer_epoch,
+            request.committed,
+        )
+        self._replay(batch, operation)
+        operation.responses.append(WriteTxnMarkerResponse(request.request_id, Error.NONE))
+        return _result(operation, batch)
+
+    def _replay(self, batch: Batch, operation: Operation) -> None:
+        self.log_end_offset = batch.base_offset
+        operation.producer_id = batch.producer_id
+        if batch.committed is not None:
+            self.offsets.end_transaction(batch.producer_id, committed=batch.committed)
+            self.log_end_offset += 1
+        for record in batch.records:
+            self._fold(record, operation)
+            self.log_end_offset += 1
+
+    def _fold(self, record: Record, operation: Operation) -> None:
+        group_id = record.key["group_id"]
+        if record.record_type in _OFFSET_RECORDS:
+            if record.value is not None and group_id not in self.groups:
+                self.groups.put(group_id, Group(group_id, operation.now_ms))
+            self.offsets.apply(record, self.log_end_offset, operation.producer_id)
+        elif record.record_type == "group_metadata":
+            if record.value is None:
+                self.groups.pop(group_id)
+            else:
+                self.groups.put(group_id, Group.from_record(group_id, record.value))
+
+
+_REBALANCE_TIMERS: dict[str, Callable[[Group, Operation], None]] = {
+    JOIN_TIMER: complete_join,
+    INITIAL_JOIN_TIMER: complete_initial_join_or_delay,
+    SYNC_TIMER: expire_pending_sync,
+}
+
+
+def _result(operation: Operation, batch: Batch | None) -> Result:
+    batches = () if batch is None else (batch,)
+    return Result(batches, tuple(operation.responses), tuple(operation.events))

@@ -1,0 +1,21 @@
+"""Plays every scenario and writes one digest of all bytes and texts that came out; run in processes of its own."""
+
+import hashlib
+import importlib
+import sys
+
+from coordinator.log_lines import render_line
+from transforms.codec.records import encode_record
+
+scenarios = importlib.import_module("scenarios")  # beside this script
+digest = hashlib.sha256()
+for scenario in scenarios.SCENARIOS:
+    driver = scenarios.CoordinatorDriver(**scenario.settings)
+    scenario.play(driver)
+    for batch in driver.batches:
+        for record in batch.records:
+            digest.update(repr(encode_record(record)).encode())
+    for event in driver.events:
+        digest.update(render_line(event, broker_id=1).encode("utf-8", "surrogatepass"))
+    digest.update(repr(driver.responses).encode())
+sys.stdout.write(digest.hexdigest())

@@ -1,0 +1,27 @@
+"""The 67 scenarios of the classic protocol, played over an abstract driver.
+
+A scenario is a function that sends requests, lets time pass and compares what comes back with what Kafka's own tests
+and source say. The driver may be the coordinator in virtual time or a real broker; what only some drivers can do
+(fail an append, make a group Dead) a scenario names in `needs`. Names follow Kafka's test suites.
+"""
+
+from . import failover, joining, liveness, offsets, rebalancing, static_members, syncing
+from .coordinator_driver import CoordinatorDriver
+from .driver import Driver, Member, StableGroup
+from .registry import SCENARIOS, Scenario
+
+__all__ = [
+    "SCENARIOS",
+    "CoordinatorDriver",
+    "Driver",
+    "Member",
+    "Scenario",
+    "StableGroup",
+    "failover",
+    "joining",
+    "liveness",
+    "offsets",
+    "rebalancing",
+    "static_members",
+    "syncing",
+]

@@ -1,0 +1,92 @@
+"""The scenarios' driver for the coordinator itself, in virtual time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from coordinator.config import Config
+from coordinator.coordinator import Coordinator
+from coordinator.errors import Error
+from coordinator.group import State
+from coordinator.messages import DescribeGroupsRequest
+
+from .driver import Call, Driver
+
+if TYPE_CHECKING:
+    from coordinator.log_lines import LogEvent
+    from coordinator.messages import Request, Response
+    from coordinator.operation import Batch, Result
+    from transforms.codec.records import Record
+
+
+class CoordinatorDriver(Driver):
+    """Keeps the log of every partition, and hands each response to the call that waits for it."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        limits = {"group_min_session_timeout_ms": 10, "group_max_session_timeout_ms": 600_000}
+        self.config = Config(**{**limits, **settings})
+        self.now_ms = 1_000
+        self.batches: list[Batch] = []
+        self.events: list[LogEvent] = []
+        self.responses: list[Response] = []
+        self._calls: dict[int, Call] = {}
+        self._append_error = Error.NONE
+        self._taken_batches = 0
+        self.coordinator = Coordinator(self.config)
+        self.collect(self.coordinator.lead_all(now_ms=self.now_ms))
+
+    def collect(self, result: Result) -> None:
+        self.batches.extend(result.batches)
+        self.events.extend(result.events)
+        self.responses.extend(result.responses)
+        for response in result.responses:
+            call = self._calls.pop(response.request_id)
+            call.response = response
+
+    def send(self, request: Request) -> Call:
+        call = Call(request)
+        self._calls[request.request_id] = call
+        append_error, self._append_error = self._append_error, Error.NONE
+        self.collect(self.coordinator.handle(request, now_ms=self.now_ms, append_error=append_error))
+        return call
+
+    def advance(self, milliseconds: int) -> None:
+        self.now_ms += milliseconds
+        self.collect(self.coordinator.advance(self.now_ms))
+
+    def take_records(self) -> list[Record]:
+        taken = self.batches[self._taken_batches :]
+        self._taken_batches = len(self.batches)
+        return [record for batch in taken for record in batch.records]
+
+    def state(self) -> str:
+        return str(self._described().group_state)
+
+    def member_ids(self) -> set[str]:
+        return {member.member_id for member in self._described().members}
+
+    def _described(self) -> Any:
+        request = DescribeGroupsRequest(self.next_request_id(), (self.group_id,))
+        return self.answer(request).groups[0]
+
+    def fail_next_append(self, error: Error) -> None:
+        self._append_error = error
+
+    def force_state(self, *states: str) -> None:
+        group = self.coordinator.group(self.group_id)
+        assert group is not None
+        for state in states:
+            group.transition_to(State(state), self.now_ms)
+
+    def failover(self, **settings: Any) -> None:
+        self.config = replace(self.config, **settings)
+        self.coordinator = Coordinator(self.config)
+        for partition in range(self.config.offsets_topic_num_partitions):
+            log = [batch for batch in self.batches if batch.partition == partition]
+            self.collect(self.coordinator.load(partition, log, now_ms=self.now_ms))
+
+    def unload(self) -> None:
+        partition = self.coordinator.partition_for(self.group_id)
+        self.collect(self.coordinator.unload(partition, now_ms=self.now_ms))

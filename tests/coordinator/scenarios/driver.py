@@ -1,0 +1,277 @@
+"""What a scenario can do to a coordinator, wherever that coordinator is.
+
+Defaults are those of Kafka's test context: session timeout 5 s, rebalance timeout 10 s, initial delay 3 s, session
+limits 10 ms and 600 s. A driver has one group in hand, `group_id`, for all calls that don't name another;
+`other_group_id` is a second one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from coordinator.errors import Error
+from coordinator.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeavingMember,
+    OffsetCommitRequest,
+    OffsetToCommit,
+    Protocols,
+    Request,
+    SyncGroupRequest,
+    TxnOffsetCommitRequest,
+)
+
+if TYPE_CHECKING:
+    from transforms.codec.records import Record
+
+SESSION_MS = 5_000
+REBALANCE_MS = 10_000
+INITIAL_DELAY_MS = 3_000
+
+
+def subscription(*topics: str) -> bytes:
+    """A consumer subscription of version 0 without user data."""
+    names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
+    return b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
+
+
+RANGE: Protocols = (("range", subscription("orders")),)
+RANGE_AND_ROUNDROBIN: Protocols = (*RANGE, ("roundrobin", subscription("orders")))
+ROUNDROBIN_AND_RANGE: Protocols = (("roundrobin", subscription("orders")), *RANGE)
+
+
+class Call:
+    """A request that was sent; `response` is None while it is parked."""
+
+    def __init__(self, request: Request) -> None:
+        self.request: Any = request
+        self.response: Any = None
+
+    @property
+    def error(self) -> Error | None:
+        return None if self.response is None else self.response.error
+
+    @property
+    def is_parked(self) -> bool:
+        return self.response is None
+
+
+@dataclass(frozen=True)
+class Member:
+    member_id: str
+    group_instance_id: str | None = None
+
+
+@dataclass(frozen=True)
+class StableGroup:
+    """The members of a group that has become Stable; `members` begins with the leader."""
+
+    generation: int
+    members: tuple[Member, ...]
+
+    @property
+    def leader(self) -> Member:
+        return self.members[0]
+
+    @property
+    def follower(self) -> Member:
+        return self.members[1]
+
+    def assignments(self) -> dict[str, bytes]:
+        """A different assignment for each member."""
+        return {member.member_id: f"assignment-{number}".encode() for number, member in enumerate(self.members)}
+
+
+class Driver(ABC):
+    def __init__(self, group_id: str = "g1") -> None:
+        self.group_id = group_id
+        self.other_group_id = f"{group_id}-other"
+        self._request_count = 0
+
+    # What a driver has to do itself
+
+    @abstractmethod
+    def send(self, request: Request) -> Call:
+        """Send a request; it may be answered at once or while time advances."""
+
+    @abstractmethod
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass, and collect the answers that come meanwhile.
+
+        Where scenarios stop just before a deadline they say so by a number that ends in 9 (4_999): a driver in real
+        time may stop somewhat earlier there, and goes somewhat beyond everywhere else.
+        """
+
+    @abstractmethod
+    def take_records(self) -> list[Record]:
+        """What was appended since the last call, in the order of the log, markers left out."""
+
+    @abstractmethod
+    def state(self) -> str:
+        """The group's state as DescribeGroups tells it."""
+
+    @abstractmethod
+    def member_ids(self) -> set[str]:
+        """The members as DescribeGroups tells them."""
+
+    # What only some drivers can do
+
+    def fail_next_append(self, error: Error) -> None:
+        raise NotImplementedError
+
+    def force_state(self, *states: str) -> None:
+        """Bring the group through these states without a request."""
+        raise NotImplementedError
+
+    def failover(self, **settings: Any) -> None:
+        """Restart the coordinator from its log, with other settings if given."""
+        raise NotImplementedError
+
+    def unload(self) -> None:
+        """Give the group's partition away."""
+        raise NotImplementedError
+
+    # Requests
+
+    def next_request_id(self) -> int:
+        self._request_count += 1
+        return self._request_count
+
+    def join(  # noqa: PLR0913  # a request has as many fields; all but the first by keyword
+        self,
+        member_id: str = "",
+        *,
+        instance_id: str | None = None,
+        protocols: Protocols = RANGE,
+        protocol_type: str = "consumer",
+        session_ms: int = SESSION_MS,
+        rebalance_ms: int = REBALANCE_MS,
+        group_id: str | None = None,
+        api_version: int = 9,
+    ) -> Call:
+        request_id = self.next_request_id()
+        return self.send(
+            JoinGroupRequest(
+                request_id,
+                self.group_id if group_id is None else group_id,
+                member_id,
+                session_ms,
+                rebalance_ms,
+                protocol_type,
+                protocols,
+                new_member_uuid=f"00000000-0000-4000-8000-{request_id:012x}",
+                group_instance_id=instance_id,
+                client_id="client",
+                api_version=api_version,
+            )
+        )
+
+    def join_with_new_id(self, **options: Any) -> Call:
+        """A dynamic member's two rounds: ask for an id, and join with it."""
+        required = self.join(**options)
+        assert required.error is Error.MEMBER_ID_REQUIRED
+        return self.join(required.response.member_id, **options)
+
+    def sync(  # noqa: PLR0913  # likewise
+        self,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        instance_id: str | None = None,
+        protocol_type: str | None = "consumer",
+        protocol_name: str | None = "range",
+        group_id: str | None = None,
+        api_version: int = 5,
+    ) -> Call:
+        return self.send(
+            SyncGroupRequest(
+                self.next_request_id(),
+                self.group_id if group_id is None else group_id,
+                generation,
+                member_id,
+                instance_id,
+                protocol_type,
+                protocol_name,
+                tuple((assignments or {}).items()),
+                api_version,
+            )
+        )
+
+    def heartbeat(
+        self, member_id: str, generation: int, *, instance_id: str | None = None, group_id: str | None = None
+    ) -> Error:
+        group_id = self.group_id if group_id is None else group_id
+        request = HeartbeatRequest(self.next_request_id(), group_id, generation, member_id, instance_id)
+        error: Error = self.answer(request).error
+        return error
+
+    def leave(self, *members: Member, group_id: str | None = None, api_version: int = 5) -> Any:
+        """The response to one LeaveGroup of these members."""
+        leaving = tuple(LeavingMember(member.member_id, member.group_instance_id) for member in members)
+        group_id = self.group_id if group_id is None else group_id
+        return self.answer(LeaveGroupRequest(self.next_request_id(), group_id, leaving, api_version))
+
+    def commit(self, offset: int = 1, **options: Any) -> Error:
+        """Commit one offset of partition 0 of `orders`."""
+        offsets = (OffsetToCommit("orders", 0, offset),)
+        group_id = options.pop("group_id", self.group_id)
+        request = OffsetCommitRequest(self.next_request_id(), group_id, offsets, **options)
+        error: Error = self.answer(request).partitions[0].error
+        return error
+
+    def txn_commit(self, producer_id: int, offset: int = 1, **options: Any) -> Error:
+        """Commit one offset of partition 0 of `orders` within the producer's transaction."""
+        offsets = (OffsetToCommit("orders", 0, offset),)
+        group_id = options.pop("group_id", self.group_id)
+        request = TxnOffsetCommitRequest(self.next_request_id(), group_id, producer_id, 0, offsets, **options)
+        error: Error = self.answer(request).partitions[0].error
+        return error
+
+    def answer(self, request: Request) -> Any:
+        """The response to a request that is never parked."""
+        call = self.send(request)
+        assert call.response is not None
+        return call.response
+
+    # Groups
+
+    def stable_group(self, *instance_ids: str | None, **options: Any) -> StableGroup:
+        """Members with these instance ids (None: dynamic) join a new group, and it becomes Stable."""
+        group = self.completing_group(*instance_ids, **options)
+        self.sync_all(group, protocol_name=options.get("protocols", RANGE)[0][0])
+        return group
+
+    def completing_group(self, *instance_ids: str | None, **options: Any) -> StableGroup:
+        """The same, up to CompletingRebalance: nobody has synced yet."""
+        joins = []
+        for instance_id in instance_ids:
+            if instance_id is None:
+                joins.append(self.join_with_new_id(**options))
+            else:
+                joins.append(self.join(instance_id=instance_id, **options))
+        while joins[0].is_parked:
+            self.advance(INITIAL_DELAY_MS)
+        return self.joined(*joins)
+
+    def joined(self, *joins: Call) -> StableGroup:
+        """The generation that these joins have been answered with."""
+        assert [join.error for join in joins] == [Error.NONE] * len(joins)
+        leader_id = joins[0].response.leader
+        members = [Member(join.response.member_id, getattr(join.request, "group_instance_id", None)) for join in joins]
+        members.sort(key=lambda member: member.member_id != leader_id)
+        return StableGroup(joins[0].response.generation_id, tuple(members))
+
+    def sync_all(self, group: StableGroup, protocol_name: str = "range") -> list[Call]:
+        """The leader syncs with assignments, then everybody else."""
+        syncs = []
+        for member in group.members:
+            assignments = group.assignments() if member is group.leader else None
+            options: dict[str, Any] = {"instance_id": member.group_instance_id, "protocol_name": protocol_name}
+            syncs.append(self.sync(member.member_id, group.generation, assignments, **options))
+        assert [sync.error for sync in syncs] == [Error.NONE] * len(syncs)
+        return syncs

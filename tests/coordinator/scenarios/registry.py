@@ -1,0 +1,44 @@
+"""Which scenarios there are."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .driver import Driver
+
+APPEND_FAILURE = "append_failure"
+"""The driver can make the next append fail."""
+DEAD_GROUP = "dead_group"
+"""The driver can make a group Dead while its partition is still led."""
+FORCED_STATE = "forced_state"
+"""The driver can bring a group into a state that no request leads to."""
+FAILOVER = "failover"
+"""The driver can restart the coordinator from its log, also with other settings."""
+LONG_WAIT = "long_wait"
+"""The scenario waits for the 300 s of the new member timeout, or longer."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`settings` are fields of the coordinator's Config that differ from those of the driver."""
+
+    number: int
+    name: str
+    play: Callable[[Driver], None]
+    needs: frozenset[str]
+    settings: dict[str, Any]
+
+
+SCENARIOS: list[Scenario] = []
+
+
+def scenario(
+    number: int, name: str, *, needs: tuple[str, ...] = (), **settings: Any
+) -> Callable[[Callable[[Driver], None]], Callable[[Driver], None]]:
+    """Register a scenario; a number may have several, each part a different need."""
+
+    def register(play: Callable[[Driver], None]) -> Callable[[Driver], None]:
+        SCENARIOS.append(Scenario(number, name, play, frozenset(needs), settings))
+        return play
+
+    return register

@@ -1,0 +1,198 @@
+"""One group: the transition table, the vote, the parked requests, and the odd ends that a 4.2.0 broker shows too."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.errors import Error, IllegalStateError
+from coordinator.group import VALID_PREVIOUS_STATES, Group, Member, State
+from coordinator.subscription import UnreadableSubscriptionError, topics_of_subscription
+
+LEGAL = {
+    (State.PREPARING_REBALANCE, State.EMPTY),
+    (State.STABLE, State.PREPARING_REBALANCE),
+    (State.COMPLETING_REBALANCE, State.PREPARING_REBALANCE),
+    (State.EMPTY, State.PREPARING_REBALANCE),
+    (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE),
+    (State.COMPLETING_REBALANCE, State.STABLE),
+    *((state, State.DEAD) for state in State),
+}
+
+
+@pytest.mark.parametrize("old", State)
+@pytest.mark.parametrize("new", State)
+def test_transitions(old: State, new: State) -> None:
+    """The table is Kafka's: 11 transitions of 25, each stamped; the others are refused and change nothing."""
+    group = Group("g", 0, state=old)
+    if (old, new) in LEGAL:
+        group.transition_to(new, 7)
+        assert (group.state, group.previous_state, group.current_state_timestamp_ms) == (new, old, 7)
+    else:
+        with pytest.raises(IllegalStateError):
+            group.transition_to(new, 7)
+        assert (group.state, group.current_state_timestamp_ms) == (old, 0)
+
+
+def test_table_is_complete() -> None:
+    """Every state has its row."""
+    assert set(VALID_PREVIOUS_STATES) == set(State)
+    assert {(old, new) for new, valid in VALID_PREVIOUS_STATES.items() for old in valid} == LEGAL
+
+
+def group_of(*preferences: str) -> Group:
+    """A group whose members prefer these protocols, each a text like `range roundrobin`."""
+    group = Group("g", 0)
+    for number, names in enumerate(preferences):
+        protocols = tuple((name, b"") for name in names.split())
+        group.add(Member(f"m{number}", None, "client", "/host", 1, 1, "test", protocols))
+    return group
+
+
+@pytest.mark.parametrize(
+    ("preferences", "selected"),
+    [
+        (["range roundrobin"], "range"),
+        (["roundrobin range"], "roundrobin"),
+        (["range roundrobin", "roundrobin range", "roundrobin range"], "roundrobin"),
+        (["range roundrobin", "roundrobin range"], "range"),  # a tie: range comes first in a HashMap
+        (["sticky default", "default sticky"], "default"),
+        (["a b c", "b", "c b a"], "b"),
+    ],
+)
+def test_vote(preferences: list[str], selected: str) -> None:
+    """Most votes among what all support; a tie goes to the first in HashMap order."""
+    assert group_of(*preferences).select_protocol() == selected
+
+
+def test_vote_without_members_or_candidates() -> None:
+    """Nothing to choose from is an illegal state, not a guess."""
+    with pytest.raises(IllegalStateError):
+        Group("g", 0).select_protocol()
+    with pytest.raises(IllegalStateError):
+        group_of("a", "b").select_protocol()
+
+
+def test_leader_is_succeeded_by_the_first_of_the_others() -> None:
+    """In HashMap order, which is that of the names here."""
+    group = group_of("range", "range", "range")
+    assert group.leader_id == "m0"
+    group.remove("m0")
+    assert group.leader_id == "m1"
+    group.remove("m1")
+    group.remove("m2")
+    assert group.leader_id is None
+
+
+def test_replacing_an_unknown_static_member(driver: Any) -> None:
+    """There is nobody to replace."""
+    driver.join(instance_id="a")
+    group = driver.coordinator.group(driver.group_id)
+    with pytest.raises(IllegalStateError):
+        group.replace_static_member("unknown", "new", None)
+
+
+def test_a_second_join_silences_the_first(driver: Any) -> None:
+    """A client that repeats its parked join is answered once, on the newer request."""
+    first = driver.join_with_new_id()
+    second = driver.join(first.request.member_id)
+    driver.advance(3_000)
+    assert first.is_parked
+    assert second.error is Error.NONE
+
+
+def test_late_sync_of_a_replaced_member_rebalances(driver: Any) -> None:
+    """The old id stays among those that must sync, so the sync timer fires for it though the new id has synced."""
+    group = driver.completing_group("a", "b", session_ms=60_000)
+    follower = group.follower
+    leader = group.leader
+    driver.sync(leader.member_id, 1, group.assignments(), instance_id=leader.group_instance_id)
+    replaced = driver.join(instance_id=follower.group_instance_id, session_ms=60_000)
+    synced = driver.sync(replaced.response.member_id, 1, instance_id=follower.group_instance_id)
+    assert (synced.error, driver.state()) == (Error.NONE, "Stable")
+    driver.advance(10_000)
+    assert (driver.state(), len(driver.member_ids())) == ("PreparingRebalance", 2)
+
+
+def test_hostile_subscription_stops_its_own_group(driver: Any) -> None:
+    """A length beyond the end is an unchecked exception in the broker: the join phase never ends."""
+    hostile = driver.join_with_new_id(protocols=(("range", b"\0\0\x7f\xff\xff\xff"),))
+    driver.advance(3_000)
+    other = driver.join_with_new_id()
+    driver.advance(3_000)
+    assert hostile.is_parked
+    assert other.is_parked
+    assert driver.state() == "PreparingRebalance"
+
+
+def test_unreadable_subscription_is_forgiven(driver: Any) -> None:
+    """A cut-off number is only a warning: the group goes on, and its topics are not known."""
+    driver.stable_group(None, protocols=(("range", b"\0"),))
+    group = driver.coordinator.group(driver.group_id)
+    assert group.subscribed_topics is None
+    assert group.is_subscribed_to_topic("anything")
+
+
+def test_protocol_named_twice_is_counted_twice(driver: Any) -> None:
+    """So that nobody seems to support it: with no other protocol the group is stuck."""
+    stuck = driver.join_with_new_id(protocols=(("range", b""), ("range", b"")))
+    driver.advance(3_000)
+    assert (stuck.is_parked, driver.state()) == (True, "PreparingRebalance")
+    other = driver.join_with_new_id(
+        group_id=driver.other_group_id, protocols=(("range", b""), ("range", b""), ("roundrobin", b""))
+    )
+    driver.advance(3_000)
+    assert other.error is Error.INCONSISTENT_GROUP_PROTOCOL or other.response.protocol_name == "roundrobin"
+
+
+def test_illegal_state_answers_once(driver: Any) -> None:
+    """A join that ends in an unchecked exception is answered at once, and not again when its member is."""
+    group = driver.stable_group(None, session_ms=60_000)
+    failed = driver.join(group.leader.member_id, protocols=(("range", b"\0\0\x7f\xff\xff\xff"),), session_ms=60_000)
+    assert failed.error is Error.UNKNOWN_SERVER_ERROR
+    again = driver.join(group.leader.member_id, session_ms=60_000)
+    assert (again.error, driver.state()) == (Error.NONE, "CompletingRebalance")
+
+
+def test_join_version_0_has_no_rebalance_timeout(driver: Any) -> None:
+    """The session timeout stands in for it."""
+    driver.join(api_version=0, session_ms=4_000, rebalance_ms=-1)
+    (member,) = driver.coordinator.group(driver.group_id).members.values()
+    assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (4_000, 4_000)
+
+
+@pytest.mark.parametrize(
+    ("subscription", "topics"),
+    [
+        (b"\0\0\0\0\0\0\xff\xff\xff\xff", set()),
+        (b"\0\0\0\0\0\1\0\1a\xff\xff\xff\xff", {"a"}),
+        (b"\0\3\0\0\0\2\0\1a\0\2bc\0\0\0\1xTRAILING", {"a", "bc"}),
+        (b"\xff\xff\0\0\0\1\0\1a\xff\xff\xff\xff", {"a"}),  # the version does not matter
+        (b"\0\0\0\0\0\1\0\1\xff\xff\xff\xff\xff", {"\ufffd"}),
+    ],
+)
+def test_subscription(subscription: bytes, topics: set[str]) -> None:
+    """The v0 prefix is read of every version."""
+    assert topics_of_subscription(subscription) == topics
+
+
+@pytest.mark.parametrize("subscription", [b"", b"\0", b"\0\0", b"\0\0\0\0\0", b"\0\0\0\0\0\1\0", b"\0\0\0\0\0\0\0"])
+def test_subscription_cut_off(subscription: bytes) -> None:
+    """A number that is not all there is what the broker forgives."""
+    with pytest.raises(UnreadableSubscriptionError):
+        topics_of_subscription(subscription)
+
+
+@pytest.mark.parametrize(
+    "subscription",
+    [
+        b"\0\0\xff\xff\xff\xff",
+        b"\0\0\0\0\0\2\0\1",
+        b"\0\0\0\0\0\1\0\5a\0\0",
+        b"\0\0\0\0\0\1\xff\xff\0\0",
+        b"\0\0\0\0\0\0\0\0\0\5abc",
+    ],
+)
+def test_subscription_with_wrong_lengths(subscription: bytes) -> None:
+    """Nulls and lengths beyond the end are what it does not."""
+    with pytest.raises(IllegalStateError):
+        topics_of_subscription(subscription)
