@@ -103,18 +103,14 @@ def test_rebalance_that_members_miss(driver: Any) -> None:
     )
     assert static.member_id in removed[0]
     assert joined in removed[0]
-    elected = [line for line in lines if line.startswith("Group leader [memberId: ")]
-    if group.leader is static:
-        assert elected == [
-            (
-                f"Group leader [memberId: {static.member_id}, groupInstanceId: a] failed to join before the rebalance"
-                f" timeout. Member ClassicGroupMember(memberId='{joined}', groupInstanceId='', clientId='client',"
-                " clientHost='/127.0.0.1', rebalanceTimeoutMs=10000, sessionTimeoutMs=60000, protocolType='consumer',"
-                " supportedProtocols=[range]) was elected as the new leader."
-            )
-        ]
-    else:
-        assert elected == []
+    assert [line for line in lines if line.startswith("Group leader [memberId: ")] == [
+        (
+            f"Group leader [memberId: {static.member_id}, groupInstanceId: a] failed to join before the rebalance"
+            f" timeout. Member ClassicGroupMember(memberId='{joined}', groupInstanceId='', clientId='client',"
+            " clientHost='/127.0.0.1', rebalanceTimeoutMs=10000, sessionTimeoutMs=60000, protocolType='consumer',"
+            " supportedProtocols=[range]) was elected as the new leader."
+        )
+    ]
 
 
 def test_empty_assignments(driver: Any) -> None:
