@@ -22,6 +22,7 @@ def taken(rows: list[Row]) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @given(HOSTILE_ROWS)
 @settings(max_examples=600, deadline=None)
 def test_both_paths_say_the_same(rows: list[Row]) -> None:
