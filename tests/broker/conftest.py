@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,11 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jobs.local_broker import LocalBroker
-
-with warnings.catch_warnings():
-    # kafka-python reads its schemas, on import, by functions that Python 3.11 and 3.12 call deprecated.
-    warnings.filterwarnings("ignore", r"(read|open)_text is deprecated", DeprecationWarning)
-    from tests.broker import history, oracle, samples
+from tests.broker import history, oracle, samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
