@@ -83,7 +83,8 @@ def resume_point(ledger: Ledger, *, has_source: bool, recover: bool) -> Resume:
     checkpoint is set aside instead."""
     checkpoint = read_checkpoint(ledger.storage, ledger.checkpoint_folder)
     table_batch = None if checkpoint is None else last_table_batch(ledger, checkpoint.query_id)
-    has_rows = not ledger.rows(COORDINATOR_RECORDS).isEmpty()
+    is_unplanned = checkpoint is None or checkpoint.planned_batch is None
+    has_rows = is_unplanned and not ledger.rows(COORDINATOR_RECORDS).isEmpty()
     problem = mismatch(checkpoint, table_batch, has_rows=has_rows, has_source=has_source)
     if problem is not None:
         if not recover:
@@ -104,7 +105,7 @@ def resume_point(ledger: Ledger, *, has_source: bool, recover: bool) -> Resume:
 
 def mismatch(checkpoint: Checkpoint | None, table_batch: int | None, *, has_rows: bool, has_source: bool) -> str | None:
     """What does not fit, as the end of a sentence about the table; `table_batch` is the last batch of the checkpoint's
-    query that the table holds."""
+    query that the table holds, and `has_rows` matters only while the checkpoint has planned nothing."""
     planned = None if checkpoint is None else checkpoint.planned_batch
     committed = None if checkpoint is None else checkpoint.committed_batch
     if planned is None:

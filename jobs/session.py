@@ -28,10 +28,11 @@ def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_op
     # Spark's Python workers would otherwise be whatever `python3` the system has, without our libraries.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     logging = f"-Dlog4j2.configurationFile=file:{SHIPPED / 'log4j2.properties'}"
+    defaults = spark_defaults()
     settings = {
-        **spark_defaults(),
+        **defaults,
         "spark.jars": ",".join(local_jars()),
-        "spark.driver.extraJavaOptions": f"{logging} {java_options}",
+        "spark.driver.extraJavaOptions": f"{defaults['spark.driver.extraJavaOptions']} {logging} {java_options}",
         **(overrides or {}),
     }
     builder = SparkSession.builder.appName(name)

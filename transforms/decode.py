@@ -6,6 +6,7 @@ The only bridge between the codec and Spark: rows travel to Python as Arrow batc
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,9 +91,14 @@ def fast_batch(batch: pa.RecordBatch, commits: OffsetCommits) -> pa.RecordBatch:
         "offset_commit": commits.offset_commit,
     }
     return pa.RecordBatch.from_arrays(
-        [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in DECODED],
+        [columns[field.name] if field.name in columns else nulls(count, field.type) for field in DECODED],
         schema=DECODED,
     )
+
+
+@lru_cache(maxsize=64)  # batches are nearly all of one size, and six columns of each are null
+def nulls(count: int, data_type: pa.DataType) -> pa.Array:
+    return pa.nulls(count, data_type)
 
 
 def general_batches(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -90,7 +90,10 @@ def decode_offset_commits(keys: pa.BinaryArray, values: pa.BinaryArray) -> Offse
     key_rows = pa.array(codes[rows])
 
     def key_field(index: int, data_type: pa.DataType) -> pa.Array:
-        return pa.array([key[index] for key in fields], data_type).take(key_rows)
+        column = [key[index] for key in fields]
+        if len(set(column)) == 1:  # the record type, nearly always
+            return pa.repeat(pa.scalar(column[0], data_type), len(rows))
+        return pa.array(column, data_type).take(key_rows)
 
     tombstone = is_null[rows]
     value_fields = layout.columns(rows, tombstone)

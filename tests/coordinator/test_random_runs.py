@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -33,8 +34,6 @@ from coordinator.rebalance import INITIAL_JOIN_TIMER, JOIN_TIMER, SESSION_TIMER,
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pytest
 
 RANGE = ("range", b"\0\0\0\0\0\1\0\6orders\xff\xff\xff\xff")
 ROUNDROBIN = ("roundrobin", RANGE[1])
@@ -264,6 +263,7 @@ class GroupMachine(RuleBasedStateMachine):
         type(self).assert_is_fold(self.driver.coordinator, self.driver.batches, self.driver.now_ms)
 
 
+@pytest.mark.slow
 def test_random_runs(
     new_driver: Callable[..., Any], assert_is_fold: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

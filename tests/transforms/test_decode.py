@@ -19,6 +19,7 @@ def decoded(rows: list[Row]) -> list[dict[str, Any]]:
     return pa.Table.from_batches(list(decode_batch(batch_of(rows))), schema=DECODED).to_pylist()  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 @given(HOSTILE_ROWS)
 @settings(max_examples=300, deadline=None)
 def test_every_row_is_decoded_or_kept(rows: list[Row]) -> None:

@@ -32,7 +32,7 @@ def test_both_paths_say_the_same(rows: list[Row]) -> None:
 
 
 @given(HOSTILE_ROWS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_a_slice_of_a_batch(rows: list[Row]) -> None:
     """Goal: a batch that begins in the middle of its buffers, as Arrow slices do, is read at the right place."""
     batch = batch_of([offset_commit(metadata="before"), *rows, offset_commit(metadata="after")])
