@@ -1,0 +1,126 @@
+"""The bytes that assignors exchange through the group, and the leader's run of the chosen assignor.
+
+A subscription is written in version 3, with the owned partitions, the generation in which they were given, and the
+rack; an assignment too. What the sticky assignors put into the user data is remembered here, each one's own, because
+Java's assignor objects remember it. Source: Kafka ConsumerProtocol, ConsumerCoordinator#onLeaderElected.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from coordinator.assignors import ASSIGNORS, Subscription, TopicPartitions
+from coordinator.assignors.java_order import hash_map_order
+from coordinator.assignors.user_data import cooperative_sticky_user_data, sticky_user_data
+from coordinator.messages import NO_GENERATION
+from transforms.codec.consumer_protocol import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from transforms.codec.protocol_message import ProtocolMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from coordinator.client.config import ConsumerConfig
+    from coordinator.messages import JoinedMember, Protocols, TopicPartition
+
+CONSUMER_PROTOCOL_VERSION = 3
+
+
+class RebalanceProtocol(Enum):
+    EAGER = "eager"  # everything is given up before each join
+    COOPERATIVE = "cooperative"  # members keep what they own, and give up what the assignment lacks
+
+
+def rebalance_protocol(assignors: Iterable[str]) -> RebalanceProtocol:
+    """The best that all configured assignors support: cooperative-sticky knows both, the others are eager. So a list
+    for an upgrade is eager, under whatever name the group chooses."""
+    is_cooperative = all(name == "cooperative-sticky" for name in assignors)
+    return RebalanceProtocol.COOPERATIVE if is_cooperative else RebalanceProtocol.EAGER
+
+
+class AssignorMemory:
+    """The user data of each assignor, since its own last assignment."""
+
+    def __init__(self) -> None:
+        self._user_data: dict[str, bytes] = {"cooperative-sticky": cooperative_sticky_user_data(NO_GENERATION)}
+
+    def user_data(self, assignor: str) -> bytes | None:
+        return self._user_data.get(assignor)
+
+    def on_assignment(self, assignor: str, partitions: tuple[TopicPartition, ...], generation_id: int) -> None:
+        if assignor == "sticky":
+            self._user_data[assignor] = sticky_user_data(partitions, generation_id)
+        elif assignor == "cooperative-sticky":
+            self._user_data[assignor] = cooperative_sticky_user_data(generation_id)
+
+
+def offered_protocols(
+    config: ConsumerConfig,
+    memory: AssignorMemory,
+    topics: tuple[str, ...],
+    owned: tuple[TopicPartition, ...],
+    generation_id: int,
+) -> Protocols:
+    """What a member joins with: its subscription once for each assignor, in order of preference."""
+    fields = {
+        "topics": list(topics),
+        "owned_partitions": _by_topic(owned),
+        "generation_id": generation_id,
+        "rack_id": config.client_rack,
+    }
+    return tuple(
+        (name, encode_subscription(ProtocolMessage(CONSUMER_PROTOCOL_VERSION, {**fields, "user_data": data})))
+        for name in config.assignors
+        for data in (memory.user_data(name),)
+    )
+
+
+def read_subscriptions(members: Iterable[JoinedMember]) -> dict[str, Subscription]:
+    """Raises DecodeError for bytes that Kafka's leader could not read either."""
+    return {member.member_id: _subscription(member) for member in members}
+
+
+def _subscription(member: JoinedMember) -> Subscription:
+    fields = decode_subscription(member.metadata).fields
+    return Subscription(
+        tuple(fields["topics"]),
+        _flat(fields.get("owned_partitions") or ()),
+        fields.get("generation_id", NO_GENERATION),
+        fields.get("rack_id"),
+        member.group_instance_id,
+        fields["user_data"],
+    )
+
+
+def assign(
+    assignor: str, cluster: Mapping[str, TopicPartitions], members: Mapping[str, Subscription]
+) -> tuple[tuple[str, bytes], ...]:
+    """The leader's work: (member id, assignment) of every member. Raises AssignmentError where the assignor throws."""
+    assignment = ASSIGNORS[assignor](cluster, members)
+    return tuple((member_id, _write_assignment(assignment[member_id])) for member_id in hash_map_order(assignment))
+
+
+def _write_assignment(partitions: Iterable[TopicPartition]) -> bytes:
+    fields = {"assigned_partitions": _by_topic(partitions), "user_data": None}
+    return encode_assignment(ProtocolMessage(CONSUMER_PROTOCOL_VERSION, fields))
+
+
+def read_assignment(data: bytes) -> tuple[TopicPartition, ...]:
+    """In the order of the bytes. Raises DecodeError."""
+    return _flat(decode_assignment(data).fields["assigned_partitions"])
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
+    grouped: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        grouped.setdefault(topic, []).append(partition)
+    return [{"topic": topic, "partitions": numbers} for topic, numbers in grouped.items()]
+
+
+def _flat(topics: Iterable[dict[str, Any]]) -> tuple[TopicPartition, ...]:
+    return tuple((topic["topic"], number) for topic in topics for number in topic["partitions"])

@@ -1,0 +1,253 @@
+"""One consumer of a group: Kafka's classic Java consumer (4.2) without clock, threads and sockets.
+
+The parts, and the classes of Kafka's client that they model:
+
+    network              ConsumerNetworkClient      requests on their way, answers not yet looked at
+    metadata             Metadata                   topics, partitions, leaders, racks
+    coordinator_lookup   AbstractCoordinator        who coordinates the group
+    membership           AbstractCoordinator        join, sync, heartbeat, leave
+    rebalance            ConsumerCoordinator        what a rebalance means for partitions; the leader's assignment
+    commits              ConsumerCoordinator        committing offsets
+    positions            OffsetFetcher              where to begin
+    fetcher              Fetcher                    records
+    reactions            the response handlers      what is done about each error code
+
+It differs from Java's in what is chance there: backoffs have no jitter, and the heartbeat thread wakes exactly when it
+has something to do instead of every retry.backoff.ms. A failed join and a failed fetch wait for retry.backoff.ms,
+where Java's poll loop waits as long as its timeout and its connection states make it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator.client.commits import OffsetCommits
+from coordinator.client.coordinator_lookup import CoordinatorLookup
+from coordinator.client.events import ClientError, FatalError
+from coordinator.client.fetcher import Fetcher
+from coordinator.client.heartbeat import Heartbeat
+from coordinator.client.membership import Membership, MemberState
+from coordinator.client.messages import Destination
+from coordinator.client.metadata import Metadata
+from coordinator.client.network import Network
+from coordinator.client.positions import Positions
+from coordinator.client.rebalance import Rebalance
+from coordinator.client.subscriptions import Subscriptions
+from coordinator.errors import IllegalStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from coordinator.client.config import ConsumerConfig
+    from coordinator.client.events import ConsumerEvent, Polled
+    from coordinator.client.fetch_state import FetchState
+    from coordinator.client.messages import Sent
+    from coordinator.messages import Response, TopicPartition
+
+__all__ = ["Consumer", "MemberState"]
+
+CLOSE_TIMEOUT_MS = 30_000
+
+
+class Consumer:
+    """Two threads share a Java consumer, and the calls are theirs: the application's and the heartbeat's.
+
+    Nothing here blocks. An application that is blocked in poll(Duration) is one that calls `poll` again after each
+    `receive`, `advance` and `disconnected`; while it processes records it calls nothing. Between polls answers wait as
+    they do in Java: only a member whose heartbeat thread runs (completing_rebalance, stable) reads from the network in
+    the background. So a simulator delivers whenever something arrives, and the consumer decides when it sees it. A
+    process that stands still is one that is not called at all; when it goes on, `advance` before `poll` lets the
+    heartbeat thread wake first, `poll` before `advance` the application.
+    """
+
+    def __init__(self, config: ConsumerConfig, new_request_id: Callable[[], int], new_uuid: Callable[[], str]) -> None:
+        self.config = config
+        self._events: list[ConsumerEvent] = []
+        emit = self._events.append
+        heartbeat = Heartbeat(config)
+        self._network = Network(new_request_id)
+        self._subscriptions = Subscriptions()
+        self._metadata = Metadata(config, self._network, self._subscriptions)
+        self._lookup = CoordinatorLookup(config, self._network, self._metadata, heartbeat, emit)
+        self._membership = Membership(config, self._network, self._lookup, heartbeat, emit=emit, new_uuid=new_uuid)
+        group = self._lookup, self._membership, self._subscriptions
+        self._commits = OffsetCommits(config, self._network, *group, emit=emit)
+        self._rebalance = Rebalance(
+            config, self._metadata, self._subscriptions, self._membership, self._commits, emit=emit
+        )
+        self._membership.rebalance = self._rebalance
+        self._positions = Positions(
+            config, self._network, self._lookup, self._metadata, self._subscriptions, self._membership, emit=emit
+        )
+        self._fetcher = Fetcher(config, self._network, self._metadata, self._subscriptions)
+        self._served_ms = -1
+        self._close_until_ms: int | None = None
+        self._has_left = False
+        self.is_closed = False
+
+    # The application's thread
+
+    def subscribe(self, topics: Iterable[str], now_ms: int) -> None:
+        """Replace the subscription; it takes effect with the next poll. An empty one is an unsubscribe: the member
+        leaves the group at once."""
+        topics = tuple(topics)
+        if not topics and self._subscriptions.topics:
+            self._rebalance.prepare_leave(now_ms)
+            self._membership.leave("the consumer unsubscribed from all topics", now_ms)
+        if self._subscriptions.subscribe(topics):
+            self._metadata.request_update()
+
+    def poll(self, now_ms: int) -> tuple[Polled, ...]:
+        """Return at once what has been fetched, after all coordinator work that can be done now."""
+        if self._close_until_ms is not None:
+            raise IllegalStateError("this consumer has been closed")
+        polled: tuple[Polled, ...] = ()
+        if self._subscriptions.topics:
+            self._membership.polled(now_ms)
+        self._serve(now_ms)
+        try:
+            self._metadata.raise_errors()
+            if self._coordinate(now_ms):
+                self._positions.update(now_ms)
+            polled = self._fetcher.collect(now_ms)
+            self._fetcher.send(now_ms)
+        except ClientError as error:
+            self._events.append(FatalError(now_ms, error.error, error.reason, error.partitions))
+        self._metadata.maybe_send(now_ms)
+        return polled
+
+    def _coordinate(self, now_ms: int) -> bool:
+        """Kafka's ConsumerCoordinator#poll: whether nothing stands in the way of fetching committed offsets."""
+        self._rebalance.notice_metadata()
+        self._commits.raise_if_fenced()
+        if self._subscriptions.topics:
+            self._membership.raise_heartbeat_failure()
+            if not self._lookup.ensure_known(now_ms):
+                return False
+            self._rebalance.notice_changes(now_ms)
+            if not self._membership.ensure_active_group(now_ms):
+                return False
+        self._commits.maybe_auto_commit(now_ms)
+        return True
+
+    def commit(self, now_ms: int, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Commit asynchronously, by default the positions of all owned partitions; the outcome is an event."""
+        self._commits.commit(offsets, now_ms)
+
+    def close(self, now_ms: int) -> None:
+        """Commit if auto-commit is on, then leave the group, unless the member is static.
+
+        The application is done with the consumer; the network's calls go on until `is_closed`, which takes until the
+        answers are there, or CLOSE_TIMEOUT_MS: then what `take_requests` still gives is sent without waiting.
+        """
+        self._close_until_ms = now_ms + CLOSE_TIMEOUT_MS
+        self._serve(now_ms)
+
+    def _close(self, until_ms: int, now_ms: int) -> None:
+        if not self._has_left:
+            try:
+                is_over = self._commits.is_settled(now_ms) or now_ms >= until_ms
+            except ClientError:  # no coordinator, and none to be had: Java logs this and goes on
+                is_over = True
+            if not is_over:
+                return
+            self._has_left = True
+            self._rebalance.prepare_leave(now_ms)
+            self._membership.leave("the consumer is being closed", now_ms)
+        if now_ms >= until_ms or not self._network.is_waiting_for(Destination.COORDINATOR):
+            self.is_closed = True
+
+    # The network and the heartbeat thread
+
+    def take_requests(self) -> tuple[Sent, ...]:
+        """What is to be sent now, in order; each request is given once."""
+        return self._network.take_requests()
+
+    def receive(self, response: Response, now_ms: int) -> None:
+        """A response arrives. One that nobody waits for any more is dropped."""
+        self._network.arrive(response)
+        self._serve_in_background(now_ms)
+
+    def disconnected(self, destination: Destination, now_ms: int) -> None:
+        """The connection is lost, and with it every answer that is still out."""
+        self._network.lose(destination)
+        if destination is Destination.COORDINATOR:
+            self._network.when_served(self._lookup.connection_lost)
+        self._serve_in_background(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `advance` (and then `poll`, if the application is blocked in it) has something to do.
+
+        None if nothing is waited for but answers. Deadlines that have come already but were left for the application
+        do not count: its next poll finds them.
+        """
+        if self.is_closed:
+            return None
+        parts = (
+            self._network,
+            self._metadata,
+            self._lookup,
+            self._membership,
+            self._rebalance,
+            self._commits,
+            self._positions,
+            self._fetcher,
+        )
+        closing = [] if self._close_until_ms is None else [self._close_until_ms]
+        deadlines = (deadline for part in parts for deadline in part.deadlines())
+        return min((d for d in (*deadlines, *closing) if d > self._served_ms), default=None)
+
+    def advance(self, now_ms: int) -> None:
+        """Run the heartbeat thread, if it runs: heartbeats, session and poll expiry, rediscovery, request timeouts."""
+        self._serve_in_background(now_ms)
+
+    def _serve_in_background(self, now_ms: int) -> None:
+        if self._membership.runs_heartbeats or self._close_until_ms is not None:
+            self._serve(now_ms)
+        else:
+            self._served_ms = max(self._served_ms, now_ms)
+
+    def _serve(self, now_ms: int) -> None:
+        """What either thread does when it looks at the network."""
+        self._served_ms = max(self._served_ms, now_ms)
+        self._network.serve(now_ms)
+        self._metadata.maybe_send(now_ms)
+        self._membership.lead(now_ms)
+        self._membership.run_heartbeats(now_ms)
+        if self._close_until_ms is not None and not self.is_closed:
+            self._close(self._close_until_ms, now_ms)
+
+    # To look at
+
+    def take_events(self) -> tuple[ConsumerEvent, ...]:
+        """What happened since the last call, in order."""
+        taken = tuple(self._events)
+        self._events.clear()
+        return taken
+
+    @property
+    def state(self) -> MemberState:
+        return self._membership.state
+
+    @property
+    def member_id(self) -> str:
+        return self._membership.generation.member_id
+
+    @property
+    def generation_id(self) -> int:
+        return self._membership.generation.generation_id
+
+    @property
+    def assignment(self) -> tuple[TopicPartition, ...]:
+        """What is owned now."""
+        return self._subscriptions.assignment
+
+    def position(self, topic: str, partition: int) -> int | None:
+        """The offset that the next poll begins at; None if it is not known (yet), or the partition not owned."""
+        state = self._subscriptions.partitions.get((topic, partition))
+        return None if state is None or state.position is None else state.position.offset
+
+    def fetch_state(self, topic: str, partition: int) -> FetchState | None:
+        """None if the partition is not owned."""
+        state = self._subscriptions.partitions.get((topic, partition))
+        return None if state is None else state.fetch_state

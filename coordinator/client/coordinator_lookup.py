@@ -1,0 +1,118 @@
+"""Who coordinates the group: discovery, and giving a coordinator up (the lookup half of Kafka's AbstractCoordinator).
+
+One request at a time. The application's thread and the heartbeat thread both look up when they need to, and back off
+after a failure. A coordinator is given up when it says that it is none, when the connection is lost, or when the
+session expired; then everything that it still owes is lost too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinator.client.events import ClientError, CoordinatorDiscovered, CoordinatorUnknown
+from coordinator.client.messages import Destination, FindCoordinatorRequest, FindCoordinatorResponse
+from coordinator.client.network import backoff_ms
+from coordinator.client.reactions import RETRIABLE_ERRORS
+from coordinator.errors import Error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coordinator.client.config import ConsumerConfig
+    from coordinator.client.events import Emit
+    from coordinator.client.heartbeat import Heartbeat
+    from coordinator.client.metadata import Metadata
+    from coordinator.client.network import Network
+    from coordinator.messages import Request, Response
+
+
+class CoordinatorLookup:
+    def __init__(
+        self, config: ConsumerConfig, network: Network, metadata: Metadata, heartbeat: Heartbeat, emit: Emit
+    ) -> None:
+        self._config = config
+        self._network = network
+        self._metadata = metadata
+        self._heartbeat = heartbeat
+        self._emit = emit
+        self._is_asked = False
+        self._failures = 0
+        self._next_ms = 0
+        self._fatal: ClientError | None = None
+        self._waiting: list[Callable[[bool, int], None]] = []
+        self.is_known = False
+
+    def ensure_known(self, now_ms: int) -> bool:
+        """Whether the coordinator is known; if not, look it up. Raises what the last look-up failed with for good."""
+        if not self.is_known:
+            if self._fatal is not None:
+                fatal, self._fatal = self._fatal, None
+                raise fatal
+            self.ask_again(now_ms)
+        return self.is_known
+
+    def ask_again(self, now_ms: int) -> None:
+        """Unless the backoff forbids it. The heartbeat thread leaves a failure for the application to find."""
+        if now_ms >= self._next_ms:
+            self._ask(now_ms)
+
+    def when_answered(self, callback: Callable[[bool, int], None], now_ms: int) -> None:
+        """Look up at once, and call back with whether the coordinator is known then."""
+        self._waiting.append(callback)
+        self._ask(now_ms)
+
+    def _ask(self, now_ms: int) -> None:
+        if not self._is_asked:
+            self._is_asked = True
+            request = FindCoordinatorRequest(self._network.new_request_id(), self._config.group_id)
+            self._network.send(Destination.BROKER, request, now_ms + self._config.request_timeout_ms, self._handle)
+
+    def _handle(self, response: FindCoordinatorResponse | None, now_ms: int) -> None:
+        self._is_asked = False
+        if response is not None and response.error is Error.NONE:
+            self.is_known = True
+            self._failures = 0
+            self._heartbeat.reset_session(now_ms)
+            self._emit(CoordinatorDiscovered(now_ms, response.node_id))
+        else:
+            if response is not None and response.error not in RETRIABLE_ERRORS:
+                self._fatal = ClientError(response.error, f"FindCoordinator failed: {response.error.name}")
+            self._metadata.request_update()
+            self._next_ms = now_ms + backoff_ms(self._config, self._failures)
+            self._failures += 1
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback(self.is_known, now_ms)
+
+    def give_up(self, reason: str, now_ms: int) -> None:
+        """The coordinator is none, or no longer ours: ask again who is."""
+        if self.is_known:
+            self.is_known = False
+            self._emit(CoordinatorUnknown(now_ms, reason))
+            self._network.lose(Destination.COORDINATOR)
+
+    def connection_lost(self, now_ms: int) -> None:
+        self.give_up("the connection was lost", now_ms)
+
+    def send(
+        self,
+        request: Request,
+        now_ms: int,
+        handler: Callable[[Any, int], None],
+        lost: Callable[[int], None],
+        timeout_ms: int = 0,
+    ) -> None:
+        """Send to the coordinator. A connection that breaks gives the coordinator up before `lost` is called."""
+
+        def handle(response: Response | None, then_ms: int) -> None:
+            if response is None:
+                self.connection_lost(then_ms)
+                lost(then_ms)
+            else:
+                handler(response, then_ms)
+
+        deadline_ms = now_ms + max(timeout_ms, self._config.request_timeout_ms)
+        self._network.send(Destination.COORDINATOR, request, deadline_ms, handle)
+
+    def deadlines(self) -> list[int]:
+        return [] if self.is_known or self._is_asked else [self._next_ms]

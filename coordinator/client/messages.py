@@ -1,0 +1,172 @@
+"""What a consumer sends beside the group coordinator's own requests, and where each request goes.
+
+Group requests are those of `coordinator.messages`. The ones here are answered by brokers as such: which broker
+coordinates a group, what partitions topics have, and the partitions' logs. A consumer of this model sees the cluster
+as two destinations, its group's coordinator and everything else, as a Java consumer keeps a connection of its own to
+the coordinator. Records are counted and not carried: a fetch is answered by where the next one begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from coordinator.errors import Error
+from coordinator.messages import NO_LEADER_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, Request, Response
+
+EARLIEST_TIMESTAMP = -2
+LATEST_TIMESTAMP = -1
+NO_NODE = -1
+
+
+class Destination(Enum):
+    COORDINATOR = "coordinator"
+    BROKER = "broker"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request on its way; its `request_id` is the consumer's own, and unique to it."""
+
+    destination: Destination
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class FindCoordinatorRequest(Request):
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindCoordinatorResponse(Response):
+    error: Error
+    node_id: int = NO_NODE
+
+
+# Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRequest(Request):
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    """A partition's leader, NO_NODE while it has none, and the racks of its replicas where brokers tell racks."""
+
+    leader_id: int = 0
+    leader_epoch: int = 0
+    replica_racks: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """`partitions` are 0, 1, ... in order; empty with an error."""
+
+    topic: str
+    partitions: tuple[PartitionMetadata, ...] = ()
+    topic_id: str = ZERO_TOPIC_ID
+    error: Error = Error.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataResponse(Response):
+    topics: tuple[TopicMetadata, ...]
+
+
+# Logs
+
+
+@dataclass(frozen=True, slots=True)
+class ListOffsetsPartition:
+    """`timestamp_ms` may be EARLIEST_TIMESTAMP or LATEST_TIMESTAMP."""
+
+    topic: str
+    partition: int
+    timestamp_ms: int
+    current_leader_epoch: int = NO_LEADER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class ListOffsetsRequest(Request):
+    partitions: tuple[ListOffsetsPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOffset:
+    topic: str
+    partition: int
+    offset: int = NO_OFFSET
+    leader_epoch: int = NO_LEADER_EPOCH
+    error: Error = Error.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class ListOffsetsResponse(Response):
+    partitions: tuple[ListedOffset, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPartition:
+    """Asks where the leader of `leader_epoch` ended, to find out whether the log was truncated since."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    current_leader_epoch: int = NO_LEADER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetForLeaderEpochRequest(Request):
+    partitions: tuple[EpochPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEndOffset:
+    topic: str
+    partition: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    end_offset: int = NO_OFFSET
+    error: Error = Error.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetForLeaderEpochResponse(Response):
+    partitions: tuple[EpochEndOffset, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPartition:
+    topic: str
+    partition: int
+    fetch_offset: int
+    current_leader_epoch: int = NO_LEADER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest(Request):
+    """The broker may hold its answer back for up to `max_wait_ms` while there is nothing new."""
+
+    partitions: tuple[FetchPartition, ...]
+    max_wait_ms: int = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedPartition:
+    """Records from the offset that was asked for, up to but without `next_offset`; `next_offset` is the same if none.
+
+    `leader_epoch` is that of the last of these records.
+    """
+
+    topic: str
+    partition: int
+    next_offset: int = NO_OFFSET
+    high_watermark: int = NO_OFFSET
+    leader_epoch: int = NO_LEADER_EPOCH
+    error: Error = Error.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class FetchResponse(Response):
+    partitions: tuple[FetchedPartition, ...]

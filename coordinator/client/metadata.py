@@ -1,0 +1,130 @@
+"""What the client knows of topics, and when it asks again.
+
+All topics that matter are asked for at once, and the answer replaces what was known. It is asked for when something
+needs it (a new subscription, a leader that moved, a topic or leader that is missing) and when metadata.max.age.ms has
+passed. Failures are retried with backoff. Source: Kafka Metadata, NetworkClient.DefaultMetadataUpdater.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+from coordinator.assignors import TopicPartitions
+from coordinator.client.events import ClientError
+from coordinator.client.fetch_state import Leader
+from coordinator.client.messages import NO_NODE, Destination, MetadataRequest, MetadataResponse, TopicMetadata
+from coordinator.client.network import backoff_ms
+from coordinator.errors import Error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from coordinator.client.config import ConsumerConfig
+    from coordinator.client.network import Network
+    from coordinator.client.subscriptions import Subscriptions
+    from coordinator.messages import TopicPartition
+
+Snapshot: TypeAlias = Mapping[str, tuple[frozenset[str], ...]]
+"""Of each topic that has partitions, the racks of each one; empty sets to a client that is in no rack."""
+EMPTY_SNAPSHOT: Snapshot = MappingProxyType({})
+
+_RETRIED = (
+    Error.UNKNOWN_TOPIC_OR_PARTITION,
+    Error.LEADER_NOT_AVAILABLE,
+    Error.KAFKA_STORAGE_ERROR,
+    Error.UNKNOWN_TOPIC_ID,
+    Error.INCONSISTENT_TOPIC_ID,
+)
+
+
+class Metadata:
+    def __init__(self, config: ConsumerConfig, network: Network, subscriptions: Subscriptions) -> None:
+        self._config = config
+        self._network = network
+        self._subscriptions = subscriptions
+        self._topics: dict[str, TopicMetadata] = {}
+        self._update_requested = True
+        self._is_asked = False
+        self._failures = 0
+        self._next_ms = 0  # not before, if requested; at the latest, if not
+        self._unauthorized: tuple[str, ...] = ()
+        self.version = 0  # of what is known: raised with each answer
+
+    # Asking
+
+    def request_update(self) -> None:
+        """As soon as the backoff allows."""
+        if not self._update_requested:
+            self._update_requested = True
+            self._next_ms = 0 if self._failures == 0 else self._next_ms
+
+    def is_fresh(self, now_ms: int) -> bool:
+        return not self._update_requested and not self._is_asked and now_ms < self._next_ms
+
+    def maybe_send(self, now_ms: int) -> None:
+        topics = self._subscriptions.metadata_topics
+        if self._is_asked or not topics or now_ms < self._next_ms:
+            return
+        self._is_asked, self._update_requested = True, False
+        request = MetadataRequest(self._network.new_request_id(), topics)
+        self._network.send(Destination.BROKER, request, now_ms + self._config.request_timeout_ms, self._handle)
+
+    def deadlines(self) -> list[int]:
+        return [] if self._is_asked or not self._subscriptions.metadata_topics else [self._next_ms]
+
+    def _handle(self, response: MetadataResponse | None, now_ms: int) -> None:
+        self._is_asked = False
+        is_complete = response is not None and self._learn(response.topics)
+        if is_complete:
+            self._failures = 0
+            self._next_ms = 0 if self._update_requested else now_ms + self._config.metadata_max_age_ms
+        else:
+            self._update_requested = True
+            self._next_ms = now_ms + backoff_ms(self._config, self._failures)
+            self._failures += 1
+
+    def _learn(self, topics: Iterable[TopicMetadata]) -> bool:
+        """Whether nothing is missing."""
+        self.version += 1
+        answered = tuple(topics)
+        self._topics = {topic.topic: topic for topic in answered if topic.error is Error.NONE}
+        self._unauthorized = tuple(t.topic for t in answered if t.error is Error.TOPIC_AUTHORIZATION_FAILED)
+        has_leaders = all(p.leader_id != NO_NODE for topic in answered for p in topic.partitions)
+        return has_leaders and not any(topic.error in _RETRIED for topic in answered)
+
+    def raise_errors(self) -> None:
+        """Raises ClientError if topics are forbidden; once for each answer that says so."""
+        if self._unauthorized:
+            topics, self._unauthorized = self._unauthorized, ()
+            raise ClientError(
+                Error.TOPIC_AUTHORIZATION_FAILED, f"Not authorized to access topics: [{', '.join(topics)}]"
+            )
+
+    # Knowing
+
+    def leader(self, partition: TopicPartition) -> Leader | None:
+        topic, number = partition
+        known = self._topics.get(topic)
+        if known is None or number >= len(known.partitions):
+            return None
+        found = known.partitions[number]
+        return None if found.leader_id == NO_NODE else Leader(found.leader_id, found.leader_epoch)
+
+    def snapshot(self) -> Snapshot:
+        """What a leader compares, to find out whether it must assign anew."""
+        knows_rack = self._config.client_rack is not None
+        return {
+            topic: tuple(p.replica_racks if knows_rack else frozenset() for p in self._topics[topic].partitions)
+            for topic in self._subscriptions.metadata_topics
+            if topic in self._topics
+        }
+
+    def cluster(self) -> dict[str, TopicPartitions]:
+        """The topics as an assignor sees them."""
+        cluster = {}
+        for name, topic in self._topics.items():
+            racks = tuple(partition.replica_racks for partition in topic.partitions)
+            cluster[name] = TopicPartitions(len(racks), racks if any(racks) else ())
+        return cluster

@@ -1,0 +1,167 @@
+"""What a consumer does about each error code, as tables: one for each API, one row for each error.
+
+A row says three things. `rediscover`: the coordinator is given up. `reset`: the membership is forgotten, with or
+without the member id, if it is still the one that the request was sent for; the next join then starts over. `then`:
+what becomes of the operation:
+
+    AT_ONCE   tried again in the same poll
+    BACK_OFF  tried again after retry.backoff.ms
+    GIVE_UP   over; the application may do something about it
+    RAISE     poll throws
+    IGNORE    as if it had succeeded
+
+An error that a table lacks is unexpected to Kafka's client, and `UNEXPECTED` names what happens then.
+Source: the response handlers of Kafka's AbstractCoordinator and ConsumerCoordinator, FetchCollector.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from coordinator.client.messages import FetchRequest
+from coordinator.errors import Error
+from coordinator.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    Request,
+    SyncGroupRequest,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Then(Enum):
+    AT_ONCE = "at once"
+    BACK_OFF = "back off"
+    GIVE_UP = "give up"
+    RAISE = "raise"
+    IGNORE = "ignore"
+
+
+class Reset(Enum):
+    NOTHING = "nothing"
+    GENERATION = "generation"  # the member id may still be good
+    MEMBER = "member"
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    then: Then
+    reset: Reset = Reset.NOTHING
+    rediscover: bool = False
+
+
+_AT_ONCE = Reaction(Then.AT_ONCE)
+_BACK_OFF = Reaction(Then.BACK_OFF)
+_GIVE_UP = Reaction(Then.GIVE_UP)
+_RAISE = Reaction(Then.RAISE)
+_REDISCOVER = Reaction(Then.BACK_OFF, rediscover=True)
+
+REACTIONS: Mapping[type[Request], Mapping[Error, Reaction]] = {
+    JoinGroupRequest: {
+        Error.COORDINATOR_LOAD_IN_PROGRESS: _BACK_OFF,
+        Error.COORDINATOR_NOT_AVAILABLE: _REDISCOVER,
+        Error.NOT_COORDINATOR: _REDISCOVER,
+        Error.UNKNOWN_MEMBER_ID: Reaction(Then.AT_ONCE, Reset.MEMBER),
+        Error.MEMBER_ID_REQUIRED: _AT_ONCE,  # with the id that came with it
+        Error.REBALANCE_IN_PROGRESS: _AT_ONCE,
+        Error.FENCED_INSTANCE_ID: _RAISE,
+        Error.INCONSISTENT_GROUP_PROTOCOL: _RAISE,
+        Error.INVALID_SESSION_TIMEOUT: _RAISE,
+        Error.INVALID_GROUP_ID: _RAISE,
+        Error.GROUP_AUTHORIZATION_FAILED: _RAISE,
+        Error.GROUP_MAX_SIZE_REACHED: _RAISE,
+        Error.UNSUPPORTED_VERSION: _RAISE,
+    },
+    SyncGroupRequest: {
+        Error.COORDINATOR_NOT_AVAILABLE: _REDISCOVER,
+        Error.NOT_COORDINATOR: _REDISCOVER,
+        Error.UNKNOWN_MEMBER_ID: Reaction(Then.AT_ONCE, Reset.MEMBER),
+        Error.ILLEGAL_GENERATION: Reaction(Then.AT_ONCE, Reset.GENERATION),
+        Error.REBALANCE_IN_PROGRESS: _AT_ONCE,
+        Error.FENCED_INSTANCE_ID: _RAISE,
+        Error.GROUP_AUTHORIZATION_FAILED: _RAISE,
+    },
+    HeartbeatRequest: {
+        Error.COORDINATOR_NOT_AVAILABLE: _REDISCOVER,
+        Error.NOT_COORDINATOR: _REDISCOVER,
+        Error.REBALANCE_IN_PROGRESS: Reaction(Then.IGNORE),  # the session goes on; a stable member will rejoin
+        Error.ILLEGAL_GENERATION: Reaction(Then.BACK_OFF, Reset.GENERATION),
+        Error.UNKNOWN_MEMBER_ID: Reaction(Then.BACK_OFF, Reset.MEMBER),
+        Error.FENCED_INSTANCE_ID: Reaction(Then.RAISE, Reset.MEMBER),
+        Error.GROUP_AUTHORIZATION_FAILED: _BACK_OFF,
+    },
+    OffsetCommitRequest: {
+        Error.COORDINATOR_LOAD_IN_PROGRESS: _BACK_OFF,
+        Error.UNKNOWN_TOPIC_OR_PARTITION: _BACK_OFF,
+        Error.COORDINATOR_NOT_AVAILABLE: _REDISCOVER,
+        Error.NOT_COORDINATOR: _REDISCOVER,
+        Error.REQUEST_TIMED_OUT: _REDISCOVER,
+        Error.REBALANCE_IN_PROGRESS: _GIVE_UP,  # and rejoin, with the membership as it is
+        Error.UNKNOWN_MEMBER_ID: Reaction(Then.GIVE_UP, Reset.MEMBER),
+        Error.ILLEGAL_GENERATION: Reaction(Then.GIVE_UP, Reset.GENERATION),
+        Error.FENCED_INSTANCE_ID: _RAISE,
+        Error.GROUP_AUTHORIZATION_FAILED: _GIVE_UP,
+        Error.TOPIC_AUTHORIZATION_FAILED: _GIVE_UP,
+        Error.OFFSET_METADATA_TOO_LARGE: _GIVE_UP,
+        Error.INVALID_COMMIT_OFFSET_SIZE: _GIVE_UP,
+    },
+    OffsetFetchRequest: {
+        Error.COORDINATOR_LOAD_IN_PROGRESS: _BACK_OFF,
+        Error.COORDINATOR_NOT_AVAILABLE: _REDISCOVER,
+        Error.NOT_COORDINATOR: _REDISCOVER,
+        Error.UNSTABLE_OFFSET_COMMIT: _BACK_OFF,  # a transaction is open
+        Error.UNKNOWN_TOPIC_OR_PARTITION: _RAISE,
+        Error.TOPIC_AUTHORIZATION_FAILED: _RAISE,
+        Error.GROUP_AUTHORIZATION_FAILED: _RAISE,
+    },
+    FetchRequest: {
+        Error.NOT_LEADER_OR_FOLLOWER: _BACK_OFF,
+        Error.REPLICA_NOT_AVAILABLE: _BACK_OFF,
+        Error.KAFKA_STORAGE_ERROR: _BACK_OFF,
+        Error.FENCED_LEADER_EPOCH: _BACK_OFF,
+        Error.UNKNOWN_LEADER_EPOCH: _BACK_OFF,
+        Error.OFFSET_NOT_AVAILABLE: _BACK_OFF,
+        Error.UNKNOWN_TOPIC_OR_PARTITION: _BACK_OFF,
+        Error.UNKNOWN_TOPIC_ID: _BACK_OFF,
+        Error.INCONSISTENT_TOPIC_ID: _BACK_OFF,
+        Error.UNKNOWN_SERVER_ERROR: _BACK_OFF,
+        Error.OFFSET_OUT_OF_RANGE: _GIVE_UP,  # this position; auto.offset.reset names the next one
+        Error.TOPIC_AUTHORIZATION_FAILED: _RAISE,
+        Error.CORRUPT_MESSAGE: _RAISE,
+    },
+}
+UNEXPECTED: Mapping[type[Request], Reaction] = {
+    JoinGroupRequest: _RAISE,
+    SyncGroupRequest: _RAISE,
+    HeartbeatRequest: _BACK_OFF,
+    OffsetCommitRequest: _GIVE_UP,
+    OffsetFetchRequest: _RAISE,
+    FetchRequest: _RAISE,
+}
+RETRIABLE_ERRORS = frozenset(
+    {
+        Error.COORDINATOR_LOAD_IN_PROGRESS,
+        Error.COORDINATOR_NOT_AVAILABLE,
+        Error.NOT_COORDINATOR,
+        Error.REQUEST_TIMED_OUT,
+    }
+)
+"""Of FindCoordinator: the others are fatal."""
+
+
+def reaction_to(error: Error, api: type[Request]) -> Reaction:
+    return REACTIONS[api].get(error, UNEXPECTED[api])
+
+
+def exception_name(error: Error, api: type[Request]) -> str:
+    """The simple name of the Java exception: it becomes the reason of the next join."""
+    if error not in REACTIONS[api]:
+        return "KafkaException"
+    name = "".join(word.capitalize() for word in error.name.split("_"))
+    return f"{name.removesuffix('Failed') if error is Error.GROUP_AUTHORIZATION_FAILED else name}Exception"
