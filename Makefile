@@ -3,9 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 INPUTS ?= 1000000
 SEED ?= 1
+SEQUENCES ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check format bench fuzz lock clean
+.PHONY: help setup demo test test-fast check format bench fuzz differential lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -37,6 +38,9 @@ bench: setup ## measure us beside Kafka's own tools, in one run (some minutes)
 
 fuzz: setup ## random and structure-aware bytes through the codec: make fuzz INPUTS=1000000 SEED=1
 	$(BIN)/python -m bench.fuzz_codec --inputs $(INPUTS) --seed $(SEED)
+
+differential: setup ## random requests to a real broker and to the coordinator: make differential SEQUENCES=5000 [SEED=1]
+	$(BIN)/python -m bench.differential --sequences $(SEQUENCES) $(if $(filter file,$(origin SEED)),,--seed $(SEED))
 
 lock: setup ## resolve the newest allowed versions into requirements/*.lock (needs uv: pip install uv)
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-header --no-emit-index-url \

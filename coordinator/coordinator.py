@@ -15,7 +15,7 @@ topics exist come before the coordinator, in Kafka as here: the caller passes on
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from coordinator.administration import delete_groups, describe_group, list_groups
@@ -162,9 +162,9 @@ class Coordinator:
         if handler is None:
             return _ROUTERS[type(request)](self, request, append_error)
         shard = self._route(request)
-        if isinstance(shard, Error):
-            return Result(responses=(_refused(request, shard),))
-        return shard.run(partial(handler, request), now_ms=now_ms, append_error=append_error, request=request)
+        if isinstance(shard, Shard):
+            return shard.run(handler, request, now_ms=now_ms, append_error=append_error)
+        return Result(responses=(_refused(request, shard),))
 
     def _route(self, request: Any) -> Shard | Error:
         """The shard of a request about one group, or why the request does not get there."""
@@ -239,21 +239,22 @@ class Coordinator:
             if isinstance(shard, Error):
                 results.append(Result(responses=(refusal(part, shard),)))
             else:
-                handler = partial(delete_groups, part)
-                results.append(shard.run(handler, now_ms=self._now_ms, append_error=append_error, request=part))
+                results.append(shard.run(delete_groups, part, now_ms=self._now_ms, append_error=append_error))
         result = Result.of(results)
         parts = [response for response in result.responses if isinstance(response, DeleteGroupsResponse)]
         deleted = tuple(one for part_response in parts for one in part_response.results)
-        return replace(result, responses=(DeleteGroupsResponse(request.request_id, deleted),))
+        return result._replace(responses=(DeleteGroupsResponse(request.request_id, deleted),))
 
     def delete_partitions(
         self, partitions: tuple[TopicPartition, ...], *, now_ms: int, append_error: Error = Error.NONE
     ) -> Result:
         """Topics were deleted: tombstones for the offsets of their partitions."""
         self._move_to(now_ms)
-        handler = partial(delete_offsets_of_partitions, partitions)
         shards = [shard for shard in self._shards.values() if shard is not None]
-        return Result.of(shard.run(handler, now_ms=now_ms, append_error=append_error) for shard in shards)
+        return Result.of(
+            shard.run(delete_offsets_of_partitions, partitions, now_ms=now_ms, append_error=append_error)
+            for shard in shards
+        )
 
 
 def _refused(request: Request, error: Error) -> Response:

@@ -239,7 +239,7 @@ class Group:
                     operation=api,
                 )
                 return Error.FENCED_INSTANCE_ID
-        return Error.NONE if member_id in self.members else Error.UNKNOWN_MEMBER_ID
+        return Error.UNKNOWN_MEMBER_ID if self.members.get(member_id) is None else Error.NONE
 
     @property
     def has_all_members_joined(self) -> bool:
@@ -291,15 +291,18 @@ class Group:
         return max(votes.items(), key=lambda vote: vote[1])[0]
 
     def compute_subscribed_topics(self) -> None:
-        """The topics of all members, as far as the broker reads their subscriptions."""
-        self.subscribed_topics = None
-        if self.protocol_type != CONSUMER_PROTOCOL_TYPE or (self.members and self.protocol_name is None):
-            return
-        try:
-            subscriptions = [member.metadata(self.protocol_name) for member in self.members.values()]
-            self.subscribed_topics = frozenset().union(*map(topics_of_subscription, subscriptions))
-        except UnreadableSubscriptionError:
-            return
+        """The topics of all members, as far as the broker reads their subscriptions.
+
+        The topics stay what they were if one makes its reader throw.
+        """
+        topics: frozenset[str] | None = None
+        if self.protocol_type == CONSUMER_PROTOCOL_TYPE and (not self.members or self.protocol_name is not None):
+            try:
+                subscriptions = [member.metadata(self.protocol_name) for member in self.members.values()]
+                topics = frozenset().union(*map(topics_of_subscription, subscriptions))
+            except UnreadableSubscriptionError:
+                topics = None
+        self.subscribed_topics = topics
 
     def is_subscribed_to_topic(self, topic: str) -> bool:
         if self.subscribed_topics is None:

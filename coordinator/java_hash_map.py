@@ -14,7 +14,7 @@ order of the Java map after the same puts and removals:
   it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Generic, TypeVar
 
@@ -58,12 +58,14 @@ def _hash_code(key: str | int) -> int:
 class _HashTable(Generic[Key, Value]):
     """What both maps share: a dict for the lookups, and the order of its keys, cached until they change."""
 
-    __slots__ = ("_capacity", "_entries", "_order")
+    __slots__ = ("_capacity", "_entries", "_order", "get")
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._entries: dict[Key, Value] = {}
         self._order: list[Key] | None = []
+        # The dict's own method: lookups are a good part of every request, and half their cost would be a wrapper's.
+        self.get: Callable[[Key], Value | None] = self._entries.get
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -79,9 +81,6 @@ class _HashTable(Generic[Key, Value]):
     def __getitem__(self, key: Key) -> Value:
         return self._entries[key]
 
-    def get(self, key: Key) -> Value | None:
-        return self._entries.get(key)
-
     def pop(self, key: Key) -> Value | None:
         self._order = None
         return self._entries.pop(key, None)
@@ -95,14 +94,6 @@ class _HashTable(Generic[Key, Value]):
 
     def items(self) -> list[tuple[Key, Value]]:
         return [(key, self._entries[key]) for key in self]
-
-    def _added(self, key: Key, value: Value) -> bool:
-        """Put an entry; whether its key is new."""
-        is_new = key not in self._entries
-        if is_new:
-            self._order = None
-        self._entries[key] = value
-        return is_new
 
     def _ordered(self) -> list[Key]:
         raise NotImplementedError
@@ -119,8 +110,11 @@ class JavaHashMap(_HashTable[Key, Value]):
         super().__init__(capacity)
 
     def put(self, key: Key, value: Value) -> None:
-        if not self._added(key, value):
+        is_new = key not in self._entries
+        self._entries[key] = value
+        if not is_new:
             return
+        self._order = None
         if self._capacity < _MIN_TREEIFY_CAPACITY and self._is_crowded(self._bucket(key)):
             self._capacity *= 2
         if len(self._entries) > 0.75 * self._capacity:
@@ -139,6 +133,14 @@ class JavaHashMap(_HashTable[Key, Value]):
         return (code ^ code >> 16) & (self._capacity - 1)
 
 
+def hash_map_order(keys: Iterable[str], *, expected_size: int = 0) -> list[str]:
+    """The distinct keys as a HashMap, or HashSet, iterates them after `put` of each in the given order."""
+    table: JavaHashMap[str, None] = JavaHashMap(expected_size=expected_size)
+    for key in keys:
+        table.put(key, None)
+    return list(table)
+
+
 class TimelineHashMap(_HashTable[Key, Value]):
     __slots__ = ()
 
@@ -146,10 +148,13 @@ class TimelineHashMap(_HashTable[Key, Value]):
         super().__init__(2)
 
     def put(self, key: Key, value: Value) -> None:
-        if 3 * (len(self._entries) + 1) > 4 * self._capacity:
+        entries = self._entries
+        if 3 * (len(entries) + 1) > 4 * self._capacity:
             self._capacity *= 2
             self._order = None
-        self._added(key, value)
+        elif key not in entries:
+            self._order = None
+        entries[key] = value
 
     def _ordered(self) -> list[Key]:
         newest_first = list(self._entries)[::-1]

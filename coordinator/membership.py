@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.errors import Error, response_error_of_failed_append
 from coordinator.group import Group, Member, State
-from coordinator.java_hash_map import JavaHashMap
+from coordinator.java_hash_map import hash_map_order
 from coordinator.log_lines import Reason
 from coordinator.messages import (
     HeartbeatRequest,
@@ -88,13 +88,10 @@ def _receive_assignment(group: Group, leader: Member, assignments: dict[str, byt
         member_count=len(group.members),
         static_member_count=len(group.static_members),
     )
-    missing: JavaHashMap[str, str] = JavaHashMap()
-    for member_id in group.members:
-        if member_id not in assignments:
-            assignments[member_id] = b""
-            missing.put(member_id, "[B@0")
+    missing = hash_map_order(member_id for member_id in group.members if member_id not in assignments)
     if missing:
-        printed = ", ".join(f"{member_id}={array}" for member_id, array in missing.items())
+        assignments |= dict.fromkeys(missing, b"")
+        printed = ", ".join(f"{member_id}=[B@0" for member_id in missing)
         operation.log(
             "empty_assignments_set",
             assignments=f"{{{printed}}}",

@@ -7,7 +7,7 @@ flattened to partitions, in the order of the request. `api_version` stands where
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from coordinator.errors import Error
 
@@ -173,8 +173,7 @@ class TxnOffsetCommitRequest(GroupRequest):
     api_version: int = 5
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionResult:
+class PartitionResult(NamedTuple):  # a tuple, because one is built with every committed offset
     topic: str
     partition: int
     error: Error

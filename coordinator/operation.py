@@ -9,7 +9,7 @@ the part of the handler that waits for it (Kafka's append future), and `response
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator.log_lines import LogEvent
 
@@ -42,8 +42,7 @@ class Batch:
     committed: bool | None = None  # the marker's verdict; None for a batch of records
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):  # a tuple, because one is built with every request
     """What operations did, in order. A request without a response in its own result is parked."""
 
     batches: tuple[Batch, ...] = ()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.errors import Error
 from coordinator.group import Group, Member, State
-from coordinator.java_hash_map import JavaHashMap
+from coordinator.java_hash_map import hash_map_order
 from coordinator.log_lines import Reason
 from coordinator.records import new_group_metadata_record
 
@@ -108,15 +108,20 @@ def complete_join(group: Group, operation: Operation) -> None:
 
 
 def _remove_dynamic_members_not_joined(group: Group, operation: Operation) -> None:
-    removed: JavaHashMap[str, None] = JavaHashMap()
-    for member in group.members.values():
-        if member.awaiting_join is None and member.group_instance_id is None:
-            removed.put(member.member_id, None)
+    removed = hash_map_order(
+        member.member_id
+        for member in group.members.values()
+        if member.awaiting_join is None and member.group_instance_id is None
+    )
     if removed:
-        for member_id in removed:
-            group.remove(member_id)
-            operation.cancel_timer(SESSION_TIMER, group.group_id, member_id)
-        operation.log("dynamic_members_removed", group_id=group.group_id, member_ids=[*removed])
+        _remove_members(group, removed, operation)
+        operation.log("dynamic_members_removed", group_id=group.group_id, member_ids=removed)
+
+
+def _remove_members(group: Group, member_ids: list[str], operation: Operation) -> None:
+    for member_id in member_ids:
+        group.remove(member_id)
+        operation.cancel_timer(SESSION_TIMER, group.group_id, member_id)
 
 
 def _write_empty_group(group: Group, operation: Operation) -> None:
@@ -158,19 +163,16 @@ def expire_pending_sync(group: Group, operation: Operation) -> None:
     """The sync timer fired: who has not sent SyncGroup is removed, static or not."""
     if group.state not in (State.COMPLETING_REBALANCE, State.STABLE):
         return
-    removed: JavaHashMap[str, None] = JavaHashMap(expected_size=len(group.pending_sync_members))
-    for member_id in group.pending_sync_members:
-        removed.put(member_id, None)
+    removed = hash_map_order(group.pending_sync_members, expected_size=len(group.pending_sync_members))
     if removed:
-        for member_id in removed:
-            group.remove(member_id)
-            operation.cancel_timer(SESSION_TIMER, group.group_id, member_id)
-        prepare_rebalance(group, Reason("sync_expired", {"member_ids": [*removed]}), operation)
+        _remove_members(group, removed, operation)
+        prepare_rebalance(group, Reason("sync_expired", {"member_ids": removed}), operation)
 
 
 def reset_session(group: Group, member: Member, operation: Operation, timeout_ms: int | None = None) -> None:
     timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
-    operation.set_timer(SESSION_TIMER, group.group_id, timeout_ms, member.member_id)
+    timer = (SESSION_TIMER, operation.partition, group.group_id, member.member_id)
+    operation.deadlines.set(timer, operation.now_ms + timeout_ms)  # without a detour: this is half of a heartbeat
 
 
 def expire_session(group: Group, member_id: str, operation: Operation) -> None:

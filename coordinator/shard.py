@@ -11,7 +11,7 @@ groups is skipped: their state is not modelled here.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coordinator.errors import Error, IllegalStateError, response_error_of_failed_append
 from coordinator.group import ANSWERED, Group, State
@@ -60,25 +60,28 @@ class Shard:
 
     def run(
         self,
-        handler: Callable[[Operation], None],
+        handler: Callable[[Any, Operation], None],
+        subject: Any,
         *,
         now_ms: int,
         append_error: Error,
-        request: Request | None = None,
     ) -> Result:
-        """One operation from handler to result; `append_error` is the fate of what it wants to append."""
+        """One operation from handler to result; `append_error` is the fate of what it wants to append.
+
+        The subject is what the handler is about: a request, or the group of a timer.
+        """
         operation = self._operation(now_ms)
         try:
-            handler(operation)
+            handler(subject, operation)
         except IllegalStateError:
-            return self._fail(operation, request)
+            return self._fail(operation, subject)
         batch = None
         if operation.records and append_error is Error.NONE:
             batch = self._append(operation)
         elif operation.records:
             self._take_back(operation)
             if operation.response is not None:
-                operation.response = refusal(request, response_error_of_failed_append(append_error))
+                operation.response = refusal(subject, response_error_of_failed_append(append_error))
         if operation.after_append is not None:
             operation.after_append(append_error)
         if operation.response is not None:
@@ -90,14 +93,12 @@ class Shard:
         kind, _, group_id, member_id = timer
         group = self.groups.get(group_id)
         if kind == EXPIRATION_TIMER:
-            handler: Callable[[Operation], None] = self._expire_groups
-        elif group is None:
+            return self.run(self._expire_groups, None, now_ms=now_ms, append_error=append_error)
+        if group is None:
             return Result()
-        elif kind == SESSION_TIMER:
-            handler = partial(expire_session, group, member_id)
-        else:
-            handler = partial(_REBALANCE_TIMERS[kind], group)
-        return self.run(handler, now_ms=now_ms, append_error=append_error)
+        if kind == SESSION_TIMER:
+            return self.run(partial(expire_session, group), member_id, now_ms=now_ms, append_error=append_error)
+        return self.run(_REBALANCE_TIMERS[kind], group, now_ms=now_ms, append_error=append_error)
 
     def _operation(self, now_ms: int) -> Operation:
         return Operation(self._config, self._deadlines, self.groups, self.offsets, self.partition, now_ms)
@@ -121,18 +122,18 @@ class Shard:
         if operation.created_group_id is not None:
             self.groups.pop(operation.created_group_id)
 
-    def _fail(self, operation: Operation, request: Request | None) -> Result:
-        """Answer the request as failed; a member that waits with it goes on waiting, as in Kafka."""
+    def _fail(self, operation: Operation, subject: Any) -> Result:
+        """Answer a request as failed; a member that waits with it goes on waiting, as in Kafka."""
         self._take_back(operation)
-        if request is not None:
-            operation.responses.append(refusal(request, Error.UNKNOWN_SERVER_ERROR))
-        if isinstance(request, JoinGroupRequest) and request.group_id in self.groups:
-            for member in self.groups[request.group_id].members.values():
-                if member.awaiting_join == request.request_id:
+        if isinstance(subject, Request):
+            operation.responses.append(refusal(subject, Error.UNKNOWN_SERVER_ERROR))
+        if isinstance(subject, JoinGroupRequest) and subject.group_id in self.groups:
+            for member in self.groups[subject.group_id].members.values():
+                if member.awaiting_join == subject.request_id:
                     member.awaiting_join = ANSWERED
         return _result(operation, None)
 
-    def _expire_groups(self, operation: Operation) -> None:
+    def _expire_groups(self, _: None, operation: Operation) -> None:
         expire_groups(operation)
         operation.set_timer(EXPIRATION_TIMER, "", self._config.offsets_retention_check_interval_ms)
 
@@ -196,7 +197,7 @@ class Shard:
     def _fold(self, record: Record, operation: Operation) -> None:
         group_id = record.key["group_id"]
         if record.record_type in _OFFSET_RECORDS:
-            if record.value is not None and group_id not in self.groups:
+            if record.value is not None and self.groups.get(group_id) is None:
                 self.groups.put(group_id, Group(group_id, operation.now_ms))
             self.offsets.apply(record, self.log_end_offset, operation.producer_id)
         elif record.record_type == "group_metadata":

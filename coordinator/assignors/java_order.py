@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.java_hash_map import JavaHashMap, string_hash_code
+from coordinator.java_hash_map import hash_map_order, string_hash_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+__all__ = ["computed_hash_map_order", "hash_map_order", "utf16_order"]
 
 
 def utf16_order(text: str) -> bytes:
     """Sort key that orders like String.compareTo: by UTF-16 code unit, where Python compares code points."""
     return text.encode("utf-16-be", "surrogatepass")
-
-
-def hash_map_order(keys: Iterable[str]) -> list[str]:
-    """The distinct keys as `new HashMap<>()` iterates them after `put` of each in the given order."""
-    table: JavaHashMap[str, None] = JavaHashMap()
-    for key in keys:
-        table.put(key, None)
-    return list(table)
 
 
 def computed_hash_map_order(keys: Iterable[str]) -> list[str]:

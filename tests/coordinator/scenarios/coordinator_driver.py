@@ -9,7 +9,7 @@ from coordinator.config import Config
 from coordinator.coordinator import Coordinator
 from coordinator.errors import Error
 from coordinator.group import State
-from coordinator.messages import DescribeGroupsRequest
+from coordinator.messages import WriteTxnMarkerRequest
 
 from .driver import Call, Driver
 
@@ -56,20 +56,18 @@ class CoordinatorDriver(Driver):
         self.now_ms += milliseconds
         self.collect(self.coordinator.advance(self.now_ms))
 
-    def take_records(self) -> list[Record]:
+    def take_batches(self) -> list[Batch]:
+        """What was appended since the last call, markers too."""
         taken = self.batches[self._taken_batches :]
         self._taken_batches = len(self.batches)
-        return [record for batch in taken for record in batch.records]
+        return taken
 
-    def state(self) -> str:
-        return str(self._described().group_state)
+    def take_records(self) -> list[Record]:
+        return [record for batch in self.take_batches() for record in batch.records]
 
-    def member_ids(self) -> set[str]:
-        return {member.member_id for member in self._described().members}
-
-    def _described(self) -> Any:
-        request = DescribeGroupsRequest(self.next_request_id(), (self.group_id,))
-        return self.answer(request).groups[0]
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        partition = self.coordinator.partition_for(self.group_id)
+        self.answer(WriteTxnMarkerRequest(self.next_request_id(), partition, producer_id, 0, committed))
 
     def fail_next_append(self, error: Error) -> None:
         self._append_error = error

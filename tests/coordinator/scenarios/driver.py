@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator.errors import Error
 from coordinator.messages import (
+    DescribeGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 SESSION_MS = 5_000
 REBALANCE_MS = 10_000
 INITIAL_DELAY_MS = 3_000
+TOO_LARGE = 30_000  # bytes of a record that the log does not take
 
 
 def subscription(*topics: str) -> bytes:
@@ -111,16 +113,13 @@ class Driver(ABC):
         """What was appended since the last call, in the order of the log, markers left out."""
 
     @abstractmethod
-    def state(self) -> str:
-        """The group's state as DescribeGroups tells it."""
-
-    @abstractmethod
-    def member_ids(self) -> set[str]:
-        """The members as DescribeGroups tells them."""
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """End the producer's transaction, with a marker in the group's partition."""
 
     # What only some drivers can do
 
     def fail_next_append(self, error: Error) -> None:
+        """The next append will fail; with MESSAGE_TOO_LARGE, because the scenario makes it TOO_LARGE."""
         raise NotImplementedError
 
     def force_state(self, *states: str) -> None:
@@ -239,6 +238,17 @@ class Driver(ABC):
         return call.response
 
     # Groups
+
+    def state(self) -> str:
+        """The group's state as DescribeGroups tells it."""
+        return str(self._described().group_state)
+
+    def member_ids(self) -> set[str]:
+        """The members as DescribeGroups tells them."""
+        return {member.member_id for member in self._described().members}
+
+    def _described(self) -> Any:
+        return self.answer(DescribeGroupsRequest(self.next_request_id(), (self.group_id,))).groups[0]
 
     def stable_group(self, *instance_ids: str | None, **options: Any) -> StableGroup:
         """Members with these instance ids (None: dynamic) join a new group, and it becomes Stable."""

@@ -3,30 +3,30 @@
 from coordinator.errors import Error
 
 from .driver import RANGE_AND_ROUNDROBIN, ROUNDROBIN_AND_RANGE, Driver
-from .registry import FAILOVER, scenario
+from .registry import FAILOVER, UNLOAD, scenario
 
 
 @scenario(66, "OnLoaded", needs=(FAILOVER,))
 def on_loaded(driver: Driver) -> None:
-    group = driver.stable_group("leader-instance", None)
+    group = driver.stable_group("leader-instance", None, session_ms=20_000)
     driver.failover()
     assert driver.state() == "Stable"
     assert driver.member_ids() == {member.member_id for member in group.members}
-    driver.advance(4_999)
+    driver.advance(9_999)
     for member in group.members:
         assert driver.heartbeat(member.member_id, group.generation) is Error.NONE
-    driver.advance(5_000)
+    driver.advance(20_000)
     assert driver.state() == "Empty"
 
 
 @scenario(66, "OnLoadedExceedingMaxSize", needs=(FAILOVER,))
 def on_loaded_exceeding_max_size(driver: Driver) -> None:
-    driver.stable_group(None, None)
-    driver.failover(group_max_size=1)
+    driver.stable_group(*[None] * 11, session_ms=60_000, rebalance_ms=30_000)
+    driver.failover(group_max_size=10)
     assert driver.state() == "PreparingRebalance"
 
 
-@scenario(66, "OnUnloaded", needs=(FAILOVER,))
+@scenario(66, "OnUnloaded", needs=(UNLOAD,))
 def on_unloaded(driver: Driver) -> None:
     group = driver.completing_group(None, None)
     sync = driver.sync(group.follower.member_id, group.generation)
@@ -37,7 +37,7 @@ def on_unloaded(driver: Driver) -> None:
     assert driver.join().error is Error.NOT_COORDINATOR
 
 
-@scenario(66, "OnUnloadedWhilePreparing", needs=(FAILOVER,))
+@scenario(66, "OnUnloadedWhilePreparing", needs=(UNLOAD,))
 def on_unloaded_while_preparing(driver: Driver) -> None:
     join = driver.join_with_new_id()
     driver.unload()

@@ -89,7 +89,7 @@ def second_member_partially_joins(driver: Driver) -> None:
     group = driver.stable_group(None, session_ms=60_000)
     required = driver.join()
     assert required.error is Error.MEMBER_ID_REQUIRED
-    driver.advance(5_000)
+    driver.advance(6_000)
     assert driver.heartbeat(group.leader.member_id, group.generation) is Error.NONE
     assert driver.state() == "Stable"
     assert driver.join(required.response.member_id).error is Error.UNKNOWN_MEMBER_ID

@@ -10,7 +10,6 @@ from coordinator.messages import (
     OffsetFetchGroup,
     OffsetFetchRequest,
     OffsetToCommit,
-    WriteTxnMarkerRequest,
 )
 
 from .driver import Driver
@@ -43,7 +42,7 @@ def offset_commit_by_state(driver: Driver) -> None:
     driver.join()
     assert driver.commit(member_id="x", group_instance_id="x") is Error.NONE  # Empty: who commits does not matter
     assert driver.commit(member_id="x", generation_id=0) is Error.UNKNOWN_MEMBER_ID
-    driver.advance(5_000)
+    driver.advance(6_000)  # the member that was given an id is gone
     group = driver.completing_group("leader-instance", None, session_ms=60_000)
     member, generation = group.leader, group.generation
     refused: dict[str, Any] = {"member_id": member.member_id, "generation_id": generation}
@@ -106,19 +105,15 @@ def txn_offset_commit(driver: Driver) -> None:
 
 @scenario(62, "TxnMarkersOutOfOrder")
 def txn_markers_out_of_order(driver: Driver) -> None:
-    def end(producer_id: int, *, committed: bool) -> None:
-        partition = 42  # of g1, among 50
-        driver.answer(WriteTxnMarkerRequest(driver.next_request_id(), partition, producer_id, 0, committed))
-
     assert driver.txn_commit(1, offset=10) is Error.NONE
     assert driver.txn_commit(2, offset=20) is Error.NONE
     assert driver.txn_commit(3, offset=30) is Error.NONE
     assert committed_offset(driver) == -1
-    end(2, committed=True)
+    driver.end_transaction(2, committed=True)
     assert committed_offset(driver) == 20
-    end(1, committed=True)  # written before the other: it comes too late to count
+    driver.end_transaction(1, committed=True)  # written before the other: it comes too late to count
     assert committed_offset(driver) == 20
-    end(3, committed=False)
+    driver.end_transaction(3, committed=False)
     assert committed_offset(driver) == 20
 
 
@@ -178,6 +173,19 @@ def offset_delete(driver: Driver) -> None:
     assert (tombstone.key["topic"], tombstone.value) == ("orders", None)
 
 
+@scenario(64, "OffsetDeleteAfterUnreadableSubscription")
+def offset_delete_after_unreadable_subscription(driver: Driver) -> None:
+    group = driver.stable_group(None, session_ms=60_000)
+    # A topic without a name makes the broker's reader throw as the next generation begins.
+    unreadable = (("range", b"\0\0\0\0\0\1\xff\xff"),)
+    again = driver.join(group.leader.member_id, protocols=unreadable, session_ms=60_000)
+    assert again.error is Error.UNKNOWN_SERVER_ERROR
+    # What the members subscribe to is what it was before.
+    partitions = (("orders", 0), ("other", 0))
+    response = driver.answer(OffsetDeleteRequest(driver.next_request_id(), driver.group_id, partitions))
+    assert [one.error for one in response.partitions] == [Error.GROUP_SUBSCRIBED_TO_TOPIC, Error.NONE]
+
+
 @scenario(65, "OffsetsExpire", needs=(LONG_WAIT,))
 def offsets_expire(driver: Driver) -> None:
     driver.commit()
@@ -186,6 +194,23 @@ def offsets_expire(driver: Driver) -> None:
     driver.advance(RETENTION_MS - 1)
     assert driver.take_records() == []
     driver.advance(1)
+    records = driver.take_records()
+    assert [(record.record_type, record.value) for record in records] == [
+        ("offset_commit", None),
+        ("group_metadata", None),
+    ]
+    assert driver.state() == "Dead"
+
+
+@scenario(65, "OffsetsExpireAsRequested", offsets_retention_check_interval_ms=60_000)
+def offsets_expire_as_requested(driver: Driver) -> None:
+    # Up to API 4 a client could say how long its offsets are kept: that counts, whatever the broker's retention.
+    offsets = (OffsetToCommit("orders", 0, 1),)
+    retention: dict[str, Any] = {"retention_time_ms": 10_000, "api_version": 2}
+    driver.answer(OffsetCommitRequest(driver.next_request_id(), driver.group_id, offsets, **retention))
+    (record,) = driver.take_records()
+    assert record.value_version == 1
+    driver.advance(60_000)
     records = driver.take_records()
     assert [(record.record_type, record.value) for record in records] == [
         ("offset_commit", None),

@@ -7,13 +7,17 @@ from typing import Any
 from .driver import Driver
 
 APPEND_FAILURE = "append_failure"
-"""The driver can make the next append fail."""
+"""The driver can make the next append fail, whatever the error."""
+RECORD_TOO_LARGE = "record_too_large"
+"""The log takes no batch of TOO_LARGE bytes; the driver is told when one comes."""
 DEAD_GROUP = "dead_group"
 """The driver can make a group Dead while its partition is still led."""
 FORCED_STATE = "forced_state"
 """The driver can bring a group into a state that no request leads to."""
 FAILOVER = "failover"
 """The driver can restart the coordinator from its log, also with other settings."""
+UNLOAD = "unload"
+"""The driver can give the group's partition away, and goes on talking to the coordinator that had it."""
 LONG_WAIT = "long_wait"
 """The scenario waits for the 300 s of the new member timeout, or longer."""
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from coordinator.errors import Error
 
-from .driver import RANGE_AND_ROUNDROBIN, ROUNDROBIN_AND_RANGE, Driver, Member, StableGroup
-from .registry import APPEND_FAILURE, DEAD_GROUP, FORCED_STATE, scenario
+from .driver import RANGE_AND_ROUNDROBIN, ROUNDROBIN_AND_RANGE, TOO_LARGE, Driver, Member, StableGroup
+from .registry import DEAD_GROUP, FORCED_STATE, RECORD_TOO_LARGE, scenario
 
 LEADER = "leader-instance"
 FOLLOWER = "follower-instance"
@@ -82,11 +82,12 @@ def static_rejoin_changes_selected_protocol(driver: Driver) -> None:
     assert driver.state() == "PreparingRebalance"
 
 
-@scenario(33, "StaticFollowerRejoinAppendFailure", needs=(APPEND_FAILURE,))
+@scenario(33, "StaticFollowerRejoinAppendFailure", needs=(RECORD_TOO_LARGE,))
 def static_rejoin_append_failure(driver: Driver) -> None:
     group, leader, follower = static_group(driver, protocols=RANGE_AND_ROUNDROBIN)
     driver.fail_next_append(Error.MESSAGE_TOO_LARGE)
-    failed = driver.join(instance_id=FOLLOWER, session_ms=60_000, protocols=ROUNDROBIN_AND_RANGE).response
+    too_large = tuple((name, metadata + bytes(TOO_LARGE)) for name, metadata in ROUNDROBIN_AND_RANGE)
+    failed = driver.join(instance_id=FOLLOWER, session_ms=60_000, protocols=too_large).response
     assert (failed.error, failed.member_id) == (Error.UNKNOWN_SERVER_ERROR, "")
     assert (failed.generation_id, failed.leader) == (group.generation, leader.member_id)
     assert driver.member_ids() == {leader.member_id, follower.member_id}

@@ -4,8 +4,8 @@ from typing import Any
 
 from coordinator.errors import Error
 
-from .driver import Driver
-from .registry import APPEND_FAILURE, scenario
+from .driver import TOO_LARGE, Driver
+from .registry import APPEND_FAILURE, RECORD_TOO_LARGE, scenario
 
 
 @scenario(41, "SyncGroupRefusals")
@@ -21,7 +21,7 @@ def sync_group_refusals(driver: Driver) -> None:
     nameless: dict[str, Any] = {"protocol_type": None, "protocol_name": None}
     assert driver.sync(leader, generation, **nameless).error is Error.INCONSISTENT_GROUP_PROTOCOL
     synced = driver.sync(leader, generation, group.assignments(), **nameless, api_version=4)
-    assert (synced.error, synced.response.protocol_name) == (Error.NONE, "range")
+    assert (synced.error, synced.response.assignment) == (Error.NONE, group.assignments()[leader])
 
 
 @scenario(42, "SyncGroupWhileRebalancing")
@@ -79,6 +79,18 @@ def sync_group_append_failure(driver: Driver) -> None:
     driver.fail_next_append(Error.NOT_ENOUGH_REPLICAS)
     leader_sync = driver.sync(group.leader.member_id, group.generation, group.assignments())
     assert leader_sync.error is follower_sync.error is Error.COORDINATOR_NOT_AVAILABLE
+    assert driver.state() == "PreparingRebalance"
+    assert driver.take_records() == []
+
+
+@scenario(45, "SyncGroupRecordTooLarge", needs=(RECORD_TOO_LARGE,))
+def sync_group_record_too_large(driver: Driver) -> None:
+    group = driver.completing_group(None, None)
+    driver.take_records()
+    follower_sync = driver.sync(group.follower.member_id, group.generation)
+    driver.fail_next_append(Error.MESSAGE_TOO_LARGE)
+    leader_sync = driver.sync(group.leader.member_id, group.generation, {group.leader.member_id: bytes(TOO_LARGE)})
+    assert leader_sync.error is follower_sync.error is Error.UNKNOWN_SERVER_ERROR
     assert driver.state() == "PreparingRebalance"
     assert driver.take_records() == []
 
