@@ -124,6 +124,34 @@ def demo(*, directory: Path, seconds: int) -> None:
     run_demo(directory, seconds, say)
 
 
+@main.command()
+@click.option("--list", "is_list", is_flag=True, help="Show the scenarios, and do nothing else.")
+@click.option("--scenario", metavar="NAME", help="What happens to the groups.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Decides everything that is left to chance.")
+@click.option("--out", "directory", type=click.Path(path_type=Path), metavar="DIR", help="A new or empty directory.")
+@click.option("--groups", type=click.IntRange(min=1), help="How many groups; one, or for a day one of each kind.")
+@click.option("--hours", type=click.FloatRange(min=0), help="How long it goes on; at least the scenario's own length.")
+def simulate(
+    *, is_list: bool, scenario: str | None, seed: int, directory: Path | None, groups: int | None, hours: float | None
+) -> None:
+    """Simulate a cluster and its groups: a capture, the broker's logs, and the truth to compare with."""
+    from coordinator.simulator.scenarios import SCENARIOS
+
+    if is_list:
+        for each in SCENARIOS.values():
+            click.echo(f"{each.name:24}{each.summary}")
+        return
+    if scenario is None or directory is None:
+        raise click.UsageError("Give --scenario and --out, or --list.")
+    from jobs.simulate import scenario_named
+    from jobs.simulate import simulate as run_scenario
+
+    counts = run_scenario(scenario_named(scenario), seed, directory, groups, hours, say)
+    say(
+        f"{counts.groups:,} groups, {counts.requests:,} requests; {counts.records:,} records are in {directory}/capture"
+    )
+
+
 def say(text: str) -> None:
     click.echo(text, err=True)
 

@@ -1,0 +1,280 @@
+"""Applications: a process with one consumer and a thread that polls, processes and polls again; and raw clients.
+
+An application is either blocked in poll or processing. What befalls it is told to it by name: it may be closed,
+crash, freeze as a whole (a long garbage collection: nothing runs, and what arrives waits), or hang in its processing
+while the heartbeat thread lives on. After a crash or a close it may start again: a new consumer in the same seat, with
+the same client id, host and instance id.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from coordinator.client.consumer import Consumer
+from coordinator.client.events import CoordinatorUnknown, FatalError, Fenced
+from coordinator.client.messages import Destination, FetchResponse, FindCoordinatorResponse
+from coordinator.errors import Error
+
+if TYPE_CHECKING:
+    from coordinator.client.config import ConsumerConfig
+    from coordinator.client.events import ConsumerEvent
+    from coordinator.messages import Request, Response
+    from coordinator.simulator.network import Connection
+    from coordinator.simulator.simulation import Simulation
+    from coordinator.simulator.source import Source
+
+_EVENTS_KEPT = 1_000
+_RETRY_MS = 5_000
+
+Answered = Callable[["Response"], None]
+
+
+class RawClient:
+    """Sends single requests to a group's coordinator: an administrator, a producer, or a client that went astray."""
+
+    def __init__(self, simulation: Simulation, group_id: str, client_id: str, client_host: str, source: Source) -> None:
+        self.client_id = client_id
+        self.client_host = client_host
+        self.planted: str | None = None
+        self.source = source
+        self._simulation = simulation
+        self._group_id = group_id
+        self._connection: Connection | None = None
+        self._waiting: dict[int, Answered] = {}
+
+    def send(self, request: Request, answered: Answered | None = None) -> None:
+        """To whoever coordinates the group; while nobody does, it waits."""
+        broker = self._simulation.brokers.coordinator_of(self._group_id)
+        if broker is None:
+            self._simulation.at(self._simulation.now_ms + _RETRY_MS, self.send, request, answered)
+            return
+        if self._connection is None or self._connection.broker_id != broker:
+            self._connection = self._simulation.connect(self, Destination.COORDINATOR, broker)
+        if answered is not None:
+            self._waiting[request.request_id] = answered
+        self._simulation.send(self._connection, request)
+
+    def receive(self, response: Response) -> None:
+        answered = self._waiting.pop(response.request_id, None)
+        if answered is not None:
+            answered(response)
+
+    def disconnected(self, _: Destination) -> None:
+        self._connection = None
+        self._waiting.clear()
+
+
+class Application:
+    def __init__(
+        self,
+        simulation: Simulation,
+        config: ConsumerConfig,
+        topics: tuple[str, ...],
+        source: Source,
+        *,
+        processing_ms: tuple[int, int],
+    ) -> None:
+        self.simulation = simulation
+        self.config = config
+        self.topics = topics
+        self.source = source
+        self.processing_ms = processing_ms
+        self.planted: str | None = None
+        self.consumer: Consumer | None = None  # None while the process does not run
+        self.events: deque[ConsumerEvent] = deque(maxlen=_EVENTS_KEPT)
+        self.is_stuck = False  # at a record that it can't read: it tries again and again
+        self.crashes_when: Callable[[Response], bool] | None = None
+        self._is_closing = False
+        self._frozen_until_ms = 0
+        self._busy_until_ms = 0
+        self._mail: list[tuple[Callable[..., None], Any]] = []  # what arrived while frozen
+        self._connections: dict[Destination, Connection] = {}
+        self._coordinator_id = -1
+        self._wake_ms = 0
+
+    @property
+    def client_id(self) -> str:
+        return self.config.client_id
+
+    @property
+    def client_host(self) -> str:
+        return self.config.client_host
+
+    # What befalls it
+
+    def start(self, **changes: Any) -> None:
+        """Begin to run, with another configuration if told so; what still ran is killed."""
+        self._end()
+        self.planted = None
+        self.config = replace(self.config, **changes)
+        self.consumer = Consumer(self.config, self.simulation.new_id, self.source.uuid)
+        self._frozen_until_ms = self._busy_until_ms = self._wake_ms = 0
+        self.consumer.subscribe(self.topics, self.simulation.now_ms)
+        self._run()
+
+    def subscribe(self, *topics: str) -> None:
+        self.topics = topics
+        if self.consumer is not None:
+            self.consumer.subscribe(topics, self.simulation.now_ms)
+            self._run()
+
+    def close(self) -> None:
+        """End in good order, once the answers to what is sent last are there."""
+        if self.consumer is not None:
+            self._is_closing = True
+            self.consumer.close(self.simulation.now_ms)
+            self._run()
+
+    def crash(self) -> None:
+        """End without a word."""
+        self._end()
+
+    def freeze(self, duration_ms: int) -> None:
+        """Stop the process as a whole."""
+        self._frozen_until_ms = self.simulation.now_ms + duration_ms
+        self.simulation.at(self._frozen_until_ms, self._thaw, self.consumer)
+
+    def hang(self, duration_ms: int) -> None:
+        """Let the application's thread process for this long, or for longer than it was to."""
+        self._busy_until_ms = max(self._busy_until_ms, self.simulation.now_ms + duration_ms)
+
+    def commit(self) -> None:
+        if self.consumer is not None:
+            self.consumer.commit(self.simulation.now_ms)
+            self._send()
+
+    def _end(self) -> None:
+        self.consumer = None
+        self._is_closing = False
+        self._mail.clear()
+        for connection in self._connections.values():
+            self.simulation.disconnect(connection)
+        self._connections.clear()
+
+    def _thaw(self, consumer: Consumer | None) -> None:
+        """The application's thread runs first: what it has in hand, it commits in the belief that nothing happened."""
+        if consumer is None or consumer is not self.consumer or self._is_frozen:
+            return
+        if not self.config.enable_auto_commit:
+            self.commit()
+        consumer.advance(self.simulation.now_ms)
+        mail, self._mail = self._mail, []
+        for take, argument in mail:
+            take(argument)
+        self._run()
+
+    @property
+    def _is_frozen(self) -> bool:
+        return self.simulation.now_ms < self._frozen_until_ms
+
+    # The network
+
+    def receive(self, response: Response) -> None:
+        if self._is_frozen:
+            self._mail.append((self.receive, response))
+            return
+        if self.consumer is None:
+            return
+        if self.crashes_when is not None and self.crashes_when(response):
+            self.crashes_when = None
+            self.crash()
+            return
+        if self.is_stuck and isinstance(response, FetchResponse):
+            response = self._without_records(response)
+            self.hang(_RETRY_MS)
+        if isinstance(response, FindCoordinatorResponse) and response.error is Error.NONE:
+            self._coordinator_id = response.node_id
+        self.consumer.receive(response, self.simulation.now_ms)
+        self._run()
+
+    def _without_records(self, response: FetchResponse) -> FetchResponse:
+        consumer = self.consumer
+        assert consumer is not None  # noqa: S101  # asked for by a consumer that runs
+        return replace(
+            response,
+            partitions=tuple(
+                replace(each, next_offset=position)
+                for each in response.partitions
+                if (position := consumer.position(each.topic, each.partition)) is not None
+            ),
+        )
+
+    def disconnected(self, destination: Destination) -> None:
+        if self._is_frozen:
+            self._mail.append((self.disconnected, destination))
+            return
+        self._connections.pop(destination, None)
+        if self.consumer is not None:
+            self.consumer.disconnected(destination, self.simulation.now_ms)
+            self._run()
+
+    def _send(self) -> None:
+        if self.consumer is None:
+            return
+        for sent in self.consumer.take_requests():
+            self.simulation.send(self._connection(sent.destination), sent.request)
+
+    def _connection(self, destination: Destination) -> Connection:
+        """The connection to the present coordinator; one that was given up does not come back."""
+        broker = self._coordinator_id if destination is Destination.COORDINATOR else 0
+        connection = self._connections.get(destination)
+        if connection is None or connection.broker_id != broker:
+            if connection is not None:
+                self.simulation.disconnect(connection)
+            connection = self._connections[destination] = self.simulation.connect(self, destination, broker)
+        return connection
+
+    # The two threads
+
+    def _run(self) -> None:
+        """Both threads do what they can do now, and the next time is set when they can do more."""
+        consumer = self.consumer
+        if consumer is None or self._is_frozen:
+            return
+        now_ms = self.simulation.now_ms
+        if now_ms >= self._busy_until_ms and not self._is_closing and consumer.poll(now_ms):
+            self._process()
+        self._send()
+        for event in consumer.take_events():
+            self._notice(event)
+        if consumer.is_closed:
+            self._end()
+        self._wake()
+
+    def _process(self) -> None:
+        """Spend time on what was polled; an application without auto-commit commits when it is done."""
+        self._busy_until_ms = self.simulation.now_ms + self.source.between(*self.processing_ms)
+        if not self.config.enable_auto_commit:
+            self.simulation.at(self._busy_until_ms, self._processed, self.consumer)
+
+    def _processed(self, consumer: Consumer) -> None:
+        if consumer is self.consumer and not self._is_frozen:
+            self.commit()
+
+    def _notice(self, event: ConsumerEvent) -> None:
+        self.events.append(event)
+        if isinstance(event, CoordinatorUnknown):
+            connection = self._connections.pop(Destination.COORDINATOR, None)
+            if connection is not None:
+                self.simulation.disconnect(connection)
+        elif isinstance(event, (Fenced, FatalError)):
+            self._end()  # the exception ends the application
+
+    def _wake(self) -> None:
+        if self.consumer is None:
+            return
+        now_ms = self.simulation.now_ms
+        deadline_ms = self.consumer.next_deadline_ms()
+        if now_ms < self._busy_until_ms:
+            deadline_ms = self._busy_until_ms if deadline_ms is None else min(deadline_ms, self._busy_until_ms)
+        if deadline_ms is not None and not now_ms < self._wake_ms <= deadline_ms:
+            self._wake_ms = max(deadline_ms, now_ms + 1)
+            self.simulation.at(self._wake_ms, self._woken, self.consumer, self._wake_ms)
+
+    def _woken(self, consumer: Consumer, wake_ms: int) -> None:
+        if consumer is self.consumer and wake_ms == self._wake_ms and not self._is_frozen:
+            consumer.advance(wake_ms)
+            self._run()

@@ -1,0 +1,101 @@
+"""A cluster of brokers: who coordinates which `__consumer_offsets` partition, and the partitions' logs.
+
+A broker that crashes takes its coordinators' soft state with it. After the election another broker leads its
+partitions, at first loading: requests are refused until it has read the log. Once the broker is back, it takes its
+partitions again, and this time the one that led them unloads in good order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator.coordinator import Coordinator, partition_for
+from coordinator.operation import Result
+from coordinator.simulator.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from coordinator.config import Config
+    from coordinator.messages import Request
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+class Brokers:
+    def __init__(self, config: Config, broker_count: int, *, is_compacted_first: bool = False) -> None:
+        partitions = range(config.offsets_topic_num_partitions)
+        self.config = config
+        self.coordinators: dict[int, Coordinator] = {broker: Coordinator(config) for broker in range(broker_count)}
+        self.is_up = dict.fromkeys(self.coordinators, True)
+        self.leaders = [partition % broker_count for partition in partitions]
+        self.logs = [PartitionLog(is_compacted_first=is_compacted_first) for _ in partitions]
+
+    def start(self, now_ms: int) -> None:
+        for partition, broker in enumerate(self.leaders):
+            self.coordinators[broker].load(partition, (), now_ms=now_ms)
+
+    # Requests
+
+    def partition_for(self, group_id: str) -> int:
+        return partition_for(group_id, len(self.leaders))
+
+    def coordinator_of(self, group_id: str) -> int | None:
+        """The broker that coordinates a group; None while there is none."""
+        broker = self.leaders[self.partition_for(group_id)]
+        return broker if self.is_up[broker] else None
+
+    def generation_of(self, group_id: str) -> int | None:
+        group = self.coordinators[self.leaders[self.partition_for(group_id)]].group(group_id)
+        return None if group is None else group.generation_id
+
+    def handle(self, broker: int, request: Request, now_ms: int) -> Result:
+        """One request; what is due by now comes before it."""
+        coordinator = self.coordinators[broker]
+        deadline_ms = coordinator.next_deadline_ms()
+        if deadline_ms is None or deadline_ms > now_ms:
+            return self.append(coordinator.handle(request, now_ms=now_ms))
+        due = coordinator.advance(now_ms)
+        return self.append(Result.of((due, coordinator.handle(request, now_ms=now_ms))))
+
+    def advance(self, broker: int, now_ms: int) -> Result:
+        return self.append(self.coordinators[broker].advance(now_ms))
+
+    def append(self, result: Result) -> Result:
+        for batch in result.batches:
+            self.logs[batch.partition].append(batch)
+        return result
+
+    # Leadership
+
+    def crash(self, broker: int) -> list[int]:
+        """The broker is gone; gives the partitions that it led."""
+        self.is_up[broker] = False
+        self.coordinators[broker] = Coordinator(self.config)
+        return [partition for partition, leader in enumerate(self.leaders) if leader == broker]
+
+    def elect(self, partitions: list[int]) -> None:
+        """Brokers that are up lead these partitions from now on, and begin to load them."""
+        survivors = [broker for broker, is_up in self.is_up.items() if is_up]
+        for partition in partitions:
+            broker = survivors[partition % len(survivors)]
+            self.leaders[partition] = broker
+            self.coordinators[broker].start_loading(partition)
+
+    def take_back(self, broker: int, partitions: list[int], now_ms: int) -> list[tuple[int, Result]]:
+        """The broker is up again and leads these partitions, as the cluster prefers; gives what the others unload."""
+        self.is_up[broker] = True
+        results = []
+        for partition in partitions:
+            other = self.leaders[partition]
+            results.append((other, self.coordinators[other].unload(partition, now_ms=now_ms)))
+            self.leaders[partition] = broker
+            self.coordinators[broker].start_loading(partition)
+        return results
+
+    def load(self, partitions: list[int], now_ms: int) -> list[tuple[int, Result]]:
+        """The logs have been read; gives what came of it by broker."""
+        results = []
+        for partition in partitions:
+            broker = self.leaders[partition]
+            batches = self.logs[partition].batches
+            results.append((broker, self.append(self.coordinators[broker].load(partition, batches, now_ms=now_ms))))
+        return results

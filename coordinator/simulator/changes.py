@@ -1,0 +1,64 @@
+"""What differs between two generations with a record, in the words of the ledger's `rebalances.changes`.
+
+A member that comes back under another id is known by its seat: a static member by its instance, a dynamic one by its
+client id and host, which no two processes of a simulation share.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from coordinator.messages import TopicPartition
+
+FOLLOW_UP = "need to revoke partitions and re-join"  # the client's reason
+
+
+class Seat(NamedTuple):
+    name: str
+    host: str
+    is_static: bool
+
+
+class Roster(NamedTuple):
+    """A generation as far as it is compared: by member id, who that is and which topics it subscribes to."""
+
+    generation: int
+    protocol: str | None
+    leader: str | None
+    seats: Mapping[str, Seat]
+    topics: Mapping[str, frozenset[str]]
+
+
+def changes_between(before: Roster | None, after: Roster) -> set[str]:
+    """A group's first generation is `group_started`, and a rebalance of nobody else."""
+    found = set() if after.seats else {"group_emptied"}
+    if before is None or before.generation == 0:
+        return found | {"group_started"}
+    if before.protocol != after.protocol and before.protocol and after.protocol:
+        found.add("protocol_changed")
+    if before.leader != after.leader and before.leader and after.leader:
+        found.add("leader_changed")
+    return found | _changes_of_members(before, after)
+
+
+def _changes_of_members(before: Roster, after: Roster) -> set[str]:
+    found = set()
+    left = {seat: member_id for member_id, seat in before.seats.items() if member_id not in after.seats}
+    for member_id, seat in after.seats.items():
+        former_id = member_id if member_id in before.seats else left.pop(seat, None)
+        if former_id is None:
+            found.add("member_joined")
+            continue
+        if former_id != member_id:
+            found.add("member_replaced" if seat.is_static else "dynamic_restart")
+        if before.topics.get(former_id) != after.topics.get(member_id):
+            found.add("subscription_changed")
+    return found | ({"member_left"} if left else set())
+
+
+def has_added_partitions(owned: Iterable[TopicPartition], universe: Mapping[str, int]) -> bool:
+    """Whether partitions are assigned beyond the largest universe seen: partition counts by topic."""
+    return any(topic in universe and partition >= universe[topic] for topic, partition in owned)

@@ -1,0 +1,64 @@
+"""Connections between clients and brokers: latency, order, and one request at a time.
+
+Bytes of a connection keep their order. A broker reads the next request of a connection only when it has answered the
+one before (`SocketServer` mutes the channel), so that whoever sends something behind a parked JoinGroup waits with it.
+That holds for the connection to the coordinator; `broker` stands for connections to many brokers and waits for nobody.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from coordinator.client.messages import Destination
+    from coordinator.messages import Request, Response
+    from coordinator.simulator.source import Source
+
+
+class Client(Protocol):
+    """Who sends requests. `planted` is what the scenario did to it, as the root cause of its refusals."""
+
+    planted: str | None
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def client_host(self) -> str: ...
+
+    @property
+    def source(self) -> Source: ...
+
+    def receive(self, response: Response) -> None: ...
+
+    def disconnected(self, destination: Destination) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    connection_id: int
+    client: Client
+    destination: Destination
+    broker_id: int
+    is_open: bool = True
+    is_busy: bool = False
+    waiting: deque[Request] = field(default_factory=deque)
+    last_request_ms: int = 0  # when the last request arrives, and the last answer
+    last_response_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request, its answer, and when the broker received the one and sent the other."""
+
+    request: Request
+    response: Response
+    broker_id: int
+    connection_id: int
+    client_id: str
+    client_host: str
+    received_at_ms: int
+    sent_at_ms: int
+    planted: str | None  # what the scenario did to this client

@@ -1,0 +1,24 @@
+"""A run: one scenario, its groups, and how long it goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator.simulator.scenarios.script import MINUTE_MS, Script
+from coordinator.simulator.simulation import Simulation
+
+if TYPE_CHECKING:
+    from coordinator.simulator.scenarios import Scenario
+
+_GROUPS_BEGIN_WITHIN_MS = MINUTE_MS
+
+
+def prepare(scenario: Scenario, seed: int, groups: int | None = None) -> Simulation:
+    """A simulation at its beginning, with everything scheduled that the scenario does to so many groups."""
+    simulation = Simulation(seed, scenario.settings)
+    for number in range(scenario.groups if groups is None else groups):
+        group_id = f"{scenario.name}-{number:04d}"
+        source = simulation.source.source("group", group_id)
+        began_at_ms = simulation.now_ms + source.between(0, _GROUPS_BEGIN_WITHIN_MS)
+        scenario.play(Script(simulation, group_id, number, source, began_at_ms))
+    return simulation

@@ -1,0 +1,78 @@
+"""A day of many groups: each plays one of the scenarios at its own hour, and works undisturbed before and after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator.config import Config
+from coordinator.simulator.scenarios import failures, membership, offsets
+from coordinator.simulator.scenarios.registry import Scenario
+from coordinator.simulator.scenarios.script import MINUTE_MS
+from coordinator.simulator.simulation import Settings
+
+if TYPE_CHECKING:
+    from coordinator.simulator.scenarios.script import Script
+
+SINGLE = (
+    membership.scale_out,
+    membership.scale_in,
+    membership.rolling_restart,
+    membership.rolling_restart_static,
+    failures.crash,
+    failures.long_gc,
+    failures.slow_processing,
+    failures.flapping_member,
+    failures.leader_loss,
+    membership.subscription_change,
+    membership.partitions_added,
+    membership.protocol_upgrade,
+    failures.stuck_consumer,
+    offsets.admin_reset,
+    offsets.zombie_commits,
+    membership.group_reborn,
+    failures.coordinator_failover,
+    offsets.offset_expiry,
+    offsets.compaction,
+    offsets.transactional_commits,
+)
+_HOURS = 24
+_PERCENT_BY_HOUR = (
+    *(20, 15, 10, 10, 15, 30, 60, 90, 120, 140, 150, 150),
+    *(140, 145, 150, 150, 140, 120, 100, 90, 80, 60, 40, 30),
+)
+_RECORDS_PER_MINUTE = 120
+# A day of requests is long: consumers of this pace send a fifth of those that Kafka's defaults make them send.
+_PACE = {"heartbeat_interval_ms": 15_000, "auto_commit_interval_ms": 60_000}
+# A member that processes when the join phase ends syncs after that, and beats for the first time an interval later:
+# both together must stay below its session, or every rebalance costs members.
+_PROCESSING_MS = (5_000, 20_000)
+
+
+def play(group: Script) -> None:
+    """The group's number says which scenario, chance says when; production follows the hours of the day."""
+    scenario = SINGLE[group.number % len(SINGLE)]
+    group.delay_ms = group.source.between(0, (_HOURS - 2) * 60) * MINUTE_MS
+    at_pace_of_day(group)
+    scenario.play(group)
+    for hour in range(_HOURS):
+        group.simulation.at(group.began_at_ms + hour * 60 * MINUTE_MS, _produce, group, _PERCENT_BY_HOUR[hour])
+
+
+def at_pace_of_day(group: Script) -> None:
+    group.pace = _PACE
+    group.processing_ms = _PROCESSING_MS
+
+
+def _produce(group: Script, percent: int) -> None:
+    for topic in group.topics:
+        group.simulation.topics.produce(topic, _RECORDS_PER_MINUTE * percent // 100, group.simulation.now_ms)
+
+
+DAY = Scenario(
+    "day",
+    "A day of many groups, each with one of the other scenarios at its own hour.",
+    play,
+    hours=_HOURS,
+    settings=Settings(Config(offsets_retention_ms=60 * MINUTE_MS)),
+    groups=len(SINGLE),
+)

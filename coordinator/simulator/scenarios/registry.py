@@ -1,0 +1,32 @@
+"""What a scenario is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from coordinator.simulator.simulation import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coordinator.simulator.scenarios.script import Script
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """`play` schedules all that befalls one group. `hours` is how long that takes; `settings` the cluster's."""
+
+    name: str
+    summary: str
+    play: Callable[[Script], None]
+    hours: float = 0.5
+    settings: Settings = field(default_factory=Settings)
+    groups: int = 1  # unless told otherwise
+
+
+def scenario(
+    name: str, summary: str, *, hours: float = 0.5, settings: Settings | None = None
+) -> Callable[[Callable[[Script], None]], Scenario]:
+    """Makes a scenario of the function that plays it."""
+    return lambda play: Scenario(name, summary, play, hours, settings or Settings())

@@ -1,0 +1,137 @@
+"""What a scenario has in hand: one group, its topics and applications, and a plan of what befalls them when.
+
+Times are minutes from the group's own beginning, which a run shifts a little for each group. Each planned step is
+written down as an action of the truth, and the client that it befalls carries its name as the root cause of whatever
+the coordinator refuses it from then on.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from coordinator.client.config import ConsumerConfig
+from coordinator.simulator.application import Application, RawClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from coordinator.simulator.simulation import Simulation
+    from coordinator.simulator.source import Source
+
+MINUTE_MS = 60_000
+SECOND_MS = 1_000
+_START_WITHIN_MS = 2_000  # applications of one deployment start together, but not at once
+
+
+class Script:
+    def __init__(self, simulation: Simulation, group_id: str, number: int, source: Source, began_at_ms: int) -> None:
+        self.simulation = simulation
+        self.group_id = group_id
+        self.number = number
+        self.source = source
+        self.began_at_ms = began_at_ms
+        self.delay_ms = 0  # of all that happens after the first minute
+        self.topics: list[str] = []
+        self.applications: list[Application] = []
+        self.pace: dict[str, Any] = {}  # settings of all consumers, unless a scenario has its own
+        self.processing_ms = (1_000, 5_000)
+        simulation.group_ids.append(group_id)
+
+    # The world
+
+    def topic(self, name: str, partitions: int, records_per_minute: int = 120) -> str:
+        """A topic of this group alone."""
+        full_name = f"{name}.{self.group_id}"
+        self.simulation.topics.create(
+            full_name,
+            partitions,
+            records_per_minute=records_per_minute,
+            now_ms=self.began_at_ms,
+            source=self.source.source("topic", name),
+        )
+        self.topics.append(full_name)
+        return full_name
+
+    def deploy(
+        self, count: int, topics: Sequence[str], kind: type[Application] = Application, **config: Any
+    ) -> list[Application]:
+        """Applications that differ by client id and host; they run once started. Static ones if told `is_static`."""
+        is_static = config.pop("is_static", False)
+        deployed = []
+        for number in range(len(self.applications), len(self.applications) + count):
+            instance_id = f"{self.group_id}-{number}" if is_static else None
+            host = f"/10.{self.source.between(0, 255)}.{self.source.between(0, 255)}.{number + 1}"
+            settings = ConsumerConfig(
+                group_id=self.group_id,
+                client_id=f"consumer-{self.group_id}-{number + 1}",
+                client_host=host,
+                group_instance_id=instance_id,
+                **{**self.pace, **config},
+            )
+            source = self.source.source("application", number)
+            application = kind(self.simulation, settings, tuple(topics), source, processing_ms=self.processing_ms)
+            deployed.append(application)
+            self.applications.append(application)
+        return deployed
+
+    def administrator(self) -> RawClient:
+        source = self.source.source("administrator")
+        return RawClient(self.simulation, self.group_id, "admin", "/10.0.0.9", source)
+
+    # The plan
+
+    def plan(
+        self, minutes: float, action: str, step: Callable[..., object], *arguments: Any, by: Application | None = None
+    ) -> None:
+        """At that time do it, and write it down; `by` is the application that it befalls."""
+        self.simulation.at(self._time_ms(minutes), self._act, action, step, arguments, by)
+
+    def _time_ms(self, minutes: float) -> int:
+        delay_ms = self.delay_ms if minutes >= 1 else 0
+        return self.began_at_ms + delay_ms + round(minutes * MINUTE_MS)
+
+    def _act(
+        self, action: str, step: Callable[..., object], arguments: tuple[Any, ...], by: Application | None
+    ) -> None:
+        self.simulation.recorder.act(
+            self.simulation.now_ms, self.group_id, action, None if by is None else by.client_id
+        )
+        if by is not None:
+            by.planted = action
+        step(*arguments)
+
+    def start(self, applications: Sequence[Application], minutes: float = 0, action: str = "start") -> None:
+        for application in applications:
+            delay = self.source.between(0, _START_WITHIN_MS) / MINUTE_MS
+            self.plan(minutes + delay, action, application.start, by=application)
+
+    def bounce(self, application: Application, minutes: float, action: str, down_s: int, **changes: Any) -> None:
+        """Close in good order, and start again with a configuration changed so."""
+        self.plan(minutes, action, application.close, by=application)
+        self.simulation.at(self._time_ms(minutes) + down_s * SECOND_MS, partial(application.start, **changes))
+
+    # The group as its coordinator knows it
+
+    def leader(self) -> Application | None:
+        """The application whose member leads the group now, if it has a coordinator and that member runs."""
+        brokers = self.simulation.brokers
+        broker = brokers.coordinator_of(self.group_id)
+        group = None if broker is None else brokers.coordinators[broker].group(self.group_id)
+        for application in self.applications:
+            consumer = application.consumer
+            if group is not None and consumer is not None and consumer.member_id == group.leader_id:
+                return application
+        return None
+
+    def committed(self) -> list[tuple[str, int, int]]:
+        """(topic, partition, offset) of every commit, from the coordinator."""
+        brokers = self.simulation.brokers
+        partition = brokers.partition_for(self.group_id)
+        shard = brokers.coordinators[brokers.leaders[partition]].shard(partition)
+        if shard is None:
+            return []
+        return sorted(
+            (topic, number, stored.value["offset"])
+            for topic, number, stored in shard.offsets.committed.of_group(self.group_id)
+        )

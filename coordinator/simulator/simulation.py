@@ -1,0 +1,358 @@
+"""Virtual time: one heap of what happens next, by (time, order of scheduling).
+
+The simulation joins what knows nothing of each other: clients, connections, brokers, topics and the recorder of the
+truth. Nothing here looks at a clock; the caller says how far to `run` and takes what came out, as often as it likes:
+the same seed and settings give the same outputs, whatever the slices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from coordinator.client.messages import (
+    Destination,
+    FetchRequest,
+    FetchResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    MetadataRequest,
+    MetadataResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from coordinator.config import Config
+from coordinator.errors import Error
+from coordinator.messages import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from coordinator.simulator.brokers import OFFSETS_TOPIC, Brokers
+from coordinator.simulator.network import Connection, Exchange
+from coordinator.simulator.recorder import Recorder
+from coordinator.simulator.source import Source
+from coordinator.simulator.topics import Topics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coordinator.log_lines import LogEvent
+    from coordinator.messages import Request, Response, WriteTxnMarkerRequest
+    from coordinator.operation import Batch, Result
+    from coordinator.simulator.network import Client
+
+BEGAN_AT_MS = 1_767_571_200_000  # 2026-01-05, a Monday, at midnight UTC
+_LATENCY_MS = (1, 4)
+_ELECTION_MS = 1_500  # from a broker's end to its partitions' new leaders
+_LOADING_MS = 800
+_MARKER_RETRY_MS = 100
+_MAX_RECORDS_PER_FETCH = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    config: Config = field(default_factory=Config)
+    broker_count: int = 3
+    sample_interval_ms: int = 60_000
+    is_compacted: bool = False  # the log is captured at the end, as the cleaner has left it
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    sampled_at_ms: int
+    topic: str
+    partition: int
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """A group as DescribeGroups told it; `error` is the refusal's name, null if there was none."""
+
+    sampled_at_ms: int
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol: str
+    member_count: int
+    error: str | None
+
+
+@dataclass(slots=True)
+class Outputs:
+    """What came out since it was last taken; `batches` are those of a read_committed reader."""
+
+    batches: list[Batch] = field(default_factory=list)
+    exchanges: list[Exchange] = field(default_factory=list)
+    events: list[tuple[int, LogEvent]] = field(default_factory=list)  # by broker id
+    watermarks: list[Watermark] = field(default_factory=list)
+    group_states: list[GroupState] = field(default_factory=list)
+
+
+class Simulation:
+    def __init__(self, seed: int, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self.source = Source(seed)
+        self.cluster_id = self.source.kafka_id()
+        self.offsets_topic_id = self.source.kafka_id()
+        self.now_ms = BEGAN_AT_MS
+        self.topics = Topics()
+        self.brokers = Brokers(
+            self.settings.config, self.settings.broker_count, is_compacted_first=self.settings.is_compacted
+        )
+        self.recorder = Recorder(self.brokers.generation_of)
+        self.group_ids: list[str] = []  # those that samples describe
+        self.request_count = 0
+        self.outputs = Outputs()
+        self._ids = count(1)
+        self._connection_ids = count(1)
+        self._sequence = count()
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._pending: dict[int, tuple[Connection, Request, int]] = {}
+        self._connections: dict[int, dict[int, Connection]] = {broker: {} for broker in self.brokers.coordinators}
+        self._is_failing_over = False
+        self._wakes = dict.fromkeys(self.brokers.coordinators, 0)
+        self.brokers.start(self.now_ms)
+        for broker in self.brokers.coordinators:
+            self._wake_broker(broker)
+        self.at(self.now_ms + self.settings.sample_interval_ms, self._sample)
+
+    # Time
+
+    def at(self, time_ms: int, action: Callable[..., None], *arguments: Any) -> None:
+        """Schedule; what is scheduled for the same instant happens in the order of scheduling."""
+        heappush(self._heap, (max(time_ms, self.now_ms), next(self._sequence), action, arguments))
+
+    def run(self, until_ms: int) -> None:
+        """Let everything happen that does so before `until_ms`."""
+        heap = self._heap
+        while heap and heap[0][0] < until_ms:
+            self.now_ms, _, action, arguments = heappop(heap)
+            action(*arguments)
+        self.now_ms = until_ms
+
+    def take(self, *, is_last: bool = False) -> Outputs:
+        """What came out since the last call. A compacted log can be read at the end only."""
+        outputs, self.outputs = self.outputs, Outputs()
+        if is_last or not self.settings.is_compacted:
+            for log in self.brokers.logs:
+                outputs.batches += log.take_committed()
+        return outputs
+
+    # Connections
+
+    def new_id(self) -> int:
+        return next(self._ids)
+
+    def connect(self, client: Client, destination: Destination, broker_id: int) -> Connection:
+        connection = Connection(next(self._connection_ids), client, destination, broker_id)
+        if destination is Destination.COORDINATOR:
+            self._connections[broker_id][connection.connection_id] = connection
+        return connection
+
+    def disconnect(self, connection: Connection) -> None:
+        """The client hangs up; what it had sent may still arrive, and is answered to nobody."""
+        connection.is_open = False
+        self._connections[connection.broker_id].pop(connection.connection_id, None)
+
+    def send(self, connection: Connection, request: Request) -> None:
+        arrives_at_ms = max(self.now_ms + connection.client.source.between(*_LATENCY_MS), connection.last_request_ms)
+        connection.last_request_ms = arrives_at_ms
+        self.at(arrives_at_ms, self._arrive, connection, request)
+
+    def _arrive(self, connection: Connection, request: Request) -> None:
+        if connection.destination is Destination.BROKER:
+            self._ask_broker(connection, request)
+        elif not self.brokers.is_up[connection.broker_id]:
+            return
+        elif connection.is_busy:
+            connection.waiting.append(request)
+        else:
+            self._ask_coordinator(connection, request)
+
+    def _ask_coordinator(self, connection: Connection, request: Request) -> None:
+        connection.is_busy = True
+        self._pending[request.request_id] = (connection, request, self.now_ms)
+        self._settle(connection.broker_id, self.brokers.handle(connection.broker_id, request, self.now_ms), request)
+
+    def _ask_next(self, connection: Connection) -> None:
+        if connection.waiting and not connection.is_busy:
+            self._ask_coordinator(connection, connection.waiting.popleft())
+
+    def _settle(self, broker: int, result: Result, request: Request | None = None) -> None:
+        """Carry the answers of a coordinator to their clients, and everything to the recorder."""
+        exchanges = [exchange for response in result.responses if (exchange := self._answer(response)) is not None]
+        self.outputs.exchanges += exchanges
+        self.recorder.observe(result, exchanges, request)
+        if result.events:
+            self.outputs.events += [(broker, event) for event in result.events]
+        self._wake_broker(broker)
+
+    def _answer(self, response: Response) -> Exchange | None:
+        pending = self._pending.pop(response.request_id, None)
+        if pending is None:
+            return None
+        connection, request, received_at_ms = pending
+        connection.is_busy = False
+        if connection.waiting:
+            self.at(self.now_ms, self._ask_next, connection)
+        self.request_count += 1
+        self._deliver(connection, response, self.now_ms)
+        client = connection.client
+        return Exchange(
+            request,
+            response,
+            connection.broker_id,
+            connection.connection_id,
+            client.client_id,
+            client.client_host,
+            received_at_ms,
+            self.now_ms,
+            client.planted,
+        )
+
+    def _deliver(self, connection: Connection, response: Response, sent_at_ms: int) -> None:
+        arrives_at_ms = sent_at_ms + connection.client.source.between(*_LATENCY_MS)
+        if connection.destination is Destination.COORDINATOR:
+            arrives_at_ms = connection.last_response_ms = max(arrives_at_ms, connection.last_response_ms)
+        self.at(arrives_at_ms, self._receive, connection, response)
+
+    @staticmethod
+    def _receive(connection: Connection, response: Response) -> None:
+        if connection.is_open:
+            connection.client.receive(response)
+
+    # What brokers answer without a coordinator
+
+    def _ask_broker(self, connection: Connection, request: Request) -> None:
+        self.request_count += 1
+        if isinstance(request, FetchRequest):
+            self._fetch(connection, request, self.now_ms + request.max_wait_ms)
+            return
+        self._deliver(connection, self._answer_of_broker(request), self.now_ms)
+
+    def _answer_of_broker(self, request: Request) -> Response:
+        request_id, now_ms, topics = request.request_id, self.now_ms, self.topics
+        if isinstance(request, FindCoordinatorRequest):
+            broker = self.brokers.coordinator_of(request.group_id)
+            if broker is None:
+                return FindCoordinatorResponse(request_id, Error.COORDINATOR_NOT_AVAILABLE)
+            return FindCoordinatorResponse(request_id, Error.NONE, broker)
+        if isinstance(request, MetadataRequest):
+            return MetadataResponse(request_id, tuple(topics.metadata(name) for name in request.topics))
+        if isinstance(request, ListOffsetsRequest):
+            return ListOffsetsResponse(request_id, tuple(topics.listed(each, now_ms) for each in request.partitions))
+        if isinstance(request, OffsetForLeaderEpochRequest):
+            ends = tuple(topics.epoch_end(each, now_ms) for each in request.partitions)
+            return OffsetForLeaderEpochResponse(request_id, ends)
+        raise TypeError(f"no broker answers a {type(request).__name__}")
+
+    def _fetch(self, connection: Connection, request: FetchRequest, until_ms: int) -> None:
+        """Answer with what there is, or once there is something, or when the wait is over."""
+        next_ms = self.topics.next_record_ms(request.partitions, self.now_ms)
+        fetched = tuple(self.topics.fetched(each, _MAX_RECORDS_PER_FETCH, self.now_ms) for each in request.partitions)
+        is_empty = all(
+            not each.error and each.next_offset == asked.fetch_offset
+            for each, asked in zip(fetched, request.partitions, strict=True)
+        )
+        if is_empty and self.now_ms < until_ms:
+            self.at(until_ms if next_ms is None else min(next_ms, until_ms), self._fetch, connection, request, until_ms)
+        else:
+            self._deliver(connection, FetchResponse(request.request_id, fetched), self.now_ms)
+
+    # Brokers
+
+    def _wake_broker(self, broker: int) -> None:
+        deadline_ms = self.brokers.coordinators[broker].next_deadline_ms()
+        wake_ms = self._wakes[broker]
+        if deadline_ms is not None and not self.now_ms <= wake_ms <= deadline_ms:
+            self._wakes[broker] = deadline_ms
+            self.at(deadline_ms, self._advance_broker, broker)
+
+    def _advance_broker(self, broker: int) -> None:
+        if self.now_ms == self._wakes[broker]:
+            self._wakes[broker] = 0
+            self._settle(broker, self.brokers.advance(broker, self.now_ms))
+
+    def write_marker(self, request: WriteTxnMarkerRequest) -> None:
+        """The end of a transaction; the transaction coordinator tries until the partition's leader takes it."""
+        broker = self.brokers.leaders[request.partition]
+        if self.brokers.is_up[broker]:
+            result = self.brokers.handle(broker, request, self.now_ms)
+            self._settle(broker, result, request)
+            if any(batch.committed is not None for batch in result.batches):
+                return
+        self.at(self.now_ms + _MARKER_RETRY_MS, self.write_marker, request)
+
+    def crash_broker(self, broker: int, down_ms: int) -> None:
+        """A broker dies and comes back `down_ms` later; its partitions move away and back. One at a time."""
+        if self._is_failing_over:
+            return
+        self._is_failing_over = True
+        partitions = self.brokers.crash(broker)
+        gone, self._connections[broker] = self._connections[broker], {}
+        self._pending = {key: value for key, value in self._pending.items() if value[0].broker_id != broker}
+        for connection in gone.values():
+            connection.is_open = False
+            self.at(self.now_ms + 1, connection.client.disconnected, connection.destination)
+        self.at(self.now_ms + _ELECTION_MS, self._elect, partitions)
+        self.at(self.now_ms + down_ms, self._take_back, broker, partitions)
+
+    def _elect(self, partitions: list[int]) -> None:
+        self.brokers.elect(partitions)
+        self.at(self.now_ms + _LOADING_MS, self._load, partitions)
+
+    def _take_back(self, broker: int, partitions: list[int]) -> None:
+        for unloading, result in self.brokers.take_back(broker, partitions, self.now_ms):
+            self._settle(unloading, result)
+        self.at(self.now_ms + _LOADING_MS, self._load, partitions)
+        self.at(self.now_ms + _LOADING_MS, self._end_failover)
+
+    def _end_failover(self) -> None:
+        self._is_failing_over = False
+
+    def _load(self, partitions: list[int]) -> None:
+        for broker, result in self.brokers.load(partitions, self.now_ms):
+            self._settle(broker, result)
+
+    def clean_logs(self) -> None:
+        """Let the cleaner pass over `__consumer_offsets`."""
+        for log in self.brokers.logs:
+            log.clean(self.now_ms)
+
+    # Samples
+
+    def _sample(self) -> None:
+        """One round: first the ends of `__consumer_offsets`, then the topics' watermarks, then the groups."""
+        self.at(self.now_ms + self.settings.sample_interval_ms, self._sample)
+        now_ms, watermarks = self.now_ms, self.outputs.watermarks
+        for partition, log in enumerate(self.brokers.logs):
+            ends = (log.end_offset, log.last_stable_offset)
+            watermarks.append(Watermark(now_ms, OFFSETS_TOPIC, partition, 0, *ends, self.offsets_topic_id))
+        for topic in self.topics.by_name.values():
+            for partition in range(len(topic.partitions)):
+                start, end = topic.start_offset(partition, now_ms), topic.end_offset(partition, now_ms)
+                watermarks.append(Watermark(now_ms, topic.name, partition, start, end, end, topic.topic_id))
+        by_broker: dict[int, list[str]] = {}
+        for group_id in self.group_ids:
+            broker = self.brokers.coordinator_of(group_id)
+            if broker is not None:
+                by_broker.setdefault(broker, []).append(group_id)
+        for broker, group_ids in by_broker.items():
+            request = DescribeGroupsRequest(self.new_id(), tuple(group_ids))
+            result = self.brokers.handle(broker, request, now_ms)
+            self._settle(broker, result)
+            for response in result.responses:
+                if isinstance(response, DescribeGroupsResponse):
+                    self.outputs.group_states += [_group_state(now_ms, group) for group in response.groups]
+
+
+def _group_state(now_ms: int, group: DescribedGroup) -> GroupState:
+    error = group.error.name if group.error else None
+    return GroupState(
+        now_ms, group.group_id, group.group_state, group.protocol_type, group.protocol_data, len(group.members), error
+    )

@@ -1,0 +1,50 @@
+"""The simulator's only source of chance: one seed decides everything that is drawn from it.
+
+SplitMix64 (Steele, Lea, Flood 2014), whose numbers depend on no library's version. A source is named: what one group
+draws does not depend on how many other groups there are, so a group can be watched again by itself.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from hashlib import blake2b
+
+_MASK = (1 << 64) - 1
+
+
+class Source:
+    """Named by the seed, and by what it is for."""
+
+    __slots__ = ("_name", "_state")
+
+    def __init__(self, *name: str | int) -> None:
+        self._name = name
+        digest = blake2b(repr(self._name).encode(), digest_size=8).digest()
+        self._state = int.from_bytes(digest, "big")
+
+    def source(self, *name: str | int) -> Source:
+        """A source of its own, whatever was drawn from this one."""
+        return Source(*self._name, *name)
+
+    def bits(self) -> int:
+        """64 of them."""
+        self._state = state = (self._state + 0x9E3779B97F4A7C15) & _MASK
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
+        return state ^ (state >> 31)
+
+    def between(self, low: int, high: int) -> int:
+        """An integer of [low, high]; the bias is that of 64 bits."""
+        return low + self.bits() % (high - low + 1)
+
+    def uuid(self) -> str:
+        """A random UUID (version 4) as Java prints it."""
+        digits = f"{self.bits():016x}{self.bits():016x}"
+        variant = "89ab"[int(digits[16], 16) % 4]
+        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+    def kafka_id(self) -> str:
+        """A UUID as Kafka prints those of topics and clusters: 22 characters, the first never a dash."""
+        number = (self.bits() << 64) | self.bits()
+        text = urlsafe_b64encode(number.to_bytes(16, "big")).decode().rstrip("=")
+        return self.kafka_id() if text.startswith("-") else text

@@ -1,0 +1,144 @@
+"""The topics that groups read: how many partitions they have, and how far their logs reach at any time.
+
+Producers write at a steady rate that changes now and then, so a log's end is a function of time: nothing happens when
+a record is produced. Every record is as old as retention lets it be, and a log starts where its retention ends.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from coordinator.client.messages import (
+    EARLIEST_TIMESTAMP,
+    EpochEndOffset,
+    EpochPartition,
+    FetchedPartition,
+    FetchPartition,
+    ListedOffset,
+    ListOffsetsPartition,
+    PartitionMetadata,
+    TopicMetadata,
+)
+from coordinator.errors import Error
+
+if TYPE_CHECKING:
+    from coordinator.simulator.source import Source
+
+MINUTE_MS = 60_000
+_LEADER_EPOCH = 0
+
+
+@dataclass(slots=True)
+class PartitionOfTopic:
+    """Stretches of steady production: since when, from which offset, how many records a minute."""
+
+    since_ms: list[int]
+    offsets: list[int]
+    records_per_minute: list[int]
+
+    def end_offset(self, now_ms: int) -> int:
+        index = max(bisect_right(self.since_ms, now_ms) - 1, 0)
+        elapsed_ms = max(now_ms - self.since_ms[index], 0)
+        return self.offsets[index] + self.records_per_minute[index] * elapsed_ms // MINUTE_MS
+
+    def next_record_ms(self, now_ms: int) -> int | None:
+        """When the end moves next, if production goes on as it does; None if it rests."""
+        rate = self.records_per_minute[-1]
+        if not rate:
+            return None
+        produced = self.end_offset(now_ms) + 1 - self.offsets[-1]
+        return self.since_ms[-1] + -(-produced * MINUTE_MS // rate)
+
+    def produce(self, records_per_minute: int, now_ms: int) -> None:
+        self.offsets.append(self.end_offset(now_ms))
+        self.since_ms.append(now_ms)
+        self.records_per_minute.append(records_per_minute)
+
+
+@dataclass(slots=True)
+class Topic:
+    name: str
+    topic_id: str
+    retention_ms: int
+    partitions: list[PartitionOfTopic] = field(default_factory=list)
+
+    def end_offset(self, partition: int, now_ms: int) -> int:
+        return self.partitions[partition].end_offset(now_ms)
+
+    def start_offset(self, partition: int, now_ms: int) -> int:
+        return self.partitions[partition].end_offset(now_ms - self.retention_ms)
+
+    def metadata(self) -> TopicMetadata:
+        partitions = tuple(PartitionMetadata(leader_epoch=_LEADER_EPOCH) for _ in self.partitions)
+        return TopicMetadata(self.name, partitions, self.topic_id)
+
+
+class Topics:
+    """All of the cluster's, by name; the internal one is not among them."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Topic] = {}
+
+    def create(
+        self,
+        name: str,
+        partitions: int,
+        *,
+        records_per_minute: int,
+        now_ms: int,
+        source: Source,
+        retention_ms: int = 7 * 86_400_000,
+    ) -> Topic:
+        topic = Topic(name, source.kafka_id(), retention_ms)
+        self.by_name[name] = topic
+        self.add_partitions(name, partitions, records_per_minute=records_per_minute, now_ms=now_ms, source=source)
+        return topic
+
+    def add_partitions(
+        self, name: str, count: int, *, records_per_minute: int, now_ms: int, source: Source | None = None
+    ) -> None:
+        """Partitions up to `count`; those of a topic that has a past (`source`) begin somewhere."""
+        topic = self.by_name[name]
+        while len(topic.partitions) < count:
+            start = 0 if source is None else source.between(0, 1_000_000)
+            topic.partitions.append(PartitionOfTopic([now_ms], [start], [records_per_minute]))
+
+    def produce(self, name: str, records_per_minute: int, now_ms: int) -> None:
+        """Change the rate of every partition."""
+        for partition in self.by_name[name].partitions:
+            partition.produce(records_per_minute, now_ms)
+
+    # What a broker answers
+
+    def metadata(self, name: str) -> TopicMetadata:
+        topic = self.by_name.get(name)
+        return TopicMetadata(name, error=Error.UNKNOWN_TOPIC_OR_PARTITION) if topic is None else topic.metadata()
+
+    def listed(self, asked: ListOffsetsPartition, now_ms: int) -> ListedOffset:
+        topic = self.by_name[asked.topic]
+        is_earliest = asked.timestamp_ms == EARLIEST_TIMESTAMP
+        offset = (topic.start_offset if is_earliest else topic.end_offset)(asked.partition, now_ms)
+        return ListedOffset(asked.topic, asked.partition, offset, _LEADER_EPOCH)
+
+    def epoch_end(self, asked: EpochPartition, now_ms: int) -> EpochEndOffset:
+        end = self.by_name[asked.topic].end_offset(asked.partition, now_ms)
+        return EpochEndOffset(asked.topic, asked.partition, _LEADER_EPOCH, end)
+
+    def fetched(self, asked: FetchPartition, max_records: int, now_ms: int) -> FetchedPartition:
+        topic = self.by_name[asked.topic]
+        start, end = topic.start_offset(asked.partition, now_ms), topic.end_offset(asked.partition, now_ms)
+        if not start <= asked.fetch_offset <= end:
+            return FetchedPartition(asked.topic, asked.partition, high_watermark=end, error=Error.OFFSET_OUT_OF_RANGE)
+        to_offset = min(end, asked.fetch_offset + max_records)
+        return FetchedPartition(asked.topic, asked.partition, to_offset, end, _LEADER_EPOCH)
+
+    def next_record_ms(self, partitions: tuple[FetchPartition, ...], now_ms: int) -> int | None:
+        """When one of them will have something new."""
+        times = [
+            self.by_name[each.topic].partitions[each.partition].next_record_ms(now_ms)
+            for each in partitions
+            if each.topic in self.by_name
+        ]
+        return min((time_ms for time_ms in times if time_ms is not None), default=None)

@@ -1,0 +1,89 @@
+"""Applications that commit in transactions: consume, process, produce (KIP-98, KIP-447).
+
+The producer sends the offsets to the group coordinator, and then the transaction coordinator, which is not modelled,
+writes a marker into the group's `__consumer_offsets` partition. Until then the offsets are pending. An aborted batch is
+still in memory and tried again in the next transaction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinator.messages import (
+    OffsetCommitResponse,
+    OffsetToCommit,
+    Response,
+    TxnOffsetCommitRequest,
+    WriteTxnMarkerRequest,
+)
+from coordinator.simulator.application import Application, RawClient
+
+if TYPE_CHECKING:
+    from coordinator.client.consumer import Consumer
+
+_PRODUCER_EPOCH = 0
+_MAX_PRODUCER_ID = (1 << 53) - 1
+_TRANSACTION_TIMEOUT_MS = 60_000
+_ABORTED_ONE_IN = 8
+_END_TXN_MS = (5, 40)  # from the offsets' acceptance to the marker: EndTxn and the transaction coordinator's log
+
+
+class TransactionalApplication(Application):
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        group_id = self.config.group_id
+        source = self.source.source("producer")
+        self._producer_id = source.between(1, _MAX_PRODUCER_ID)
+        self._producer = RawClient(self.simulation, group_id, f"producer-{self.client_id}", self.client_host, source)
+        self._open_transaction: int | None = None
+
+    def commit(self) -> None:
+        """Nothing is committed outside of a transaction."""
+
+    def _processed(self, consumer: Consumer) -> None:
+        """The batch is done: one transaction for its results and its offsets."""
+        if consumer is not self.consumer or self._is_frozen or self._open_transaction is not None:
+            return
+        offsets = tuple(
+            OffsetToCommit(topic, partition, position)
+            for topic, partition in consumer.assignment
+            if (position := consumer.position(topic, partition)) is not None
+        )
+        if not offsets:
+            return
+        request = TxnOffsetCommitRequest(
+            self.simulation.new_id(),
+            self.config.group_id,
+            self._producer_id,
+            _PRODUCER_EPOCH,
+            offsets,
+            consumer.generation_id,
+            consumer.member_id,
+            self.config.group_instance_id,
+        )
+        self._open_transaction = request.request_id
+        self._producer.planted = self.planted
+        self._producer.send(request, self._answered)
+        self.simulation.at(
+            self.simulation.now_ms + _TRANSACTION_TIMEOUT_MS, self._end_transaction, request.request_id, False
+        )
+
+    def _answered(self, response: Response) -> None:
+        """Commit, if the offsets were taken and nothing else went wrong; else abort. The dead do neither."""
+        if self.consumer is None:
+            return
+        is_taken = isinstance(response, OffsetCommitResponse) and not any(each.error for each in response.partitions)
+        is_committed = is_taken and self.source.between(1, _ABORTED_ONE_IN) > 1
+        delay_ms = self.source.between(*_END_TXN_MS)
+        self.simulation.at(self.simulation.now_ms + delay_ms, self._end_transaction, response.request_id, is_committed)
+
+    def _end_transaction(self, transaction: int, is_committed: bool) -> None:
+        """The transaction coordinator ends it, by the producer's word or for want of it."""
+        if transaction == self._open_transaction:
+            self._open_transaction = None
+            partition = self.simulation.brokers.partition_for(self.config.group_id)
+            self.simulation.write_marker(
+                WriteTxnMarkerRequest(
+                    self.simulation.new_id(), partition, self._producer_id, _PRODUCER_EPOCH, is_committed
+                )
+            )

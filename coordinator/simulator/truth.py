@@ -1,0 +1,146 @@
+"""The truth tables: what really happened to the groups, row by row, to compare a ledger with.
+
+The words are those of the ledger's tables. `incarnation` counts a group's lives from 1. `generation` rows exist for
+every generation that completed its join phase, whether or not its leader synced: without a record, `revision`,
+`kafka_offset` and `recorded_at_ms` are null. Times are those of the coordinator's clock; an open end is null.
+Partitions are (topic, partition) pairs in order.
+
+    generations  group_id, incarnation, generation, revision
+    owners       group_id, incarnation, topic, partition, from_kafka_offset: one ownership interval
+    causes       group_id, incarnation, to_generation: one rebalance, with what started it and what it changed
+    members      group_id, incarnation, member_id, joined_at_ms: one tenure
+    rejections   requested_at_ms, group_id, member_id, api: one refused request, with the planted root cause
+    actions      happened_at_ms, group_id, action: what the scenario did
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coordinator.messages import TopicPartition
+
+
+@dataclass(slots=True)
+class Generation:
+    """`started_at_ms` is the end of the join phase, of a later revision the static member's replacement.
+
+    Generation 0 is a group's birth. `protocol` and `leader` are null without members.
+    """
+
+    group_id: str
+    incarnation: int
+    generation: int
+    revision: int | None
+    protocol_type: str
+    protocol: str | None
+    leader: str | None
+    member_ids: tuple[str, ...]
+    kafka_partition: int
+    kafka_offset: int | None
+    started_at_ms: int
+    recorded_at_ms: int | None
+    ended_at_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Owner:
+    """An interval from the record that gave the partition to the member to the one that gave it to another, or none.
+
+    `to_generation` is the last generation in which the member held it. Times are the records'.
+    """
+
+    group_id: str
+    incarnation: int
+    topic: str
+    partition: int
+    member_id: str
+    client_id: str
+    from_generation: int
+    to_generation: int
+    from_kafka_offset: int
+    valid_from_ms: int
+    valid_to_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Cause:
+    """`started_at_ms` is when the rebalance began, `to_generation` what came of it.
+
+    `trigger`, `member_ids` and `reason` are those of the first reason; `client_reason` is what the client gave, as far
+    as it gave one. `from_generation` and `changes` compare with the last generation that has a record, and are null
+    where this one has none. `planted` is the scenario's last action on the group before.
+    """
+
+    group_id: str
+    incarnation: int
+    to_generation: int
+    from_generation: int | None
+    started_at_ms: int
+    trigger: str
+    member_ids: tuple[str, ...]
+    reason: str
+    client_reason: str | None
+    planted: str | None
+    changes: tuple[str, ...] | None = None
+
+
+@dataclass(slots=True)
+class Tenure:
+    """From the first generation that counts the member to its removal; `leave_cause` is null while it stays."""
+
+    group_id: str
+    incarnation: int
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    joined_at_ms: int
+    left_at_ms: int | None = None
+    leave_cause: str | None = None
+    leave_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A request that was refused, other than by what is no refusal: MEMBER_ID_REQUIRED, and the REBALANCE_IN_PROGRESS
+    that heartbeats and syncs are told to rejoin with. `current_generation` is null if there is no such group.
+    """
+
+    requested_at_ms: int
+    group_id: str
+    api: str
+    error: str
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    claimed_generation: int | None
+    current_generation: int | None
+    partitions: tuple[TopicPartition, ...]
+    offsets: tuple[int, ...]
+    root_cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What the scenario did to a group, or with a client of it."""
+
+    happened_at_ms: int
+    group_id: str
+    action: str
+    client_id: str | None
+
+
+@dataclass(slots=True)
+class Truth:
+    """The tables, each in the order in which its rows began."""
+
+    generations: list[Generation] = field(default_factory=list)
+    owners: list[Owner] = field(default_factory=list)
+    causes: list[Cause] = field(default_factory=list)
+    members: list[Tenure] = field(default_factory=list)
+    rejections: list[Rejection] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)

@@ -1,0 +1,84 @@
+"""Scenarios played once per run of the tests, and their truth with times in minutes."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from coordinator.simulator.run import prepare
+from coordinator.simulator.scenarios import SCENARIOS
+from coordinator.simulator.simulation import BEGAN_AT_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coordinator.simulator.application import Application
+    from coordinator.simulator.scenarios.script import Script
+    from coordinator.simulator.simulation import Outputs, Simulation
+    from coordinator.simulator.truth import Truth
+
+SEED = 7
+
+
+@dataclass(frozen=True)
+class Played:
+    """A scenario that has run to its end."""
+
+    simulation: Simulation
+    outputs: Outputs
+    applications: list[Application]
+
+    @property
+    def truth(self) -> Truth:
+        return self.simulation.recorder.truth
+
+    def triggers(self) -> list[tuple[int, str, tuple[str, ...] | None]]:
+        """(to_generation, trigger, changes) of every rebalance."""
+        return [(cause.to_generation, cause.trigger, cause.changes) for cause in self.truth.causes]
+
+    def generations(self) -> list[tuple[int, int, int | None, int]]:
+        """(incarnation, generation, revision, members) of every generation."""
+        return [(row.incarnation, row.generation, row.revision, len(row.member_ids)) for row in self.truth.generations]
+
+    def refusals(self) -> list[tuple[str, str, str]]:
+        """(api, error, root cause) of every refusal, in order."""
+        return [(row.api, row.error, row.root_cause) for row in self.truth.rejections]
+
+    def leave_causes(self) -> list[str | None]:
+        return [row.leave_cause for row in self.truth.members]
+
+    def minutes(self, time_ms: int) -> float:
+        return (time_ms - BEGAN_AT_MS) / 60_000
+
+    def action_ms(self, action: str) -> int:
+        """When the scenario did it first."""
+        return next(row.happened_at_ms for row in self.truth.actions if row.action == action)
+
+
+@cache
+def played(name: str) -> Played:
+    scenario = SCENARIOS[name]
+    applications: list[Application] = []
+
+    def play_and_keep(script: Script) -> None:
+        scenario.play(script)
+        applications.extend(script.applications)
+
+    simulation = prepare(replace(scenario, play=play_and_keep), SEED)
+    simulation.run(BEGAN_AT_MS + round(scenario.hours * 3_600_000))
+    return Played(simulation, simulation.take(is_last=True), applications)
+
+
+@pytest.fixture
+def play() -> Callable[[str], Played]:
+    return played
+
+
+@pytest.fixture
+def fold() -> Any:
+    """The module that compares a live coordinator with its log; the conftest above has loaded it."""
+    return sys.modules["coordinator_fold"]
