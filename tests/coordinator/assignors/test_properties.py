@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import DrawFn
 
+pytestmark = pytest.mark.slow
+
 TOPIC_NAMES = ("a", "b", "c", "d")
 
 each_assignor = pytest.mark.parametrize("assignor", ASSIGNORS)

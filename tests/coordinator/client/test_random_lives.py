@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from coordinator.messages import HeartbeatRequest, JoinGroupRequest, OffsetCommi
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+pytestmark = pytest.mark.slow
 
 LISTS = [("range",), ("cooperative-sticky",), ("sticky", "roundrobin"), ("cooperative-sticky", "range")]
 NAMES = "abcd"

@@ -6,8 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from coordinator.simulator.run import prepare
 from coordinator.simulator.scenarios import SCENARIOS
+
+pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     Play = Callable[[str], Played]
 
+pytestmark = pytest.mark.slow
+
 NAMES = [scenario.name for scenario in SINGLE]
 JOINED = ("joined", ("member_joined",))
 STARTED = (1, "joined", ("group_started",))
