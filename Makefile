@@ -34,6 +34,8 @@ format: setup ## let ruff format and mend what it can
 	$(BIN)/ruff check --fix .
 
 bench: setup ## measure us beside Kafka's own tools, in one run (some minutes)
+	$(BIN)/python -m bench.coordinator
+	$(BIN)/python -m bench.simulator
 	$(BIN)/python -m bench.run
 
 fuzz: setup ## random and structure-aware bytes through the codec: make fuzz INPUTS=1000000 SEED=1

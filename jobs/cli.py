@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from jobs.cli_questions import QUESTIONS
 from jobs.errors import JobError
 from jobs.settings import load_settings
+
+if TYPE_CHECKING:
+    import threading
+
+    from jobs.ledger import Ledger
+    from jobs.settings import Settings
 
 WAREHOUSE = click.option(
     "--warehouse", required=True, metavar="DIR", help="Where the Delta tables lie: a directory or a URI."
 )
 CLUSTER = click.option("--cluster", metavar="NAME", help="The cluster's name in the tables; overrides the settings.")
+BOOTSTRAP_SERVERS = click.option("--bootstrap-servers", metavar="HOST:PORT", help="Read the topic of this cluster.")
+CAPTURE = click.option("--capture", "capture_directory", metavar="DIR", help="Read a capture instead.")
+RECOVER = click.option("--recover", is_flag=True, help="After a loss: go on behind the last row of the table.")
 CONF = click.option("--conf", type=click.Path(path_type=Path), metavar="FILE", help="Settings that differ from ours.")
 
 
@@ -44,13 +54,13 @@ def main(*, debug: bool) -> None:
 
 
 @main.command()
-@click.option("--bootstrap-servers", metavar="HOST:PORT", help="Read the topic of this cluster.")
-@click.option("--capture", "capture_directory", metavar="DIR", help="Read a capture instead.")
+@BOOTSTRAP_SERVERS
+@CAPTURE
 @WAREHOUSE
 @CLUSTER
 @CONF
 @click.option("--continuous", is_flag=True, help="Go on until told to stop (SIGTERM, Ctrl-C).")
-@click.option("--recover", is_flag=True, help="After a loss: go on behind the last row of the table.")
+@RECOVER
 def ingest(
     *,
     bootstrap_servers: str | None,
@@ -62,23 +72,63 @@ def ingest(
     recover: bool,
 ) -> None:
     """Decode __consumer_offsets into the table coordinator_records."""
-    if (bootstrap_servers is None) == (capture_directory is None):
-        raise click.UsageError("Give either --bootstrap-servers or --capture.")
+    check_source(bootstrap_servers, capture_directory)
     if continuous and capture_directory is not None:
         raise click.UsageError("A capture has an end: --continuous goes with --bootstrap-servers.")
     settings = load_settings(conf, cluster=cluster)
-    from jobs.ingest import KafkaIngest, ingest_kafka
-    from jobs.ingest_capture import ingest_capture
     from jobs.ledger import open_ledger
     from jobs.stream import StopOnSignal
 
     with StopOnSignal() as stop, open_ledger(settings, warehouse, "ingest", say) as ledger:
-        if capture_directory is not None:
-            totals = ingest_capture(ledger, capture_directory, stop, recover=recover)
+        run_ingest(ledger, settings, stop, bootstrap_servers, capture_directory, continuous=continuous, recover=recover)
+
+
+@main.command()
+@BOOTSTRAP_SERVERS
+@CAPTURE
+@WAREHOUSE
+@CLUSTER
+@CONF
+@RECOVER
+def pipeline(
+    *,
+    bootstrap_servers: str | None,
+    capture_directory: str | None,
+    warehouse: str,
+    cluster: str | None,
+    conf: Path | None,
+    recover: bool,
+) -> None:
+    """Run every step once: ingest, then history."""
+    check_source(bootstrap_servers, capture_directory)
+    settings = load_settings(conf, cluster=cluster)
+    from jobs.history import update_history
+    from jobs.ledger import open_ledger
+    from jobs.stream import StopOnSignal
+
+    with StopOnSignal() as stop, open_ledger(settings, warehouse, "pipeline", say) as ledger:
+        run_ingest(ledger, settings, stop, bootstrap_servers, capture_directory, recover=recover)
+        if not stop.is_set():
+            update_history(ledger, stop)
+
+
+@main.command()
+@WAREHOUSE
+@CLUSTER
+@CONF
+@click.option("--rebuild", is_flag=True, help="Fold everything again, instead of what is new.")
+def history(*, warehouse: str, cluster: str | None, conf: Path | None, rebuild: bool) -> None:
+    """Bring generations, members, assignments and rebalances up to coordinator_records."""
+    settings = load_settings(conf, cluster=cluster)
+    from jobs.history import rebuild_history, update_history
+    from jobs.ledger import open_ledger
+    from jobs.stream import StopOnSignal
+
+    with StopOnSignal() as stop, open_ledger(settings, warehouse, "history", say) as ledger:
+        if rebuild:
+            rebuild_history(ledger, stop)
         else:
-            run = KafkaIngest(settings, bootstrap_servers or "", is_continuous=continuous, recover=recover)
-            totals = ingest_kafka(ledger, run, stop)
-    say(f"{totals.rows:,} records read, {totals.quarantined:,} of them kept undecoded")
+            update_history(ledger, stop)
 
 
 @main.command()
@@ -152,8 +202,38 @@ def simulate(
     )
 
 
+def check_source(bootstrap_servers: str | None, capture_directory: str | None) -> None:
+    if (bootstrap_servers is None) == (capture_directory is None):
+        raise click.UsageError("Give either --bootstrap-servers or --capture.")
+
+
+def run_ingest(
+    ledger: Ledger,
+    settings: Settings,
+    stop: threading.Event,
+    bootstrap_servers: str | None,
+    capture_directory: str | None,
+    *,
+    recover: bool,
+    continuous: bool = False,
+) -> None:
+    from jobs.ingest import KafkaIngest, ingest_kafka
+    from jobs.ingest_capture import ingest_capture
+
+    if capture_directory is not None:
+        totals = ingest_capture(ledger, capture_directory, stop, recover=recover)
+    else:
+        run = KafkaIngest(settings, bootstrap_servers or "", is_continuous=continuous, recover=recover)
+        totals = ingest_kafka(ledger, run, stop)
+    say(f"{totals.rows:,} records read, {totals.quarantined:,} of them kept undecoded")
+
+
 def say(text: str) -> None:
     click.echo(text, err=True)
+
+
+for command in QUESTIONS:
+    main.add_command(command)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Sourc
                 f" {len(holes)} partitions were deleted from {OFFSETS_TOPIC} before they were read. Run `groupledger"
                 " ingest --recover` to go on behind them; `coverage` will show the hole."
             )
-        set_checkpoint_aside(ledger)
+        set_checkpoint_aside(ledger.storage, ledger.checkpoint_folder)
     new = {
         partition: Reading(
             started_at_ms=started_at_ms,

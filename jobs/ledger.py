@@ -92,7 +92,7 @@ def resume_point(ledger: Ledger, *, has_source: bool, recover: bool) -> Resume:
                 f"The table {COORDINATOR_RECORDS.name} {problem}. Going on would repeat or lose rows: run `groupledger"
                 " ingest --recover` to go on behind the last row of the table."
             )
-        set_checkpoint_aside(ledger)
+        set_checkpoint_aside(ledger.storage, ledger.checkpoint_folder)
         return Resume()
     if checkpoint is None:
         return Resume()
@@ -129,12 +129,13 @@ def last_table_batch(ledger: Ledger, query_id: str) -> int | None:
     return int(version.get()) if version.isDefined() else None
 
 
-def set_checkpoint_aside(ledger: Ledger) -> None:
-    folder, name = ledger.checkpoint_folder.rsplit("/", 1)
-    names = ledger.storage.names(folder)
+def set_checkpoint_aside(storage: Storage, checkpoint_folder: str) -> None:
+    """Rename it, if it is there: the next query begins a new one."""
+    folder, name = checkpoint_folder.rsplit("/", 1)
+    names = storage.names(folder)
     if name in names:
         number = sum(other.startswith(f"{name}.replaced-") for other in names) + 1
-        ledger.storage.rename(ledger.checkpoint_folder, f"{ledger.checkpoint_folder}.replaced-{number}")
+        storage.rename(checkpoint_folder, f"{checkpoint_folder}.replaced-{number}")
 
 
 def known_positions(ledger: Ledger) -> dict[int, int]:

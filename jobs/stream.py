@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 POLL_S = 1
 SILENT_BROKER_S = 20
 TO_DECODE, DECODED = "to_decode", "decoded"
+LEASE_LOST = "Another writer took over the lease of this warehouse, so this one stopped."
 
 
 @dataclass
@@ -71,7 +72,7 @@ def run_query(
         watch.look(query)
         if ledger.lease.lost.is_set():
             stop_query(ledger, query)
-            raise OutsideError("Another writer took over the lease of this warehouse, so this one stopped.")
+            raise OutsideError(LEASE_LOST)
         if stop.is_set():
             stop_query(ledger, query)
             break

@@ -32,6 +32,14 @@ def read_table(spark: SparkSession, warehouse: str, table: Table) -> DataFrame:
     return spark.read.format("delta").load(table_path(warehouse, table))
 
 
+def latest_version(spark: SparkSession, warehouse: str, table: Table) -> int:
+    """Of Delta's log."""
+    from delta.tables import DeltaTable
+
+    (row,) = DeltaTable.forPath(spark, table_path(warehouse, table)).history(1).select("version").collect()
+    return int(row.version)
+
+
 def create_table(spark: SparkSession, warehouse: str, table: Table) -> None:
     """Make the table if it is not there. Raises InputError if it is there with other columns."""
     from delta.tables import DeltaTable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import DataType, StructField
+from pyspark.sql.types import DataType, IntegerType, StructField
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -28,7 +28,8 @@ COMMON_PROPERTIES = {
 class Table:
     """`key` is the grain: at most one row for each combination of these columns.
 
-    `statistics_columns` are those that queries select files by; statistics on the others would only cost.
+    `statistics_columns` are those that queries select files by; statistics on the others would only cost. Rows of a
+    table with an `end_column` are open while that is null, and don't change any more after.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Table:
     key: tuple[str, ...]
     statistics_columns: tuple[str, ...]
     partition_columns: tuple[str, ...] = ()
+    end_column: str | None = None
 
     @property
     def properties(self) -> dict[str, str]:
@@ -45,3 +47,7 @@ class Table:
 
 def column(name: str, data_type: DataType, comment: str) -> StructField:
     return StructField(name, data_type, nullable=True, metadata={"comment": comment})
+
+
+# Open rows lie in files of their own, which are as small as the groups are now.
+IS_OPEN = column("is_open", IntegerType(), "1 while nothing has ended the row, else 0; a partition of the files.")

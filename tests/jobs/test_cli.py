@@ -16,7 +16,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.mark.parametrize("command", ["ingest", "capture", "records", "demo"])
+@pytest.mark.parametrize("command", ["ingest", "history", "pipeline", "capture", "records", "simulate", "demo"])
 def test_help(command: str) -> None:
     """Goal: every command explains itself."""
     code, text = run(command, "--help")
@@ -28,6 +28,7 @@ def test_help(command: str) -> None:
     ("arguments", "sentence"),
     [
         (["ingest", "--warehouse", "w"], "Give either --bootstrap-servers or --capture."),
+        (["pipeline", "--warehouse", "w"], "Give either --bootstrap-servers or --capture."),
         (["ingest", "--warehouse", "w", "--capture", "c", "--continuous"], "A capture has an end"),
         (["ingest", "--capture", "c"], "Missing option '--warehouse'"),
         (["ingest", "--warehouse", "w", "--capture", "c", "--conf", "none.yaml"], "none.yaml can't be read"),

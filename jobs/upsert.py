@@ -1,0 +1,41 @@
+"""Rows into Delta tables by key.
+
+A table whose rows end (`Table.end_column`) is written without a look at what ended long ago: an upsert only ever meets
+a row that is open, or one that the same batch had ended before it was cut short, which ended no earlier than any row
+of the batch. Delta's statistics on the ending leave out the files of all others, so that the cost does not grow with
+the history. `is_open` keeps the open rows in files of their own, which are as small as the groups are now.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from jobs.warehouse import table_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from schemas.tables.table import Table
+
+
+def upsert(warehouse: str, table: Table, rows: DataFrame) -> None:
+    """`rows` have each key once."""
+    from delta.tables import DeltaTable
+
+    condition = reduce(and_, [F.col(f"old.{name}") == F.col(f"new.{name}") for name in table.key])
+    if table.end_column is not None:
+        ended = F.col(f"old.{table.end_column}")
+        (earliest,) = rows.agg(F.min(table.end_column)).collect()[0]
+        condition &= ended.isNull() if earliest is None else ended.isNull() | (ended >= F.lit(earliest))
+    merge = DeltaTable.forPath(rows.sparkSession, table_path(warehouse, table)).alias("old")
+    merge.merge(rows.alias("new"), condition).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+
+def replace_cluster(warehouse: str, table: Table, cluster: str, rows: DataFrame) -> None:
+    """The rows of one cluster take the place of those it has, in one commit. A cluster's name holds no quote."""
+    writer = rows.select(*table.schema.names).write.format("delta").mode("overwrite")
+    writer.option("replaceWhere", f"cluster = '{cluster}'").save(table_path(warehouse, table))

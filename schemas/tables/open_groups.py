@@ -1,0 +1,26 @@
+"""`open_groups`: where the fold of each group stands. Written last, after the rows that it led to.
+
+A crash in between leaves the old state, from which the same rows come again. Records at or below `last_kafka_offset`
+are folded already. The state is as large as the group is now, and private to `transforms.history.state`.
+"""
+
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+
+from schemas.tables.table import Table, column
+
+OPEN_GROUPS = Table(
+    name="open_groups",
+    comment="One row for each group: the state from which its history goes on.",
+    key=("cluster", "group_id"),
+    statistics_columns=("cluster", "group_id", "last_kafka_offset"),
+    schema=StructType(
+        [
+            column("cluster", StringType(), "The Kafka cluster, as the settings name it."),
+            column("group_id", StringType(), "The consumer group."),
+            column("kafka_partition", IntegerType(), "Partition of __consumer_offsets that holds the group."),
+            column("last_kafka_offset", LongType(), "Newest record that is folded in."),
+            column("coverage_offset", LongType(), "Start of the newest stretch of coverage that it has met."),
+            column("state", StringType(), "The open state, as JSON."),
+        ]
+    ),
+)

@@ -1,0 +1,60 @@
+"""The history tables hold exactly what the fold writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from schemas.tables.assignments import ASSIGNMENTS
+from schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
+from schemas.tables.coverage import TAILED, UNKNOWN
+from schemas.tables.generations import GENERATIONS
+from schemas.tables.groups import GROUPS
+from schemas.tables.members import MEMBERS
+from schemas.tables.open_groups import OPEN_GROUPS
+from schemas.tables.rebalances import CHANGE, PARTITION_PAUSE, REBALANCES
+from schemas.tables.table import IS_OPEN
+from tests.transforms.history.histories import KEYS, Log, Tables, folded, member
+from transforms.history import events
+
+if TYPE_CHECKING:
+    from schemas.tables.table import Table
+
+TABLES = (GENERATIONS, MEMBERS, ASSIGNMENTS, CONNECT_ASSIGNMENTS, REBALANCES, GROUPS, OPEN_GROUPS)
+
+
+@pytest.fixture(scope="module")
+def tables() -> Tables:
+    log = Log().record(1, member("a", 0), member("b", 1)).commit(0, 1).record(2, member("a", 0, 1)).commit(0)
+    log.record(3)
+    return folded(log.record(4, member("w", units=[("sink", 0)], topics=None), protocol_type="connect").entries)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_rows_have_the_columns_of_the_table(table: Table, tables: Tables) -> None:
+    """Goal: every row has every column but those that the job adds, and in the order of the table."""
+    rows: list[Any] = [tables.open_group] if table is OPEN_GROUPS else tables.table(table.name)
+    assert rows
+    for row in rows:
+        assert ["cluster", *row] == [name for name in table.schema.fieldNames() if name != IS_OPEN.name]
+
+
+def test_nested_rows_have_the_columns_of_their_structs(tables: Tables) -> None:
+    """Goal: the same for changes and pauses."""
+    row = tables.rows["rebalances"][1, 2]
+    assert {tuple(change) for change in row["changes"]} == {tuple(CHANGE.fieldNames())}
+    assert {tuple(pause) for pause in row["partition_pauses"]} == {tuple(PARTITION_PAUSE.fieldNames())}
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_keys(table: Table) -> None:
+    """Goal: the key's columns are there, begin with the cluster and the group, and are what upserts go by."""
+    assert set(table.key) | set(table.statistics_columns) <= set(table.schema.fieldNames())
+    assert table.key == ("cluster", "group_id", *KEYS.get(table.name, ()))
+    assert all(field.metadata["comment"] for field in table.schema.fields)
+
+
+def test_completeness_has_one_spelling() -> None:
+    """Goal: the fold, which does not import Spark, knows coverage by the table's own words."""
+    assert (events.TAILED, events.UNKNOWN) == (TAILED, UNKNOWN)

@@ -1,0 +1,232 @@
+"""What the fold is fed, for one group, in the order of the log.
+
+A group-level event is one record. Commits are nearly all the volume, so they come summed up: one `Commits` for each
+(topic, partition) between two group-level events, or between two ends of batches; how a stretch of commits is cut into
+summaries changes nothing. `Coverage` says from which offset on the ledger knows how much (`schemas.tables.coverage`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from transforms.codec.connect_protocol import decode_connect_assignment
+from transforms.codec.errors import DecodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# schemas.tables.coverage has them for Spark, which is not imported here.
+TAILED = "tailed"
+UNKNOWN = "unknown"
+
+CONSUMER = "consumer"
+CONNECT = "connect"
+
+Unit: TypeAlias = tuple[str, int]
+"""What is owned: (topic, partition), or in a Connect group (connector, task), where task -1 is the connector itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberFacts:
+    """What a member is, without what it owns. `topics`, sorted, is None where the subscription can't be read."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    rack_id: str | None = None
+    topics: tuple[str, ...] | None = None
+    subscription_error: str | None = None
+    assignment_error: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """Whom work that stays put stays with: the instance of a static member, over its restarts."""
+        is_static = self.group_instance_id is not None
+        return f"instance {self.group_instance_id}" if is_static else f"member {self.member_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """`owned` is what the member said it owned when it joined; `assigned` what it owns after the record, None where
+    that can't be read."""
+
+    facts: MemberFacts
+    owned: tuple[Unit, ...] = ()
+    assigned: tuple[Unit, ...] | None = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEvent:
+    kafka_offset: int
+    kafka_timestamp_ms: int
+
+    @property
+    def first_kafka_offset(self) -> int:
+        return self.kafka_offset
+
+    @property
+    def last_kafka_offset(self) -> int:
+        return self.kafka_offset
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord(GroupEvent):
+    """A `group_metadata` record. `current_state_timestamp_ms` is None before value version 2.
+
+    `owners` are those of each unit, sorted; more than one where an assignor gave it to several members.
+    """
+
+    generation: int
+    protocol_type: str
+    protocol: str | None
+    leader: str | None
+    current_state_timestamp_ms: int | None
+    members: tuple[GroupMember, ...]
+    owners: dict[Unit, tuple[str, ...]] = field(init=False, repr=False, compare=False)
+    is_ownership_known: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        owners: dict[Unit, tuple[str, ...]] = {}
+        shared: dict[Unit, list[str]] = {}
+        for member in self.members:
+            alone = (member.facts.member_id,)
+            for unit in member.assigned or ():
+                if unit in owners:
+                    shared.setdefault(unit, list(owners[unit])).append(member.facts.member_id)
+                else:
+                    owners[unit] = alone
+        owners.update({unit: tuple(sorted(member_ids)) for unit, member_ids in shared.items()})
+        object.__setattr__(self, "owners", owners)
+        object.__setattr__(self, "is_ownership_known", all(member.assigned is not None for member in self.members))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTombstone(GroupEvent):
+    """The tombstone of a `group_metadata` record."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherGroupType(GroupEvent):
+    """A record of another type of group: `consumer` (KIP-848), `share` or `streams`.
+
+    Only the group's own metadata record tells an epoch; `is_group_tombstone` is that record's tombstone.
+    """
+
+    group_type: str
+    group_epoch: int | None = None
+    is_group_tombstone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """The offset commits of one partition in a stretch of the log.
+
+    `first_kafka_offset` and `last_kafka_offset` count tombstones in; `is_removed`: the last record is one. The other
+    fields are about commits only, and None where there is none; timestamps are those of the records.
+    """
+
+    topic: str
+    partition: int
+    first_kafka_offset: int
+    last_kafka_offset: int
+    commit_count: int
+    first_commit_timestamp_ms: int | None = None
+    last_commit_timestamp_ms: int | None = None
+    first_committed_offset: int | None = None
+    last_committed_offset: int | None = None
+    is_removed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """From this offset on, and until the next mark, the log is known so completely: a row of `coverage`."""
+
+    from_offset: int
+    completeness: str
+
+
+Event: TypeAlias = GroupRecord | GroupTombstone | OtherGroupType | Commits | Coverage
+
+
+def group_record(kafka_offset: int, kafka_timestamp_ms: int, record_json: str) -> GroupRecord:
+    """The event of a `group_metadata` row of `coordinator_records` that is no tombstone."""
+    fields = json.loads(record_json)
+    state_timestamp_ms = fields["current_state_timestamp_ms"]
+    return GroupRecord(
+        kafka_offset,
+        kafka_timestamp_ms,
+        fields["generation"],
+        fields["protocol_type"],
+        fields["protocol"],
+        fields["leader"],
+        None if state_timestamp_ms < 0 else state_timestamp_ms,
+        tuple(_member(member, fields["protocol_type"]) for member in fields["members"]),
+    )
+
+
+def _member(fields: Mapping[str, Any], protocol_type: str) -> GroupMember:
+    topics = rack_id = None
+    error = fields.get("assignment_error")
+    owned: tuple[Unit, ...] = ()
+    assigned: tuple[Unit, ...] | None = None
+    if protocol_type == CONSUMER:
+        subscription, assignment = fields.get("consumer_subscription"), fields.get("consumer_assignment")
+        if subscription is not None:
+            topics, rack_id = tuple(sorted(set(subscription["topics"]))), subscription["rack_id"]
+            owned = _units(subscription["owned_partitions"], "topic", "partitions")
+        if error is None:
+            assigned = () if assignment is None else _units(assignment["assigned_partitions"], "topic", "partitions")
+    elif protocol_type == CONNECT:
+        try:
+            owned, assigned = _connect_ownership(fields)
+        except (DecodeError, binascii.Error) as broken:
+            error = f"allocation: {broken}"
+    facts = MemberFacts(
+        fields["member_id"],
+        fields["group_instance_id"],
+        fields["client_id"],
+        fields["client_host"],
+        fields["session_timeout_ms"],
+        fields["rebalance_timeout_ms"],
+        rack_id,
+        topics,
+        fields.get("subscription_error"),
+        error,
+    )
+    return GroupMember(facts, owned, assigned)
+
+
+def _connect_ownership(fields: Mapping[str, Any]) -> tuple[tuple[Unit, ...], tuple[Unit, ...] | None]:
+    """What a worker said it runs, and what it runs after the record.
+
+    From version 1 an assignment is a change to what the worker brought along as its allocation, so that a record tells
+    by itself what its workers run. Version 0 names all of it.
+    """
+    metadata, assignment = fields.get("connect_metadata"), fields.get("connect_assignment")
+    allocated: tuple[Unit, ...] = ()
+    if metadata is not None and metadata["allocation"]:
+        allocation = decode_connect_assignment(base64.b64decode(metadata["allocation"])).fields
+        allocated = _units(allocation["assignment"], "connector", "tasks")
+    if fields.get("assignment_error") is not None:
+        return allocated, None
+    if assignment is not None and assignment["version"] == 0:
+        return allocated, _units(assignment["assignment"], "connector", "tasks")
+    if metadata is None:
+        return allocated, None
+    if assignment is None:
+        return allocated, allocated
+    revoked = set(_units(assignment["revoked"], "connector", "tasks"))
+    kept = tuple(unit for unit in allocated if unit not in revoked)
+    return allocated, tuple(dict.fromkeys((*kept, *_units(assignment["assignment"], "connector", "tasks"))))
+
+
+def _units(wire: Iterable[Mapping[str, Any]] | None, name: str, numbers: str) -> tuple[Unit, ...]:
+    """Each once, though a client may name one twice."""
+    return tuple(dict.fromkeys((each[name], number) for each in wire or () for number in each[numbers]))
