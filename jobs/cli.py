@@ -132,6 +132,25 @@ def history(*, warehouse: str, cluster: str | None, conf: Path | None, rebuild: 
 
 
 @main.command()
+@WAREHOUSE
+@CLUSTER
+@CONF
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def validate(*, warehouse: str, cluster: str | None, conf: Path | None, as_json: bool) -> None:
+    """Replay the history through the reference coordinator; exit code 1 if it can't be true."""
+    settings = load_settings(conf, cluster=cluster)
+    from jobs.ledger import open_ledger
+    from jobs.validate import has_errors, print_findings
+    from jobs.validate import validate as find
+
+    with open_ledger(settings, warehouse, "validate", say) as ledger:
+        findings = find(ledger)
+    print_findings(findings, as_json=as_json)
+    if has_errors(findings):
+        click.get_current_context().exit(1)
+
+
+@main.command()
 @click.option("--bootstrap-servers", required=True, metavar="HOST:PORT", help="The cluster to copy from.")
 @click.option("--out", "directory", required=True, metavar="DIR", help="A new or empty directory.")
 @CONF

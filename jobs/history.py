@@ -131,8 +131,8 @@ def follow(
 
 def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False) -> dict[str, int]:
     """Fold rows of `coordinator_records` and write what comes of it; gives the rows written by table."""
-    records = records.where(F.col("cluster") == F.lit(ledger.cluster)).selectExpr(*RECORD_COLUMNS).persist()
-    folded = fold_batch(ledger, records, is_rebuild=is_rebuild).persist()
+    records = records_of(ledger, records).persist()
+    folded = fold_groups(*new_events(ledger, records, from_begin=is_rebuild)).persist()
     try:
         counts = folded.select(*[F.count(table.name).alias(table.name) for table in TABLES]).collect()[0].asDict()
         for table in TABLES:
@@ -150,8 +150,12 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
     return counts
 
 
-def fold_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool) -> DataFrame:
-    """The columns are `transforms.group_history.FOLDED`."""
+def records_of(ledger: Ledger, records: DataFrame) -> DataFrame:
+    return records.where(F.col("cluster") == F.lit(ledger.cluster)).selectExpr(*RECORD_COLUMNS)
+
+
+def new_events(ledger: Ledger, records: DataFrame, *, from_begin: bool) -> tuple[DataFrame, Marks]:
+    """Of each group, what it has not folded yet, or everything; and the stretches of coverage."""
     source = read_source(ledger.storage, ledger.cluster)
     if source is None:
         raise InputError(
@@ -163,9 +167,9 @@ def fold_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool) -> DataF
     # A micro-batch has a session of its own.
     open_groups = records.sparkSession.read.format("delta").load(table_path(ledger.warehouse, OPEN_GROUPS))
     open_groups = open_groups.where(F.col("cluster") == F.lit(ledger.cluster))
-    if is_rebuild:
+    if from_begin:
         open_groups = open_groups.limit(0)
-    return fold_groups(group_events(records, open_groups, marks), marks)
+    return group_events(records, open_groups, marks), marks
 
 
 def table_rows(folded: DataFrame, table: Table, cluster: str) -> DataFrame:

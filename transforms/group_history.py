@@ -2,6 +2,7 @@
 
     group_events(records, open_groups, marks)   what is new of each group, its commits summed up
     fold_groups(events, marks)                  one call of the fold for each group; one row for each row to upsert
+    group_logs(batches, marks)                  the same events, for whoever reads a group's log in a task
 
 Everything about a group lies in one partition of `__consumer_offsets`, and order is kafka_offset. No state is kept
 here: it comes with `open_groups` and goes out as a new row of it. A group takes part if it has new records, or if a
@@ -12,6 +13,7 @@ coverage, in order, as far as the log is read: what lies beyond is not known to 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -143,18 +145,37 @@ def fold_groups(events: DataFrame, marks: Marks) -> DataFrame:
     """The rows to upsert; columns are `FOLDED`. Its tasks raise `LogOrderError` if the log was not read in order."""
 
     def fold_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = (row for batch in batches for row in batch.to_pylist())
-        for group_id, of_group in groupby(rows, itemgetter("group_id")):
-            yield from _fold_group(group_id, list(of_group), marks)
+        for log in group_logs(batches, marks):
+            yield from _fold_group(log)
 
-    order = ("group_id", "kafka_offset", "topic", "partition")
-    return events.repartition("group_id").sortWithinPartitions(*order).mapInArrow(fold_partition, FOLDED)
+    return in_log_order(events).mapInArrow(fold_partition, FOLDED)
 
 
-def _fold_group(group_id: str, rows: list[dict[str, Any]], marks: Marks) -> Iterator[pa.RecordBatch]:
-    kafka_partition = rows[0]["kafka_partition"]
-    state = rows.pop(0)["state"] if rows[0]["state"] is not None else None
-    folded = fold(group_id, kafka_partition, state, _log(rows, marks.get(kafka_partition, ())))
+def in_log_order(events: DataFrame) -> DataFrame:
+    """Each group in one task, in the order that `group_logs` reads."""
+    return events.repartition("group_id").sortWithinPartitions("group_id", "kafka_offset", "topic", "partition")
+
+
+@dataclass(frozen=True)
+class GroupLog:
+    """What is new of a group; `state` is its open state, None if it has none yet."""
+
+    group_id: str
+    kafka_partition: int
+    state: str | None
+    events: Iterator[Event]
+
+
+def group_logs(batches: Iterable[pa.RecordBatch], marks: Marks) -> Iterator[GroupLog]:
+    for group_id, of_group in groupby((row for batch in batches for row in batch.to_pylist()), itemgetter("group_id")):
+        rows = list(of_group)
+        kafka_partition = rows[0]["kafka_partition"]
+        state = rows.pop(0)["state"] if rows[0]["state"] is not None else None
+        yield GroupLog(group_id, kafka_partition, state, _events(rows, marks.get(kafka_partition, ())))
+
+
+def _fold_group(log: GroupLog) -> Iterator[pa.RecordBatch]:
+    folded = fold(log.group_id, log.kafka_partition, log.state, log.events)
     by_table = {**folded.rows, OPEN_GROUPS.name: [folded.open_group]}
     schema = to_arrow_schema(FOLDED)
     for field in schema:
@@ -167,7 +188,7 @@ def _fold_group(group_id: str, rows: list[dict[str, Any]], marks: Marks) -> Iter
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _log(rows: list[dict[str, Any]], marks: Sequence[Coverage]) -> Iterator[Event]:
+def _events(rows: list[dict[str, Any]], marks: Sequence[Coverage]) -> Iterator[Event]:
     """The events of a group, and before each the marks up to it; then those that the log has passed since."""
     waiting = list(marks)
     for row in rows:

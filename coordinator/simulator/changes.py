@@ -1,7 +1,8 @@
 """What differs between two generations with a record, in the words of the ledger's `rebalances.changes`.
 
 A member that comes back under another id is known by its seat: a static member by its instance, a dynamic one by its
-client id and host, which no two processes of a simulation share.
+client id and host, which no two processes of a simulation share. A round is a cooperative follow-up if a member is in
+it that the round before had to give something up, whoever was the first to ask for it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from coordinator.messages import TopicPartition
-
-FOLLOW_UP = "need to revoke partitions and re-join"  # the client's reason
 
 
 class Seat(NamedTuple):
@@ -57,6 +56,11 @@ def _changes_of_members(before: Roster, after: Roster) -> set[str]:
         if before.topics.get(former_id) != after.topics.get(member_id):
             found.add("subscription_changed")
     return found | ({"member_left"} if left else set())
+
+
+def revokers(brought: Mapping[str, Iterable[TopicPartition]], owned: Mapping[TopicPartition, str]) -> set[str]:
+    """Members that no longer own all of what they brought along."""
+    return {member_id for member_id, places in brought.items() if any(owned.get(each) != member_id for each in places)}
 
 
 def has_added_partitions(owned: Iterable[TopicPartition], universe: Mapping[str, int]) -> bool:

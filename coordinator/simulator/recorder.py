@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from coordinator.errors import Error
 from coordinator.log_lines import render
 from coordinator.messages import JoinGroupRequest, JoinGroupResponse
-from coordinator.simulator.changes import FOLLOW_UP, Roster, Seat, changes_between, has_added_partitions
+from coordinator.simulator.changes import Roster, Seat, changes_between, has_added_partitions, revokers
 from coordinator.simulator.rejections import group_of, refusal_error, rejection
 from coordinator.simulator.truth import Action, Cause, Generation, Owner, Tenure, Truth
 from coordinator.subscription import topics_of_subscription
-from transforms.codec.consumer_protocol import decode_assignment
+from transforms.codec.consumer_protocol import decode_assignment, decode_subscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -54,6 +54,8 @@ class _Life:
     recorded: Generation | None = None  # the last with a record; the same object, if the current one has one
     roster: Roster | None = None  # of the last with a record
     topics: dict[str, frozenset[str]] = field(default_factory=dict)  # subscribed now, by member id
+    brought: dict[str, list[TopicPartition]] = field(default_factory=dict)  # what members said they owned, by member id
+    revokers: set[str] = field(default_factory=set)  # by the last record, members that have to give something up
     cause: Cause | None = None  # of the rebalance that goes on, or of a generation that has no record yet
     tenures: dict[str, Tenure] = field(default_factory=dict)  # of members present
     gone: dict[str, Tenure] = field(default_factory=dict)  # of those that left after the last record
@@ -82,6 +84,22 @@ class _Identity(NamedTuple):
         if self.group_instance_id is not None:
             return Seat(self.group_instance_id, "", is_static=True)
         return Seat(self.client_id, self.client_host, is_static=False)
+
+
+def _identity(request: JoinGroupRequest, known: _Identity | None) -> _Identity:
+    """A coordinator that knows the member takes everything from a new request but its client."""
+    client = known or request
+    return _Identity(
+        request.group_instance_id,
+        client.client_id,
+        client.client_host,
+        request.session_timeout_ms,
+        request.rebalance_timeout_ms,
+    )
+
+
+def _places(rows: Iterable[Mapping[str, Any]]) -> list[TopicPartition]:
+    return [(row["topic"], partition) for row in rows for partition in row["partitions"]]
 
 
 class _Written(NamedTuple):
@@ -155,13 +173,8 @@ class Recorder:
         for exchange in exchanges:
             request, response = exchange.request, exchange.response
             if isinstance(response, JoinGroupResponse) and isinstance(request, JoinGroupRequest):
-                self._identities[request.group_id, response.member_id] = _Identity(
-                    request.group_instance_id,
-                    request.client_id,
-                    request.client_host,
-                    request.session_timeout_ms,
-                    request.rebalance_timeout_ms,
-                )
+                known = self._identities.get((request.group_id, response.member_id))
+                self._identities[request.group_id, response.member_id] = _identity(request, known)
                 if response.members:
                     leaders[request.group_id] = response
             error = refusal_error(request, response)
@@ -210,6 +223,10 @@ class Recorder:
         """The join phase is over: the members are those that the leader is told of."""
         told = call.leaders[life.group_id]
         life.topics = {member.member_id: frozenset(topics_of_subscription(member.metadata)) for member in told.members}
+        life.brought = {
+            member.member_id: _places(decode_subscription(member.metadata).fields["owned_partitions"])
+            for member in told.members
+        }
         for member in told.members:
             if member.member_id not in life.tenures:
                 self._join(life, member.member_id, event.happened_at_ms)
@@ -220,7 +237,7 @@ class Recorder:
         generation.member_ids = tuple(member.member_id for member in told.members)
 
     def _now_empty(self, life: _Life, event: LogEvent, call: _Call) -> None:
-        life.topics = {}
+        life.topics, life.brought = {}, {}
         protocol_type = life.generation.protocol_type if life.generation else ""
         generation = self._begin(life, event.partition, event.fields["generation_id"], event.happened_at_ms)
         generation.protocol_type = protocol_type
@@ -261,13 +278,13 @@ class Recorder:
         generation.revision = 0
         generation.kafka_offset, generation.recorded_at_ms = written
         owned = {
-            (row["topic"], partition): member_id
+            place: member_id
             for member_id, assignment in assignments.items()
             if assignment
-            for row in decode_assignment(assignment).fields["assigned_partitions"]
-            for partition in row["partitions"]
+            for place in _places(decode_assignment(assignment).fields["assigned_partitions"])
         }
         self._settle_cause(life, generation, owned)
+        life.revokers = revokers(life.brought, owned)
         self._own(life, generation, owned, written)
         for topic, partition in owned:
             life.universe[topic] = max(life.universe.get(topic, 0), partition + 1)
@@ -282,7 +299,7 @@ class Recorder:
         changes = changes_between(before, life.roster)
         if has_added_partitions(owned, life.universe):
             changes.add("partitions_added")
-        if life.cause.client_reason == FOLLOW_UP:
+        if life.revokers & life.roster.seats.keys():
             changes.add("cooperative_follow_up")
         life.cause.changes = tuple(sorted(changes))
         life.cause.from_generation = None if before is None else before.generation
@@ -297,7 +314,7 @@ class Recorder:
             if owned.get(place) == owner.member_id:
                 owner.to_generation = generation.generation
             else:
-                owner.valid_to_ms = written.recorded_at_ms
+                owner.to_kafka_offset, owner.valid_to_ms = written
                 del life.owners[place]
         for (topic, partition), member_id in sorted(owned.items()):
             if (topic, partition) not in life.owners:
@@ -318,6 +335,8 @@ class Recorder:
     def _replaced(self, life: _Life, event: LogEvent, call: _Call) -> None:
         """The same instance under a new id; with a record, if the group goes on as it is."""
         old, new = event.fields["old_member_id"], event.fields["member_id"]
+        known = self._identities.get((life.group_id, old))
+        self._identities[life.group_id, new] = _identity(call.request, known)
         life.leave([old], event.happened_at_ms, "replaced")
         before, written = life.generation, call.written.get(life.group_id)
         if written is None or before is None or before.revision is None:
@@ -335,6 +354,7 @@ class Recorder:
             ended_at_ms=None,
         )
         self.truth.generations.append(generation)
+        life.revokers.discard(old)
         del life.topics[old]
         life.topics[new] = frozenset(topics_of_subscription(dict(call.request.protocols)[before.protocol]))
         life.roster = self._roster(life, generation)

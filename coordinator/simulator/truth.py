@@ -48,7 +48,7 @@ class Generation:
 class Owner:
     """An interval from the record that gave the partition to the member to the one that gave it to another, or none.
 
-    `to_generation` is the last generation in which the member held it. Times are the records'.
+    `to_generation` is the last generation in which the member held it. Offsets and times are the records'.
     """
 
     group_id: str
@@ -62,6 +62,7 @@ class Owner:
     from_kafka_offset: int
     valid_from_ms: int
     valid_to_ms: int | None = None
+    to_kafka_offset: int | None = None
 
 
 @dataclass(slots=True)
@@ -88,7 +89,11 @@ class Cause:
 
 @dataclass(slots=True)
 class Tenure:
-    """From the first generation that counts the member to its removal; `leave_cause` is null while it stays."""
+    """From the first generation that counts the member to its removal; `leave_cause` is null while it stays.
+
+    `client_id` and `client_host` are those that the coordinator knows the member by: one that replaces a static member
+    takes them over from it, whoever it is (ClassicGroup.replaceStaticMember).
+    """
 
     group_id: str
     incarnation: int

@@ -24,6 +24,8 @@ from transforms.codec.json_form import to_json_form
 from transforms.codec.protocol_message import ProtocolMessage
 from transforms.codec.records import Record, decode_record, encode_record
 
+pytestmark = pytest.mark.slow
+
 
 def integers(bits: int) -> st.SearchStrategy[int]:
     return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)

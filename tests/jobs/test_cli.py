@@ -16,7 +16,9 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.mark.parametrize("command", ["ingest", "history", "pipeline", "capture", "records", "simulate", "demo"])
+@pytest.mark.parametrize(
+    "command", ["ingest", "history", "pipeline", "validate", "capture", "records", "simulate", "demo"]
+)
 def test_help(command: str) -> None:
     """Goal: every command explains itself."""
     code, text = run(command, "--help")

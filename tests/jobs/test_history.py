@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 from contextlib import suppress
@@ -25,6 +26,7 @@ from jobs.offsets_topic import TopicIdentity
 from jobs.simulate import capture_table
 from jobs.source import CAPTURE, Source, write_source
 from jobs.upsert import upsert
+from jobs.validate import has_errors, print_findings, validate
 from jobs.warehouse import create_table, table_path
 from schemas.tables.assignments import ASSIGNMENTS
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -199,6 +201,27 @@ def test_any_cut_and_any_kill(
     assert_equal_tables(spark, tmp_path, whole)
     run(spark, tmp_path, rebuild_history)
     assert_equal_tables(spark, tmp_path, whole)
+
+
+def test_validate_finds_a_planted_lie(
+    spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Goal: nothing is found in a true history; a leader who is no member is, as a row, and on standard output."""
+    with open_test_ledger(spark, whole) as ledger:
+        assert validate(ledger) == []
+    one = simulated.rows.where("group_id = 'mix-0000' and record_type = 'group_metadata' and kafka_offset > 1")
+    lie = F.regexp_replace("record_json", '"leader": "[^"]*"', '"leader": "nobody"')
+    append(spark, tmp_path, one.withColumn("record_json", lie), ends(simulated.log))
+    with open_test_ledger(spark, tmp_path) as ledger:
+        findings = validate(ledger)
+    assert {(row.group_id, row.finding, row.severity) for row in findings} == {
+        ("mix-0000", "leader_is_no_member", "error")
+    }
+    assert has_errors(findings)
+    print_findings(findings, as_json=True)
+    assert [json.loads(line)["finding"] for line in capsys.readouterr().out.splitlines()] == [
+        row.finding for row in findings
+    ]
 
 
 def test_tables_that_are_gone(spark: SparkSession, whole: Path, tmp_path: Path) -> None:

@@ -93,3 +93,50 @@ def test_an_administrator_removes_a_static_member(group: Script) -> None:
         ("admin_removed", "it is gone for good")
     ]
     assert next(row for row in truth.members if row.client_id == victim.client_id).leave_cause == "admin_removed"
+
+
+def test_a_twin_is_known_by_the_name_of_the_first(group: Script) -> None:
+    """Goal: a process that takes over a static member's instance under another client id and host is to the coordinator
+    the client that was there before, and owns under that name.
+    """
+    applications = group.deploy(2, [group.topic("orders", 4)], is_static=True)
+    (twin,) = group.deploy(1, applications[0].topics)
+    group.start(applications)
+    group.plan(1, "crash", applications[0].crash)
+    group.plan(1.1, "start", lambda: twin.start(group_instance_id=applications[0].config.group_instance_id))
+    truth = run_until(group, 2)
+    first = [row for row in truth.members if row.group_instance_id == applications[0].config.group_instance_id]
+    assert [(row.client_id, row.client_host, row.leave_cause) for row in first] == [
+        (applications[0].client_id, applications[0].client_host, "replaced"),
+        (applications[0].client_id, applications[0].client_host, None),
+    ]
+    broker = group.simulation.brokers.coordinator_of("g")
+    assert broker is not None
+    known = group.simulation.brokers.coordinators[broker].group("g")
+    assert known is not None
+    assert {member.client_id for member in known.members.values()} == {each.client_id for each in applications}
+    assert {row.client_id for row in truth.owners} == {each.client_id for each in applications}
+
+
+def test_a_follow_up_that_somebody_else_began(group: Script) -> None:
+    """Goal: a member that has to give something up comes back only with the round that a newcomer's join started: for
+    what changed it is a follow-up all the same.
+    """
+    leader, slow, third, fourth = group.deploy(4, [group.topic("orders", 4)], assignors=("cooperative-sticky",))
+    group.start([leader, slow])
+
+    def hangs(response: Response) -> bool:
+        if isinstance(response, JoinGroupResponse) and response.generation_id > 1:
+            slow.crashes_when = None
+            slow.hang(20_000)  # before it has seen what it is to give up
+        return False
+
+    slow.crashes_when = hangs
+    group.plan(1, "start", third.start)
+    group.plan(1.2, "start", fourth.start)
+    truth = run_until(group, 3)
+    assert [(cause.trigger, cause.changes) for cause in truth.causes[1:]] == [
+        ("joined", ("member_joined",)),
+        ("joined", ("cooperative_follow_up", "member_joined")),
+        ("metadata_changed", ("cooperative_follow_up",)),
+    ]

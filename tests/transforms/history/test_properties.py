@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tests.transforms.history.histories import Entry
+
+pytestmark = pytest.mark.slow
 
 UNITS = [("orders", number) for number in range(5)] + [("payments", 0), ("payments", 1), ("absent", 0)]
 

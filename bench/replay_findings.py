@@ -1,0 +1,45 @@
+"""Clean runs through the replay of `validate`: none may give a finding.
+
+Every scenario of the simulator but the day, and scaling and rolling restarts under every protocol with dynamic, static
+and mixed members, one seed after the other. A run that gives a finding prints it, and the exit code is 1.
+
+    python -m bench.replay_findings [--runs 100] [--seed 1]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from itertools import count, islice
+
+from tests.transforms.replay.runs import RUNS, play_run
+from transforms.history import GroupRecord
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    runs = islice(((name, seed) for seed in count(arguments.seed) for name in RUNS), arguments.runs)
+    records = findings = 0
+    seconds = 0.0
+    for name, seed in runs:
+        for group in play_run(name, seed):
+            records += sum(isinstance(entry, GroupRecord) for entry in group.log)
+            started = time.process_time()
+            found = group.findings()
+            seconds += time.process_time() - started
+            findings += len(found)
+            for finding in found:
+                print(f"{name}, seed {seed}: {finding}")
+    print(
+        f"{arguments.runs} clean runs: {findings} findings in {records:,} group records,"
+        f" replayed in {seconds:.2f} s of CPU time"
+    )
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

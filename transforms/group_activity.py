@@ -1,0 +1,103 @@
+"""What groups are up to, one row each: who rebalances and commits most, who reads a topic, who is about to expire.
+
+Inputs are rows of the tables of one cluster or several; a window of time is [since, until) and filtered before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from pyspark.sql import DataFrame
+
+GROUP = ["cluster", "group_id"]
+
+
+def true_rebalances(rebalances: DataFrame) -> DataFrame:
+    """All but the birth of a group, which is nobody's rebalance."""
+    is_birth = F.exists("changes", lambda change: change["kind"] == "group_started")
+    return rebalances.where(~F.coalesce(is_birth, F.lit(False)))
+
+
+def rebalance_counts(rebalances: DataFrame) -> DataFrame:
+    """Grain: group. Increments of the generation without a record are counted apart; `cost` columns leave out those of
+    which nobody knows."""
+    return (
+        true_rebalances(rebalances)
+        .groupBy(*GROUP)
+        .agg(
+            F.count("*").alias("rebalances"),
+            F.coalesce(F.sum("generation_gap"), F.lit(0)).alias("increments_without_record"),
+            F.sum("partitions_moved").alias("partitions_moved"),
+            F.max("pause_upper_ms").alias("longest_pause_upper_ms"),
+            F.mode("inferred_trigger", deterministic=True).alias("most_frequent_trigger"),
+            F.max("happened_at").alias("last_rebalance_at"),
+        )
+    )
+
+
+def commit_counts(log: DataFrame) -> DataFrame:
+    """Grain: group. `log` is a `commit_log`."""
+    return (
+        log.where(~F.col("is_tombstone"))
+        .groupBy(*GROUP)
+        .agg(
+            F.count("*").alias("commits"),
+            F.countDistinct("topic", "partition").alias("partitions"),
+            F.min("kafka_timestamp").alias("first_commit_at"),
+            F.max("kafka_timestamp").alias("last_commit_at"),
+        )
+    )
+
+
+def topic_readers(
+    groups: DataFrame, assignments: DataFrame, members: DataFrame, log: DataFrame, topic: str
+) -> DataFrame:
+    """Grain: group. Who owns partitions of a topic now, has members that subscribe to it, or has committed offsets in
+    it: a simple consumer, or one that read it once."""
+    is_open, is_topic = F.col("is_open") == 1, F.col("topic") == F.lit(topic)
+    owned = assignments.where(is_open & is_topic).groupBy(*GROUP).agg(F.count("*").alias("partitions_owned"))
+    subscribed = members.where(is_open & F.array_contains("subscribed_topics", topic))
+    subscribed = subscribed.groupBy(*GROUP).agg(F.count("*").alias("members_subscribed"))
+    partitions = log.where(is_topic).groupBy(*GROUP, "partition")
+    newest = partitions.agg(
+        F.max_by(F.struct("is_tombstone", "committed_offset", "kafka_timestamp"), "kafka_offset").alias("newest")
+    )
+    committed = (
+        newest.where(~F.col("newest.is_tombstone") & F.col("newest.committed_offset").isNotNull())
+        .groupBy(*GROUP)
+        .agg(
+            F.count("*").alias("partitions_committed"),
+            F.max("newest.kafka_timestamp").alias("last_commit_at"),
+        )
+    )
+    readers = owned.join(subscribed, GROUP, "full").join(committed, GROUP, "full")
+    return readers.na.fill(0).join(groups.select(*GROUP, "group_type", "is_simple"), GROUP, "left")
+
+
+def idle_groups(
+    groups: DataFrame, generations: DataFrame, as_of: datetime, idle_for: timedelta, retention: timedelta
+) -> DataFrame:
+    """Grain: group. Those without members, and that for so long, as of an instant, whose offsets Kafka will expire.
+
+    As OffsetExpirationConditionImpl counts: an empty group's from when it became empty, a simple consumer's from its
+    commit (here the last one: the time when nothing will be left), as a record that does not tell the former.
+    """
+    empty = generations.where(F.col("is_current") & (F.col("member_count") == 0) & (F.col("protocol_type") != ""))
+    empty = empty.select(*GROUP, F.col("current_state_at").alias("empty_since"))
+    has_no_members = F.col("is_simple") | F.coalesce(F.col("member_count") == 0, F.lit(False))
+    idle_since = F.coalesce("empty_since", "last_commit_at")
+    found = groups.where(F.col("is_alive") & has_no_members & (F.col("committed_partition_count") > 0))
+    found = found.join(empty, GROUP, "left").withColumn("idle_since", idle_since)
+    return found.where(F.col("idle_since") <= F.lit(as_of - idle_for)).select(
+        *GROUP,
+        "is_simple",
+        "committed_partition_count",
+        "last_commit_at",
+        "idle_since",
+        (F.col("idle_since") + F.lit(retention)).alias("offsets_expire_at"),
+    )

@@ -1,0 +1,61 @@
+"""What a replay finds: one row for each kind of finding in a record.
+
+Where several members or partitions of a record are found for the same reason, the columns name the first and the
+evidence lists them all: one lie about a large group is one row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ERROR = "error"
+WARNING = "warning"
+
+# Kinds
+GENERATION_DECREASED = "generation_decreased"
+ILLEGAL_RECORD = "illegal_record"
+LEADER_IS_NO_MEMBER = "leader_is_no_member"
+PARTITION_WITH_TWO_OWNERS = "partition_with_two_owners"
+ASSIGNMENT_OUTSIDE_SUBSCRIPTION = "assignment_outside_subscription"
+ASSIGNMENT_DIFFERS = "assignment_differs"
+PARTITION_NOT_REVOKED_FIRST = "partition_not_revoked_first"
+STATIC_REPLACEMENT_WITHOUT_INSTANCE = "static_replacement_without_instance"
+ILLEGAL_TRANSITION = "illegal_transition"
+
+SEVERITIES = {ASSIGNMENT_DIFFERS: WARNING}
+"""Of the kinds that are no errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """What a rule has against a record; `explanation` is one sentence, `evidence` goes out as JSON."""
+
+    finding: str
+    explanation: str
+    member_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A row of `replay_findings`, without `cluster`. The record is that of (kafka_partition, kafka_offset)."""
+
+    group_id: str
+    incarnation: int
+    generation: int
+    revision: int
+    kafka_partition: int
+    kafka_offset: int
+    finding: str
+    severity: str
+    member_id: str | None
+    topic: str | None
+    partition: int | None
+    explanation: str
+    evidence: str
