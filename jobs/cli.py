@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jobs.cli_options import CLUSTER, CONF, WAREHOUSE, say
 from jobs.cli_questions import QUESTIONS
 from jobs.errors import JobError
 from jobs.settings import load_settings
@@ -22,14 +23,9 @@ if TYPE_CHECKING:
     from jobs.ledger import Ledger
     from jobs.settings import Settings
 
-WAREHOUSE = click.option(
-    "--warehouse", required=True, metavar="DIR", help="Where the Delta tables lie: a directory or a URI."
-)
-CLUSTER = click.option("--cluster", metavar="NAME", help="The cluster's name in the tables; overrides the settings.")
 BOOTSTRAP_SERVERS = click.option("--bootstrap-servers", metavar="HOST:PORT", help="Read the topic of this cluster.")
 CAPTURE = click.option("--capture", "capture_directory", metavar="DIR", help="Read a capture instead.")
 RECOVER = click.option("--recover", is_flag=True, help="After a loss: go on behind the last row of the table.")
-CONF = click.option("--conf", type=click.Path(path_type=Path), metavar="FILE", help="Settings that differ from ours.")
 
 
 class Commands(click.Group):
@@ -245,10 +241,6 @@ def run_ingest(
         run = KafkaIngest(settings, bootstrap_servers or "", is_continuous=continuous, recover=recover)
         totals = ingest_kafka(ledger, run, stop)
     say(f"{totals.rows:,} records read, {totals.quarantined:,} of them kept undecoded")
-
-
-def say(text: str) -> None:
-    click.echo(text, err=True)
 
 
 for command in QUESTIONS:

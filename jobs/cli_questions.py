@@ -6,15 +6,16 @@ Instants are ISO 8601, in UTC unless they name another zone.
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from jobs.cli_options import CLUSTER, CONF, WAREHOUSE, say
 from jobs.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from jobs.answers import Answer, Warehouse
 
@@ -38,14 +39,8 @@ TOP = click.option("--top", type=click.IntRange(min=1), default=20, show_default
 
 def question(command: Callable[..., None]) -> Callable[..., None]:
     """The options that all of them have."""
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with all that is known."),
-        click.option("--conf", type=click.Path(path_type=Path), metavar="FILE", help="Settings that differ from ours."),
-        click.option("--cluster", metavar="NAME", help="The cluster's name in the tables; overrides the settings."),
-        click.option(
-            "--warehouse", required=True, metavar="DIR", help="Where the Delta tables lie: a directory or a URI."
-        ),
-    ):
+    as_json = click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with all that is known.")
+    for option in (as_json, CONF, CLUSTER, WAREHOUSE):
         command = option(command)
     return command
 
@@ -56,10 +51,6 @@ def open_warehouse(warehouse: str, cluster: str | None, conf: Path | None) -> Wa
     from jobs.session import spark_session
 
     return Warehouse(spark_session("groupledger questions"), warehouse, settings.cluster)
-
-
-def say(text: str) -> None:
-    click.echo(text, err=True)
 
 
 @click.command()

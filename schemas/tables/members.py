@@ -70,7 +70,7 @@ MEMBERS = Table(
             column(
                 "leave_cause",
                 StringType(),
-                "replaced or upgraded: by the records; else inferred: left, session_expired, left_poll_timeout ...",
+                "replaced, upgraded, left, session_expired, left_poll_timeout ...; a guess if confidence is below 1.",
             ),
             column(
                 "leave_cause_confidence",
