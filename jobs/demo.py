@@ -9,21 +9,25 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from jobs.errors import InputError, OutsideError
+from jobs.history import update_history
 from jobs.ingest import KafkaIngest, ingest_kafka
 from jobs.ledger import open_ledger
 from jobs.local_broker import LocalBroker, LocalKafkaError
-from jobs.local_traffic import run_demo_traffic
+from jobs.local_traffic import make_offsets_topic, run_demo_traffic
 from jobs.settings import load_settings
 from jobs.stream import StopOnSignal
 from jobs.terminal import print_table
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from transforms.record_structs import record_structs
+from schemas.tables.groups import GROUPS
+from schemas.tables.rebalances import REBALANCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import DataFrame
+
+    from jobs.ledger import Ledger
 
 # A directory with this file in it is a demo's own, and may be replaced by the next.
 MARK = ".groupledger-demo"
@@ -41,43 +45,46 @@ def run_demo(directory: Path, seconds: int, say: Callable[[str], None]) -> None:
     try:
         say("starting a Kafka broker")
         with LocalBroker(directory / "kafka") as broker:
-            say(f"running consumers against it for about {seconds} seconds")
-            run_demo_traffic(broker.bootstrap_servers, seconds)
+            make_offsets_topic(broker.bootstrap_servers)
+            ingest = KafkaIngest(settings, broker.bootstrap_servers)
             with open_ledger(settings, warehouse, "demo", say) as ledger, StopOnSignal() as stop:
-                ingest_kafka(ledger, KafkaIngest(settings, broker.bootstrap_servers), stop)
-                show(ledger.rows(COORDINATOR_RECORDS))
+                # What is written from here on the ledger will have seen from its begin.
+                ingest_kafka(ledger, ingest, stop)
+                say(f"running consumers against the broker for about {seconds} seconds")
+                run_demo_traffic(broker.bootstrap_servers, seconds)
+                ingest_kafka(ledger, ingest, stop)
+                update_history(ledger, stop)
+                show(ledger)
     except LocalKafkaError as error:
         raise OutsideError(str(error)) from error
     say(f"the tables lie in {warehouse}; try: .venv/bin/groupledger records --warehouse {warehouse} --cluster demo")
 
 
-def show(records: DataFrame) -> None:
+def show(ledger: Ledger) -> None:
+    records = ledger.rows(COORDINATOR_RECORDS)
     counts = (
         records.groupBy("record_type", "is_tombstone", "decode_error").count().orderBy("record_type", "is_tombstone")
     )
     print_table("Records of __consumer_offsets", ("record type", "tombstone", "error", "records"), counts.collect())
-    columns = ("group", "generation", "protocol", "members", "client ids")
-    print_table("Generations, in the order of the log", columns, generations(records).collect())
-    print_table("Groups: the latest generation", columns, latest_generations(records).collect())
+    columns = ("group", "life", "generation", "what changed", "probable trigger", "moved", "members")
+    print_table("Rebalances, in the order of the log", columns, rebalances(ledger.rows(REBALANCES)).collect())
+    columns = ("group", "type", "alive", "generation", "protocol", "members", "partitions owned")
+    print_table("Groups now", columns, groups(ledger.rows(GROUPS)).collect())
     print_table("Committed offsets", ("group", "topic", "partition", "offset"), committed_offsets(records).collect())
 
 
-def generations(records: DataFrame) -> DataFrame:
-    """Each metadata record of a classic group that is no tombstone."""
-    metadata = record_structs(records, "group_metadata").where(~F.col("is_tombstone"))
-    return metadata.orderBy("kafka_partition", "kafka_offset").select(
-        "group_id",
-        "group_metadata.generation",
-        "group_metadata.protocol",
-        F.size("group_metadata.members").alias("members"),
-        F.array_join("group_metadata.members.client_id", ", ").alias("client_ids"),
+def rebalances(rows: DataFrame) -> DataFrame:
+    changes = F.array_join(F.array_distinct("changes.kind"), ", ")
+    rows = rows.orderBy("kafka_partition", "kafka_offset").withColumn("what", changes)
+    return rows.select(
+        "group_id", "incarnation", "to_generation", "what", "inferred_trigger", "partitions_moved", "member_count"
     )
 
 
-def latest_generations(records: DataFrame) -> DataFrame:
-    """Each classic group's last metadata record, unless the group was removed."""
-    last = keep_last(records.where(F.col("record_type") == "group_metadata"), ["group_id"])
-    return generations(last).orderBy("group_id")
+def groups(rows: DataFrame) -> DataFrame:
+    return rows.orderBy("group_id").select(
+        "group_id", "group_type", "is_alive", "generation", "protocol", "member_count", "owned_count"
+    )
 
 
 def committed_offsets(records: DataFrame) -> DataFrame:

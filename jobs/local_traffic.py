@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -18,7 +18,12 @@ from kafka.admin import KafkaAdminClient
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from kafka.errors import KafkaError
+from kafka.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    KafkaError,
+    NotCoordinatorError,
+)
 from kafka.structs import OffsetAndMetadata
 
 TOPICS = {"orders": 6, "payments": 3, "clicks": 4}
@@ -28,6 +33,7 @@ SESSION_MS = 10_000
 HEARTBEAT_MS = 500
 COMMIT_INTERVAL_MS = 1_000
 CALL_MS_MAX = 5_000  # no call to the broker waits longer
+OFFSETS_TOPIC_S_MAX = 60
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -91,6 +97,21 @@ def run_demo_traffic(bootstrap_servers: str, seconds: float) -> None:
         _delete_group(bootstrap_servers)
     except KafkaError as error:
         raise TrafficError(f"A client of the demo's traffic failed: {error}") from error
+
+
+def make_offsets_topic(bootstrap_servers: str) -> None:
+    """The first question for a group's coordinator makes the broker create `__consumer_offsets`."""
+    deadline = time.monotonic() + OFFSETS_TOPIC_S_MAX
+    try:
+        with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers, bootstrap_timeout_ms=CALL_MS_MAX)) as admin:
+            while time.monotonic() < deadline:
+                with suppress(CoordinatorNotAvailableError, CoordinatorLoadInProgressError, NotCoordinatorError):
+                    admin.list_group_offsets(SIMPLE_GROUP)
+                    return
+                time.sleep(POLL_MS_MAX / 1_000)
+    except KafkaError as error:
+        raise TrafficError(f"The broker did not tell who coordinates a group: {error}") from error
+    raise TrafficError(f"The broker had no group coordinator after {OFFSETS_TOPIC_S_MAX} s.")
 
 
 def _play(stage: _Stage) -> None:

@@ -10,10 +10,14 @@ import pytest
 from pyspark.sql import functions as F
 
 from jobs.capture import capture
+from jobs.history import update_history
 from jobs.ingest import KafkaIngest, ingest_kafka
 from jobs.records import records
 from jobs.settings import load_settings
+from jobs.validate import validate
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS, RECORD_STRUCTS
+from schemas.tables.generations import GENERATIONS
+from schemas.tables.groups import GROUPS
 from tests.broker import history
 from tests.jobs import ledgers
 from transforms.record_structs import record_structs
@@ -101,6 +105,25 @@ def without_nulls(value: object) -> object:
     if isinstance(value, list):
         return [without_nulls(item) for item in value]
     return value
+
+
+def test_the_history_of_real_groups(spark: SparkSession, warehouse: Path) -> None:
+    """Goal: groups of every type get their history, each stated generation is there, and no replay contradicts it."""
+    with ledgers.open_test_ledger(spark, warehouse) as ledger:
+        update_history(ledger, threading.Event())
+        assert validate(ledger) == []
+        records = ledger.rows(COORDINATOR_RECORDS).where("decode_error is null").persist()
+        groups, generations = ledger.rows(GROUPS), ledger.rows(GENERATIONS)
+        assert {row[0] for row in groups.select("group_id").collect()} == {
+            row[0] for row in records.select("group_id").distinct().collect()
+        }
+        assert {row[0] for row in groups.select("group_type").collect()} == {"classic", "consumer", "share", "streams"}
+        stated = record_structs(records, "group_metadata").where("not is_tombstone")
+        facts = ("group_id", "group_metadata.generation", "group_metadata.leader", "group_metadata.protocol")
+        found = generations.select("group_id", "generation", "leader", "protocol").distinct()
+        expected = stated.select(*facts).distinct()
+        assert found.exceptAll(expected).isEmpty()
+        assert expected.exceptAll(found).isEmpty()
 
 
 def test_a_capture_gives_the_same_table(

@@ -258,7 +258,8 @@ def close_classic_rows(group: OpenGroup, rows: Rows, end: End, ended_by: str) ->
     generation = group.generation
     if generation is None:
         return
-    if generation.ended_by is None or ended_by == BY_UPGRADE:
+    is_conversion = ended_by == BY_UPGRADE and generation.ended_by == BY_TOMBSTONE  # whose end this one repeats
+    if generation.ended_by is None or is_conversion:
         generation.ended_by = ended_by
         put_generation(rows, group, generation, end)
     put_intervals(rows, group, group.owners.items(), end, generation.generation)
