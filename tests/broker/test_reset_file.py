@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from jobs.answers import Warehouse
 from jobs.ingest import KafkaIngest, ingest_kafka
 from jobs.local_broker import run_tool
+from jobs.local_traffic import make_offsets_topic
 from jobs.offsets_at import offsets_at, reset_file_lines
 from jobs.settings import load_settings
 from tests.jobs.ledgers import open_test_ledger
@@ -37,7 +38,9 @@ def ingest(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
 def test_offsets_of_then_restore_the_group(spark: SparkSession, broker: LocalBroker, tmp_path: Path) -> None:
     """Goal: commits, a bad reset, the offsets of the instant between them, and the group stands there again."""
     client: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers}
-    AdminClient(client).create_topics([NewTopic(TOPIC, len(BEFORE), 1)])[TOPIC].result()
+    make_offsets_topic(broker.bootstrap_servers)
+    admin = AdminClient(client)
+    admin.create_topics([NewTopic(TOPIC, len(BEFORE), 1)])[TOPIC].result()
     producer = Producer(client)
     for number in range(RECORDS * len(BEFORE)):
         producer.produce(TOPIC, b"", partition=number % len(BEFORE))
