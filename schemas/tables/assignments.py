@@ -4,37 +4,29 @@ It spans the generations in which the owner stays the same. A custom assignor ma
 the interval then names them all, the first by id as `member_id`.
 """
 
-from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, StringType, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
-from schemas.tables.table import IS_OPEN, Table, column
+from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_OPEN, Table, column
 
-ASSIGNMENTS = Table(
-    name="assignments",
-    comment="One row for each interval in which a partition had the same owner.",
-    key=("cluster", "group_id", "incarnation", "topic", "partition", "from_offset"),
-    statistics_columns=(
-        "cluster",
-        "group_id",
-        "incarnation",
-        "topic",
-        "partition",
-        "from_offset",
-        "valid_from",
-        "valid_to",
-    ),
-    partition_columns=("is_open",),
-    end_column="valid_to",
-    schema=StructType(
+
+def ownership_intervals(name: StructField, number: StructField) -> StructType:
+    """`name` and `number` say what is owned."""
+    return StructType(
         [
-            column("cluster", StringType(), "The Kafka cluster, as the settings name it."),
-            column("group_id", StringType(), "The consumer group."),
-            column(
-                "incarnation",
-                IntegerType(),
-                "Which of the group's lives, counted from 1; a life ends with the group's tombstone.",
-            ),
-            column("topic", StringType(), "Topic."),
-            column("partition", IntegerType(), "Partition of the topic."),
+            CLUSTER,
+            GROUP_ID,
+            INCARNATION,
+            name,
+            number,
             column("from_offset", LongType(), "Offset of the record that began the interval."),
             column("to_offset", LongType(), "Offset of the record (or hole) that ended it; null while open."),
             column("member_id", StringType(), "The owner."),
@@ -61,5 +53,26 @@ ASSIGNMENTS = Table(
             ),
             IS_OPEN,
         ]
+    )
+
+
+ASSIGNMENTS = Table(
+    name="assignments",
+    comment="One row for each interval in which a partition had the same owner.",
+    key=("cluster", "group_id", "incarnation", "topic", "partition", "from_offset"),
+    statistics_columns=(
+        "cluster",
+        "group_id",
+        "incarnation",
+        "topic",
+        "partition",
+        "from_offset",
+        "valid_from",
+        "valid_to",
+    ),
+    partition_columns=("is_open",),
+    end_column="valid_to",
+    schema=ownership_intervals(
+        column("topic", StringType(), "Topic."), column("partition", IntegerType(), "Partition of the topic.")
     ),
 )

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from schemas.tables.table import Table, column
+from schemas.tables.table import CLUSTER, Table, column
 from schemas.tables.wire_types import spark_struct
 from schemas.wire import connect_protocol, consumer_protocol, group_metadata, sticky_assignor, streams_assignor
 from schemas.wire.model import Message, RecordType
@@ -75,7 +75,7 @@ COORDINATOR_RECORDS = Table(
     statistics_columns=("cluster", "kafka_partition", "kafka_offset", "kafka_timestamp", "group_id"),
     schema=StructType(
         [
-            column("cluster", StringType(), "The Kafka cluster, as the settings name it."),
+            CLUSTER,
             column(
                 "kafka_partition", IntegerType(), "Partition of __consumer_offsets; a group's records are all in one."
             ),

@@ -7,7 +7,7 @@ transactions, compaction), which is why a stretch is written down and not read o
 
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
-from schemas.tables.table import Table, column
+from schemas.tables.table import CLUSTER, Table, column
 
 TAILED = "tailed"
 COMPACTED = "compacted"
@@ -20,7 +20,7 @@ COVERAGE = Table(
     statistics_columns=("cluster", "kafka_partition", "from_offset"),
     schema=StructType(
         [
-            column("cluster", StringType(), "The Kafka cluster, as the settings name it."),
+            CLUSTER,
             column("kafka_partition", IntegerType(), "Partition of __consumer_offsets."),
             column("from_offset", LongType(), "First offset of the stretch."),
             column("to_offset", LongType(), "The offset after the last one of the stretch."),

@@ -7,7 +7,7 @@ revision. A row is in force from its record to the next one of the group, by off
 from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, StringType, StructType, TimestampType
 
 from schemas.tables.rebalances import CHANGE
-from schemas.tables.table import IS_OPEN, Table, column
+from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_OPEN, Table, column
 
 GENERATIONS = Table(
     name="generations",
@@ -26,13 +26,9 @@ GENERATIONS = Table(
     end_column="ended_at",
     schema=StructType(
         [
-            column("cluster", StringType(), "The Kafka cluster, as the settings name it."),
-            column("group_id", StringType(), "The consumer group."),
-            column(
-                "incarnation",
-                IntegerType(),
-                "Which of the group's lives, counted from 1; a life ends with the group's tombstone.",
-            ),
+            CLUSTER,
+            GROUP_ID,
+            INCARNATION,
             column("generation", IntegerType(), "The generation."),
             column("revision", IntegerType(), "0, then one more for each rewrite with another content."),
             column("kafka_partition", IntegerType(), "Partition of __consumer_offsets that holds the group."),

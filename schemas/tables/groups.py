@@ -5,7 +5,7 @@ These are the columns that the log of the group alone decides; lag totals and sa
 
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructType, TimestampType
 
-from schemas.tables.table import Table, column
+from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, Table, column
 
 GROUPS = Table(
     name="groups",
@@ -14,8 +14,8 @@ GROUPS = Table(
     statistics_columns=("cluster", "group_id", "last_seen_at"),
     schema=StructType(
         [
-            column("cluster", StringType(), "The Kafka cluster, as the settings name it."),
-            column("group_id", StringType(), "The consumer group."),
+            CLUSTER,
+            GROUP_ID,
             column("kafka_partition", IntegerType(), "Partition of __consumer_offsets that holds the group."),
             column("group_type", StringType(), "classic, consumer (KIP-848), share or streams."),
             column("is_alive", BooleanType(), "Its tombstone has not been seen since its last life began."),
@@ -24,11 +24,7 @@ GROUPS = Table(
                 BooleanType(),
                 "It has commits only: a simple consumer, or a group that an administrator made by a reset.",
             ),
-            column(
-                "incarnation",
-                IntegerType(),
-                "Which of the group's lives, counted from 1; a life ends with the group's tombstone.",
-            ),
+            INCARNATION,
             column(
                 "generation",
                 IntegerType(),

@@ -15,7 +15,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from schemas.tables.table import IS_OPEN, Table, column
+from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_OPEN, Table, column
 
 MEMBERS = Table(
     name="members",
@@ -26,13 +26,9 @@ MEMBERS = Table(
     end_column="left_at",
     schema=StructType(
         [
-            column("cluster", StringType(), "The Kafka cluster, as the settings name it."),
-            column("group_id", StringType(), "The consumer group."),
-            column(
-                "incarnation",
-                IntegerType(),
-                "Which of the group's lives, counted from 1; a life ends with the group's tombstone.",
-            ),
+            CLUSTER,
+            GROUP_ID,
+            INCARNATION,
             column("member_id", StringType(), "The member."),
             column("group_instance_id", StringType(), "Instance id of a static member; null for a dynamic one."),
             column("client_id", StringType(), "The client's name for itself."),

@@ -6,7 +6,7 @@ are folded already. The state is as large as the group is now, and private to `t
 
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from schemas.tables.table import Table, column
+from schemas.tables.table import CLUSTER, GROUP_ID, Table, column
 
 OPEN_GROUPS = Table(
     name="open_groups",
@@ -15,8 +15,8 @@ OPEN_GROUPS = Table(
     statistics_columns=("cluster", "group_id", "last_kafka_offset"),
     schema=StructType(
         [
-            column("cluster", StringType(), "The Kafka cluster, as the settings name it."),
-            column("group_id", StringType(), "The consumer group."),
+            CLUSTER,
+            GROUP_ID,
             column("kafka_partition", IntegerType(), "Partition of __consumer_offsets that holds the group."),
             column("last_kafka_offset", LongType(), "Newest record that is folded in."),
             column("coverage_offset", LongType(), "Start of the newest stretch of coverage that it has met."),

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from schemas.tables.table import Table, column
+from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, Table, column
 
 CHANGE = StructType(
     [
@@ -55,13 +55,9 @@ REBALANCES = Table(
     statistics_columns=("cluster", "group_id", "incarnation", "to_generation", "happened_at"),
     schema=StructType(
         [
-            column("cluster", StringType(), "The Kafka cluster, as the settings name it."),
-            column("group_id", StringType(), "The consumer group."),
-            column(
-                "incarnation",
-                IntegerType(),
-                "Which of the group's lives, counted from 1; a life ends with the group's tombstone.",
-            ),
+            CLUSTER,
+            GROUP_ID,
+            INCARNATION,
             column("to_generation", IntegerType(), "The generation that the rebalance led to."),
             column("from_generation", IntegerType(), "The generation of the record before; 0 is a group's birth."),
             column("kafka_partition", IntegerType(), "Partition of __consumer_offsets that holds the group."),

@@ -5,7 +5,7 @@ One row for each kind of finding in a record; an empty table says that the repla
 
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from schemas.tables.table import Table, column
+from schemas.tables.table import CLUSTER, GROUP_ID, Table, column
 
 REPLAY_FINDINGS = Table(
     name="replay_findings",
@@ -14,8 +14,8 @@ REPLAY_FINDINGS = Table(
     statistics_columns=("cluster", "group_id", "kafka_partition", "kafka_offset"),
     schema=StructType(
         [
-            column("cluster", StringType(), "The Kafka cluster, as the settings name it."),
-            column("group_id", StringType(), "The consumer group."),
+            CLUSTER,
+            GROUP_ID,
             column("incarnation", IntegerType(), "Which of the group's lives, counted from 1."),
             column("generation", IntegerType(), "The generation of the record."),
             column("revision", IntegerType(), "The revision of the record."),

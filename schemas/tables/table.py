@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import DataType, IntegerType, StructField
+from pyspark.sql.types import DataType, IntegerType, StringType, StructField
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -51,3 +51,10 @@ def column(name: str, data_type: DataType, comment: str) -> StructField:
 
 # Open rows lie in files of their own, which are as small as the groups are now.
 IS_OPEN = column("is_open", IntegerType(), "1 while nothing has ended the row, else 0; a partition of the files.")
+
+# What the tables about groups have in common.
+CLUSTER = column("cluster", StringType(), "The Kafka cluster, as the settings name it.")
+GROUP_ID = column("group_id", StringType(), "The consumer group.")
+INCARNATION = column(
+    "incarnation", IntegerType(), "Which of the group's lives, counted from 1; a life ends with the group's tombstone."
+)
