@@ -45,10 +45,10 @@ differential: setup ## random requests to a real broker and to the coordinator: 
 	$(BIN)/python -m bench.differential --sequences $(SEQUENCES) $(if $(filter file,$(origin SEED)),,--seed $(SEED))
 
 lock: setup ## resolve the newest allowed versions into requirements/*.lock (needs uv: pip install uv)
-	uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-header --no-emit-index-url \
-		--no-emit-find-links --quiet --extra dev pyproject.toml --output-file requirements/project.lock
+	uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-header --quiet \
+		--extra dev pyproject.toml --output-file requirements/project.lock
 	printf 'setuptools\nwheel\n' | uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate \
-		--no-header --no-emit-index-url --no-emit-find-links --quiet - --output-file requirements/build.lock
+		--no-header --quiet - --output-file requirements/build.lock
 
 clean: ## remove what set-up and runs leave behind, but not the caches of JARs
 	rm -rf .venv build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
