@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from jobs.checkpoint import read_checkpoint
-from jobs.errors import InputError, OutsideError
+from jobs.errors import InputError
 from jobs.ledger import set_checkpoint_aside
 from jobs.source import read_source
-from jobs.stream import LEASE_LOST, stop_query, wait
+from jobs.stream import must_stop, wait
 from jobs.upsert import replace_cluster, upsert
 from jobs.warehouse import create_table, latest_version, read_table, table_exists, table_path
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -120,11 +120,7 @@ def follow(
         .start()
     )
     while not wait(query):
-        if ledger.lease.lost.is_set():
-            stop_query(ledger, query)
-            raise OutsideError(LEASE_LOST)
-        if stop.is_set():
-            stop_query(ledger, query)
+        if must_stop(ledger, query, stop):
             break
     return totals
 
@@ -164,11 +160,12 @@ def new_events(ledger: Ledger, records: DataFrame, *, from_begin: bool) -> tuple
         )
     reached = records.groupBy("kafka_partition").agg(F.max("kafka_offset")).collect()
     marks = marks_of(source, dict(map(tuple, reached)))
-    # A micro-batch has a session of its own.
-    open_groups = records.sparkSession.read.format("delta").load(table_path(ledger.warehouse, OPEN_GROUPS))
-    open_groups = open_groups.where(F.col("cluster") == F.lit(ledger.cluster))
+    spark = records.sparkSession  # a micro-batch has a session of its own
     if from_begin:
-        open_groups = open_groups.limit(0)
+        open_groups = spark.createDataFrame([], OPEN_GROUPS.schema)
+    else:
+        open_groups = spark.read.format("delta").load(table_path(ledger.warehouse, OPEN_GROUPS))
+        open_groups = open_groups.where(F.col("cluster") == F.lit(ledger.cluster))
     return group_events(records, open_groups, marks), marks
 
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 POLL_S = 1
 SILENT_BROKER_S = 20
 TO_DECODE, DECODED = "to_decode", "decoded"
-LEASE_LOST = "Another writer took over the lease of this warehouse, so this one stopped."
 
 
 @dataclass
@@ -70,11 +69,7 @@ def run_query(
     while not wait(query):
         count_batches(ledger, totals, query)
         watch.look(query)
-        if ledger.lease.lost.is_set():
-            stop_query(ledger, query)
-            raise OutsideError(LEASE_LOST)
-        if stop.is_set():
-            stop_query(ledger, query)
+        if must_stop(ledger, query, stop):
             break
         if time.monotonic() - called_at > every_s:
             then(totals)
@@ -101,6 +96,17 @@ class BrokerWatch:
         if not self._has_said and time.monotonic() - self._asking_since > SILENT_BROKER_S:
             self._ledger.say(f"the brokers have not answered for {SILENT_BROKER_S} s: waiting for them")
             self._has_said = True
+
+
+def must_stop(ledger: Ledger, query: StreamingQuery, stop: threading.Event) -> bool:
+    """Whether the query was told to stop, and has been stopped. Raises OutsideError if another writer is at work."""
+    if ledger.lease.lost.is_set():
+        stop_query(ledger, query)
+        raise OutsideError("Another writer took over the lease of this warehouse, so this one stopped.")
+    if not stop.is_set():
+        return False
+    stop_query(ledger, query)
+    return True
 
 
 def stop_query(ledger: Ledger, query: StreamingQuery) -> None:

@@ -5,18 +5,15 @@ What no broker and no assignor of Kafka can have written goes into `replay_findi
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from jobs.answers import print_answers
 from jobs.history import new_events, records_of
-from jobs.terminal import print_table
 from jobs.upsert import replace_cluster
 from jobs.warehouse import create_table, read_table
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.open_groups import OPEN_GROUPS
 from schemas.tables.replay_findings import REPLAY_FINDINGS
 from transforms.replay import ERROR
 from transforms.replay_findings import replay_findings
@@ -30,8 +27,7 @@ if TYPE_CHECKING:
 def validate(ledger: Ledger) -> list[Row]:
     """The findings, in log order. Raises InputError if there is nothing to replay."""
     records = records_of(ledger, read_table(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)).persist()
-    for table in (OPEN_GROUPS, REPLAY_FINDINGS):
-        create_table(ledger.spark, ledger.warehouse, table)
+    create_table(ledger.spark, ledger.warehouse, REPLAY_FINDINGS)
     found = replay_findings(*new_events(ledger, records, from_begin=True)).withColumn("cluster", F.lit(ledger.cluster))
     replace_cluster(ledger.warehouse, REPLAY_FINDINGS, ledger.cluster, found)
     records.unpersist()
@@ -44,9 +40,5 @@ def has_errors(findings: list[Row]) -> bool:
 
 
 def print_findings(findings: list[Row], *, as_json: bool) -> None:
-    if as_json:
-        for finding in findings:
-            sys.stdout.write(json.dumps(finding.asDict(), separators=(",", ":")) + "\n")
-        return
     columns = ("severity", "finding", "group_id", "incarnation", "generation", "kafka_offset", "explanation")
-    print_table("What can't be true", columns, [[finding[name] for name in columns] for finding in findings])
+    print_answers("What can't be true", columns, [finding.asDict() for finding in findings], as_json=as_json)
