@@ -18,12 +18,14 @@ from pyspark.sql import functions as F
 from jobs.checkpoint import read_checkpoint
 from jobs.errors import InputError
 from jobs.ledger import set_checkpoint_aside
+from jobs.rebalance_stats import COUNTED, update_rebalance_stats
 from jobs.source import read_source
 from jobs.stream import must_stop, wait
 from jobs.upsert import replace_cluster, upsert
 from jobs.warehouse import create_table, latest_version, read_table, table_exists, table_path
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from schemas.tables.open_groups import OPEN_GROUPS
+from schemas.tables.rebalance_stats import REBALANCE_STATS
 from schemas.tables.table import IS_OPEN
 from transforms.coverage import stretches
 from transforms.group_history import DERIVED_TABLES, fold_groups, group_events
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from schemas.tables.table import Table
     from transforms.group_history import Marks
 
-TABLES = (*DERIVED_TABLES, OPEN_GROUPS)
+TABLES = (*DERIVED_TABLES, REBALANCE_STATS, OPEN_GROUPS)
 CHECKPOINT_NAME = "history"
 RECORD_COLUMNS = (
     *("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "record_type", "is_tombstone", "decode_error"),
@@ -130,19 +132,27 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
     records = records_of(ledger, records).persist()
     folded = fold_groups(*new_events(ledger, records, from_begin=is_rebuild)).persist()
     try:
-        counts = folded.select(*[F.count(table.name).alias(table.name) for table in TABLES]).collect()[0].asDict()
-        for table in TABLES:
+        names = [*(table.name for table in DERIVED_TABLES), OPEN_GROUPS.name]
+        counts = folded.select(*[F.count(name).alias(name) for name in names]).collect()[0].asDict()
+
+        def write(table: Table) -> DataFrame:
             rows = table_rows(folded, table, ledger.cluster)
             if is_rebuild:
                 replace_cluster(ledger.warehouse, table, ledger.cluster, rows)
             elif counts[table.name]:
                 upsert(ledger.warehouse, table, rows)
+            return rows
+
+        written = {table: write(table) for table in DERIVED_TABLES}
+        if is_rebuild or any(counts[table.name] for table in COUNTED):
+            update_rebalance_stats(ledger, written, is_rebuild=is_rebuild)
+        write(OPEN_GROUPS)
     finally:
         folded.unpersist()
         records.unpersist()
     if any(counts.values()):
-        written = ", ".join(f"{counts[table.name]:,} {table.name}" for table in DERIVED_TABLES if counts[table.name])
-        ledger.say(f"history: rows written: {written}")
+        told = ", ".join(f"{counts[table.name]:,} {table.name}" for table in DERIVED_TABLES if counts[table.name])
+        ledger.say(f"history: rows written: {told}")
     return counts
 
 

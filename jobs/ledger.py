@@ -43,6 +43,7 @@ class Ledger:
     cluster: str
     lease: Lease
     say: Callable[[str], None]
+    settings: Settings
 
     @property
     def checkpoint_folder(self) -> str:
@@ -66,7 +67,7 @@ def open_ledger(settings: Settings, warehouse: str, command: str, say: Callable[
     spark = spark_session(f"groupledger {command}")
     storage = open_storage(spark, warehouse)
     with Lease(storage, settings.cluster, f"groupledger {command}", settings.lease.duration_s) as lease:
-        yield Ledger(spark, storage, warehouse, settings.cluster, lease, say)
+        yield Ledger(spark, storage, warehouse, settings.cluster, lease, say, settings)
 
 
 @dataclass(frozen=True)
@@ -120,12 +121,18 @@ def mismatch(checkpoint: Checkpoint | None, table_batch: int | None, *, has_rows
 
 
 def last_table_batch(ledger: Ledger, query_id: str) -> int | None:
-    """The last batch of a streaming query that Delta's log holds; Delta's Python API does not show it."""
-    create_table(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
+    """The last batch of a streaming query that the table holds."""
+    return last_transaction(ledger, COORDINATOR_RECORDS, query_id)
+
+
+def last_transaction(ledger: Ledger, table: Table, application_id: str) -> int | None:
+    """The last version that an application has written to a table under its transaction id, None before the first;
+    Delta's Python API does not show it. The table is made if it is not there."""
+    create_table(ledger.spark, ledger.warehouse, table)
     jvm: Any = ledger.spark.sparkContext._jvm  # noqa: SLF001 - the only way to Delta's log
     session: Any = ledger.spark._jsparkSession  # noqa: SLF001 - as above
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session, table_path(ledger.warehouse, COORDINATOR_RECORDS))
-    version = log.unsafeVolatileSnapshot().transactions().get(query_id)
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session, table_path(ledger.warehouse, table))
+    version = log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty()).transactions().get(application_id)
     return int(version.get()) if version.isDefined() else None
 
 

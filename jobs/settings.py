@@ -84,11 +84,41 @@ class LeaseSettings(Section):
     duration_s: Annotated[int, Field(ge=5)]
 
 
+class HistorySettings(Section):
+    storm_rebalances: Annotated[int, Field(ge=2)]
+    storm_rebalances_per_member: Annotated[float, Field(ge=0)]
+    storm_window_s: Annotated[int, Field(ge=1)]
+    flapping_tenures: Annotated[int, Field(ge=1)]
+    flapping_tenure_s: Annotated[int, Field(ge=1)]
+    flapping_owners: Annotated[int, Field(ge=1)]
+
+
+class SamplingSettings(Section):
+    request_timeout_ms: Annotated[int, Field(ge=100, le=600_000)]
+    attempts: Annotated[int, Field(ge=1, le=10)]
+    retry_backoff_ms: Annotated[int, Field(ge=1, le=60_000)]
+    brokers_at_once: Annotated[int, Field(ge=1, le=100)]
+    partitions_per_request: Annotated[int, Field(ge=1, le=100_000)]
+    groups_per_request: Annotated[int, Field(ge=1, le=10_000)]
+
+
+class IncidentSettings(Section):
+    open_s: Annotated[int, Field(ge=1)]
+    link_s: Annotated[int, Field(ge=1)]
+    commit_gap_s: Annotated[int, Field(ge=1)]
+    commit_gap_intervals: Annotated[float, Field(ge=1)]
+    zombie_return_s: Annotated[int, Field(ge=1)]
+    stalled_transaction_s: Annotated[int, Field(ge=1)]
+
+
 class Settings(Section):
     cluster: ClusterName
     kafka: KafkaSettings
     ingest: IngestSettings
     lease: LeaseSettings
+    sampling: SamplingSettings
+    history: HistorySettings
+    incidents: IncidentSettings
 
 
 def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:

@@ -3,7 +3,8 @@
 A table whose rows end (`Table.end_column`) is written without a look at what ended long ago: an upsert only ever meets
 a row that is open, or one that the same batch had ended before it was cut short, which ended no earlier than any row
 of the batch. Delta's statistics on the ending leave out the files of all others, so that the cost does not grow with
-the history. `is_open` keeps the open rows in files of their own, which are as small as the groups are now.
+the history. `is_open` keeps the open rows in files of their own, which are as small as the groups are now. Of a table
+with a `fixed_time_column`, what lies before the earliest of the rows is left out in the same way.
 """
 
 from __future__ import annotations
@@ -17,22 +18,33 @@ from pyspark.sql import functions as F
 from jobs.warehouse import table_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from schemas.tables.table import Table
 
 
 def upsert(warehouse: str, table: Table, rows: DataFrame) -> None:
-    """`rows` have each key once."""
+    """`rows` have each key once, and a time in `fixed_time_column`."""
     from delta.tables import DeltaTable
 
     condition = reduce(and_, [F.col(f"old.{name}") == F.col(f"new.{name}") for name in table.key])
     if table.end_column is not None:
         ended = F.col(f"old.{table.end_column}")
-        (earliest,) = rows.agg(F.min(table.end_column)).collect()[0]
-        condition &= ended.isNull() if earliest is None else ended.isNull() | (ended >= F.lit(earliest))
+        earliest = earliest_time(rows, table.end_column)
+        condition &= ended.isNull() if earliest is None else ended.isNull() | (ended >= earliest)
+    if table.fixed_time_column is not None:
+        earliest = earliest_time(rows, table.fixed_time_column)
+        if earliest is None:
+            return
+        condition &= F.col(f"old.{table.fixed_time_column}") >= earliest
     merge = DeltaTable.forPath(rows.sparkSession, table_path(warehouse, table)).alias("old")
     merge.merge(rows.alias("new"), condition).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+
+def earliest_time(rows: DataFrame, column: str) -> Column | None:
+    """As a literal. Through an integer, since a Python datetime of the host's zone is ambiguous once a year."""
+    (earliest_us,) = rows.agg(F.unix_micros(F.min(column))).collect()[0]
+    return None if earliest_us is None else F.timestamp_micros(F.lit(earliest_us))
 
 
 def replace_cluster(warehouse: str, table: Table, cluster: str, rows: DataFrame) -> None:

@@ -12,15 +12,18 @@ from pyspark.sql import functions as F
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 GROUP = ["cluster", "group_id"]
 
 
+def is_birth() -> Column:
+    """Of a row of `rebalances`: the birth of a group, which is nobody's rebalance."""
+    return F.coalesce(F.exists("changes", lambda change: change["kind"] == "group_started"), F.lit(False))
+
+
 def true_rebalances(rebalances: DataFrame) -> DataFrame:
-    """All but the birth of a group, which is nobody's rebalance."""
-    is_birth = F.exists("changes", lambda change: change["kind"] == "group_started")
-    return rebalances.where(~F.coalesce(is_birth, F.lit(False)))
+    return rebalances.where(~is_birth())
 
 
 def rebalance_counts(rebalances: DataFrame) -> DataFrame:

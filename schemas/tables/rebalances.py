@@ -53,6 +53,7 @@ REBALANCES = Table(
     comment="One row for each rebalance of a classic group: what changed, what it cost, and what probably started it.",
     key=("cluster", "group_id", "incarnation", "to_generation"),
     statistics_columns=("cluster", "group_id", "incarnation", "to_generation", "happened_at"),
+    fixed_time_column="happened_at",
     schema=StructType(
         [
             CLUSTER,

@@ -29,7 +29,8 @@ class Table:
     """`key` is the grain: at most one row for each combination of these columns.
 
     `statistics_columns` are those that queries select files by; statistics on the others would only cost. Rows of a
-    table with an `end_column` are open while that is null, and don't change any more after.
+    table with an `end_column` are open while that is null, and don't change any more after. A `fixed_time_column` holds
+    a time that is always the same for a key.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Table:
     statistics_columns: tuple[str, ...]
     partition_columns: tuple[str, ...] = ()
     end_column: str | None = None
+    fixed_time_column: str | None = None
 
     @property
     def properties(self) -> dict[str, str]:

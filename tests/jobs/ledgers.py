@@ -14,6 +14,7 @@ from jobs.ingest_capture import ingest_capture
 from jobs.lease import Lease
 from jobs.ledger import Ledger
 from jobs.offsets_topic import TopicIdentity
+from jobs.settings import load_settings
 from jobs.storage import LocalStorage
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from schemas.tables.coverage import COVERAGE
@@ -67,7 +68,8 @@ def describe_capture(
 def open_test_ledger(spark: SparkSession, warehouse: Path, cluster: str = "test") -> Iterator[Ledger]:
     storage = LocalStorage(warehouse)
     with Lease(storage, cluster, "pytest", 60) as lease:
-        yield Ledger(spark, storage, str(warehouse), cluster, lease, lambda _text: None)
+        settings = load_settings(cluster=cluster)
+        yield Ledger(spark, storage, str(warehouse), cluster, lease, lambda _text: None, settings)
 
 
 def ingest(

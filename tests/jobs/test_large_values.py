@@ -25,6 +25,7 @@ from jobs.ingest_capture import ingest_capture
 from jobs.ledger import Ledger
 from jobs.lease import Lease
 from jobs.session import spark_session
+from jobs.settings import load_settings
 from jobs.storage import LocalStorage
 from pathlib import Path
 
@@ -32,7 +33,7 @@ warehouse, capture = sys.argv[1:]
 spark = spark_session("large values", {"spark.driver.memory": "2g"})
 storage = LocalStorage(Path(warehouse))
 with Lease(storage, "test", "pytest", 60) as lease:
-    ledger = Ledger(spark, storage, warehouse, "test", lease, print)
+    ledger = Ledger(spark, storage, warehouse, "test", lease, print, load_settings())
     totals = ingest_capture(ledger, capture, threading.Event(), recover=False)
 print(totals.rows, totals.quarantined)
 """

@@ -1,0 +1,66 @@
+"""`rebalance_stats`: how often and how hard a classic group rebalances, by hour and by day (UTC).
+
+Counted from the rows of `rebalances`, `members` and `assignments` that lie in the window, and counted anew whenever one
+of them changes. Only windows with something in them have a row. The rules of storms and flapping are those of
+`transforms.rebalance_stats`, their parameters the settings under `history`.
+"""
+
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType, TimestampType
+
+from schemas.tables.table import CLUSTER, GROUP_ID, Table, column
+
+FLAPPING_MEMBER = StructType(
+    [
+        column("group_instance_id", StringType(), "Instance id of a static member; null for a dynamic one."),
+        column("client_id", StringType(), "The client's name for itself; null for a static member."),
+        column("client_host", StringType(), "Its address; null for a static member."),
+        column("short_tenures", IntegerType(), "Short tenures that ended in the window."),
+    ]
+)
+
+FLAPPING_PARTITION = StructType(
+    [
+        column("topic", StringType(), "Topic."),
+        column("partition", IntegerType(), "Partition of the topic."),
+        column("owners_lost", IntegerType(), "Intervals of ownership that ended in the window."),
+    ]
+)
+
+REBALANCE_STATS = Table(
+    name="rebalance_stats",
+    comment="One row for each classic group and hour or day in which it rebalanced: frequency, churn, storms.",
+    key=("cluster", "group_id", "window", "window_start"),
+    statistics_columns=("cluster", "group_id", "window", "window_start"),
+    fixed_time_column="window_start",
+    schema=StructType(
+        [
+            CLUSTER,
+            GROUP_ID,
+            column("window", StringType(), "hour or day."),
+            column("window_start", TimestampType(), "The hour or day, in UTC."),
+            column("rebalances", IntegerType(), "Rebalances with a record; a group's birth is none."),
+            column("births", IntegerType(), "Lives of the group that began."),
+            column("increments_without_record", IntegerType(), "Generations in between of which there is no record."),
+            column("cooperative_follow_ups", IntegerType(), "Those of the rebalances that another one made necessary."),
+            column("mean_interval_ms", LongType(), "Between rebalances of the window; null if it has fewer than two."),
+            column("members_joined", IntegerType(), "Members that came."),
+            column("members_left", IntegerType(), "Members that went."),
+            column("members_replaced", IntegerType(), "Static members and clients that came back under a new id."),
+            column("partitions_moved", LongType(), "Partitions (or connectors and tasks) that changed hands."),
+            column("pause_lower_ms", LongType(), "The lower bounds of all pauses, added up."),
+            column("longest_pause_upper_ms", LongType(), "The longest time for which the whole group may have stood."),
+            column("storms", IntegerType(), "Storms that were recognized in the window."),
+            column("storm_rebalances", IntegerType(), "Rebalances of the window at which there was a storm."),
+            column("flapping_member_count", IntegerType(), "Members that came and went again and again."),
+            column(
+                "flapping_members", ArrayType(FLAPPING_MEMBER), "The ten worst of them, the worst first; null if none."
+            ),
+            column("flapping_partition_count", IntegerType(), "Partitions that changed hands again and again."),
+            column(
+                "flapping_partitions",
+                ArrayType(FLAPPING_PARTITION),
+                "The ten worst of them, the worst first; null if none.",
+            ),
+        ]
+    ),
+)
