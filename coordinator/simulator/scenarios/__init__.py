@@ -2,9 +2,9 @@
 
 from types import MappingProxyType
 
-from coordinator.simulator.scenarios.day import DAY, SINGLE
+from coordinator.simulator.scenarios.day import DAY, DEMO, SINGLE
 from coordinator.simulator.scenarios.registry import Scenario
 
-SCENARIOS = MappingProxyType({scenario.name: scenario for scenario in (*SINGLE, DAY)})
+SCENARIOS = MappingProxyType({scenario.name: scenario for scenario in (*SINGLE, DAY, DEMO)})
 
 __all__ = ["SCENARIOS", "Scenario"]

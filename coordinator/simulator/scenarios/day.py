@@ -1,4 +1,7 @@
-"""A day of many groups: each plays one of the scenarios at its own hour, and works undisturbed before and after."""
+"""A day of many groups: each plays one of the scenarios at its own hour, and works undisturbed before and after.
+
+`day` is as close to Kafka's defaults as a long day allows; `demo` is for whoever waits for it.
+"""
 
 from __future__ import annotations
 
@@ -46,13 +49,27 @@ _PACE = {"heartbeat_interval_ms": 15_000, "auto_commit_interval_ms": 60_000}
 # A member that processes when the join phase ends syncs after that, and beats for the first time an interval later:
 # both together must stay below its session, or every rebalance costs members.
 _PROCESSING_MS = (5_000, 20_000)
+# Again a fourth of the requests. A member still commits within its session, so that its silence can be told.
+_DEMO_PACE = {"session_timeout_ms": 240_000, "heartbeat_interval_ms": 80_000, "auto_commit_interval_ms": 120_000}
+_DEMO_PROCESSING_MS = (30_000, 75_000)
+_DEMO_GROUPS = 2 * len(SINGLE)
 
 
 def play(group: Script) -> None:
+    at_pace_of_day(group)
+    _play(group)
+
+
+def play_demo(group: Script) -> None:
+    group.pace = _DEMO_PACE
+    group.processing_ms = _DEMO_PROCESSING_MS
+    _play(group)
+
+
+def _play(group: Script) -> None:
     """The group's number says which scenario, chance says when; production follows the hours of the day."""
     scenario = SINGLE[group.number % len(SINGLE)]
     group.delay_ms = group.source.between(0, (_HOURS - 2) * 60) * MINUTE_MS
-    at_pace_of_day(group)
     scenario.play(group)
     for hour in range(_HOURS):
         group.simulation.at(group.began_at_ms + hour * 60 * MINUTE_MS, _produce, group, _PERCENT_BY_HOUR[hour])
@@ -68,11 +85,20 @@ def _produce(group: Script, percent: int) -> None:
         group.simulation.topics.produce(topic, _RECORDS_PER_MINUTE * percent // 100, group.simulation.now_ms)
 
 
+_SETTINGS = Settings(Config(offsets_retention_ms=60 * MINUTE_MS))
 DAY = Scenario(
     "day",
     "A day of many groups, each with one of the other scenarios at its own hour.",
     play,
     hours=_HOURS,
-    settings=Settings(Config(offsets_retention_ms=60 * MINUTE_MS)),
+    settings=_SETTINGS,
     groups=len(SINGLE),
+)
+DEMO = Scenario(
+    "demo",
+    "The same, two groups for each scenario, and with consumers that take their time: what `groupledger demo` plays.",
+    play_demo,
+    hours=_HOURS,
+    settings=_SETTINGS,
+    groups=_DEMO_GROUPS,
 )

@@ -12,7 +12,6 @@ from coordinator.simulator.scenarios.script import SECOND_MS, Script
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SESSION_MS = 45_000
 _MAX_POLL_INTERVAL_MS = 300_000
 
 
@@ -28,7 +27,7 @@ def crash(group: Script) -> None:
 def long_gc(group: Script) -> None:
     applications = group.deploy(3, [group.topic("orders", 6)], enable_auto_commit=False)
     group.start(applications)
-    pause_ms = _SESSION_MS + group.source.between(15, 40) * SECOND_MS
+    pause_ms = applications[0].config.session_timeout_ms + group.source.between(15, 40) * SECOND_MS
     group.plan(10, "long_gc", applications[0].freeze, pause_ms, by=applications[0])
 
 

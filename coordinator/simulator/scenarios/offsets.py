@@ -58,7 +58,8 @@ def _twin_takes_the_instance(group: Script, application: Application) -> None:
 
 def _member_of_the_past(group: Script, application: Application) -> None:
     """A static member outlives its session frozen, and commits as it wakes."""
-    group.plan(20, "long_gc", application.freeze, 80 * SECOND_MS, by=application)
+    pause_ms = application.config.session_timeout_ms + 35 * SECOND_MS
+    group.plan(20, "long_gc", application.freeze, pause_ms, by=application)
 
 
 def _generation_of_the_past(group: Script, application: Application) -> None:
