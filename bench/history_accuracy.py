@@ -22,6 +22,7 @@ from tests.transforms.history.against_truth import (
     differences,
     holes,
     leaves,
+    logged_triggers,
     lost_generations,
     owner_answers,
     scores,
@@ -57,6 +58,9 @@ class Measurement:
         self._note(group, "members in time", len(ledger.rows["members"]), untimely_tenures(group, ledger))
         holes_wrong = sorted(holes(ledger) ^ lost_generations(group))
         self._note(group, "holes", len(holes(ledger)), [f"{place} is no hole, or no row" for place in holes_wrong])
+        logged = logged_triggers(group, ledger)
+        unlike = [f"{each.truth}, and not {each.guess}" for each in logged if each.truth != each.guess]
+        self._note(group, "triggers by log", len(logged), unlike)
         self._owners("owners at an instant", group, ledger, random)
         self.triggers += triggers(group, ledger)
         self.leaves += leaves(group, ledger)

@@ -1,8 +1,10 @@
-"""Does an upsert cost more as the history grows? The `assignments` of a thousand groups, from small to large.
+"""Does a micro-batch of the history cost more as the history grows? Whole batches, from records to the last table.
 
-Each size is written as closed rows in ten commits, beside 5,000 open rows; then batches that end 200 intervals and
-begin 200 others are upserted as `groupledger history` does it. Printed are the median of five, what Delta says it
-rewrote, and the ratio to the smallest size. The first size also pays for warming up.
+Each case is a ledger with closed history, written straight into the tables in ten commits, and open groups, which come
+from a first batch through the job itself. Then five batches go through `jobs.history.apply_batch`: in each some groups
+lose a member and get another, and commit. Printed are the median time, its ratio to the shortest history, what Delta
+says that one batch rewrote, and the files that it looked into. The run ends with 1 if a longer history costs more than
+1.5 times. A large group and many groups follow, beside the first history.
 
     python -m bench.history_cost [--rows 1000000 10000000 50000000]
 """
@@ -10,85 +12,265 @@ rewrote, and the ratio to the smallest size. The first size also pays for warmin
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
+import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
+import jobs.history
+import jobs.rebalance_stats
+from jobs.history import TABLES, apply_batch
+from jobs.offsets_topic import TopicIdentity
 from jobs.session import spark_session
-from jobs.upsert import upsert
+from jobs.source import CAPTURE, Source, write_source
+from jobs.upsert import upsert, within_reach
 from jobs.warehouse import create_table, table_path
 from schemas.tables.assignments import ASSIGNMENTS
+from schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from schemas.tables.generations import GENERATIONS
+from schemas.tables.members import MEMBERS
+from schemas.tables.rebalances import REBALANCES
+from tests.jobs.ledgers import open_test_ledger
+from transforms.coverage import Reading
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame, SparkSession
 
-OPEN_ROWS, BATCH_ROWS, RUNS, COMMITS, GROUPS = 5_000, 200, 5, 10, 1_000
-INTERVAL = 1_000  # offsets, and seconds, that an interval lasts
-MICROS = 1_000_000
+    from jobs.ledger import Ledger
+    from schemas.tables.table import Table
+
+RUNS, COMMITS, RATIO_MAX = 5, 10, 1.5
+PARTITIONS = 50  # of __consumer_offsets
+INTERVAL = 1_000  # offsets, and seconds, that a closed row lasts
+# Of a hundred rows of history, so many are in each table.
+SHARES = {ASSIGNMENTS: 70, MEMBERS: 10, GENERATIONS: 10, REBALANCES: 10}
+SECOND_US = 1_000_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """So many closed rows; and the open groups, of which each batch touches some."""
+
+    name: str
+    rows: int
+    groups: int
+    members: int
+    units: int
+    touched: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    seconds: float
+    files_read: int
+    files_rewritten: int
+    bytes_written: int
+
+
+def cases(rows: list[int]) -> Iterator[Case]:
+    for number in rows:
+        yield Case(f"{number:,} rows of history", number, groups=1_000, members=5, units=5, touched=100)
+    yield Case(
+        "a group of 1,000 members and 5,000 partitions", rows[0], groups=1, members=1_000, units=5_000, touched=1
+    )
+    yield Case("10,000 groups", rows[0], groups=10_000, members=2, units=4, touched=100)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000, 50_000_000])
+    rows = parser.parse_args().rows
     spark = spark_session("groupledger history cost")
-    first: float | None = None
-    for rows in parser.parse_args().rows:
+    costs: list[float] = []
+    for case in cases(rows):
         with tempfile.TemporaryDirectory(prefix="groupledger-cost-") as warehouse:
-            seconds, copied, files = measure(spark, warehouse, rows)
-        first = first or seconds
+            cost = measure(spark, Path(warehouse), case)
+        costs.append(cost.seconds)
         print(
-            f"{rows:>12,} rows: {seconds:5.2f} s, {seconds / first:4.2f} of the smallest; {copied:,} rows copied and"
-            f" {files} files rewritten by each upsert",
+            f"{case.name:<46}{cost.seconds:7.2f} s {cost.seconds / costs[0]:5.2f} times the first;"
+            f" {cost.files_read} files read, {cost.files_rewritten} rewritten, {cost.bytes_written / 1e6:.1f} MB",
             flush=True,
         )
     spark.stop()
+    sys.exit(1 if max(costs[: len(rows)]) > RATIO_MAX * costs[0] else 0)
 
 
-def measure(spark: SparkSession, warehouse: str, rows: int) -> tuple[float, int, int]:
-    """Median seconds of an upsert, and the most rows copied and files removed by one."""
+def measure(spark: SparkSession, warehouse: Path, case: Case) -> Cost:
+    with open_test_ledger(spark, warehouse) as ledger:
+        readings = {partition: [Reading(0, 0, 0)] for partition in range(PARTITIONS)}
+        write_source(ledger.storage, ledger.cluster, Source(CAPTURE, TopicIdentity("c", "t", PARTITIONS), readings))
+        for table in TABLES:
+            create_table(spark, ledger.warehouse, table)
+        write_closed_rows(ledger, case.rows)
+        log = GroupLogs(case)
+        apply_batch(ledger, log.batch(spark, range(case.groups)))
+        apply_batch(ledger, log.next_batch(spark))  # warms up
+        seconds = []
+        for _ in range(RUNS):
+            batch = log.next_batch(spark)
+            started = time.perf_counter()
+            apply_batch(ledger, batch)
+            seconds.append(time.perf_counter() - started)
+        files_read = count_files_read(ledger, log.next_batch(spark))
+        metrics = [last_merge(ledger, table) for table in TABLES]
+    return Cost(
+        statistics.median(seconds),
+        files_read,
+        sum(int(each.get("numTargetFilesRemoved", 0)) for each in metrics),
+        sum(int(each.get("numTargetBytesAdded", 0)) for each in metrics),
+    )
+
+
+def last_merge(ledger: Ledger, table: Table) -> dict[str, str]:
     from delta.tables import DeltaTable
 
-    create_table(spark, warehouse, ASSIGNMENTS)
-    path = table_path(warehouse, ASSIGNMENTS)
-    for number in range(COMMITS):
-        part = rows // COMMITS
-        intervals(spark, number * part, part, is_open=False).write.format("delta").mode("append").save(path)
-    intervals(spark, rows, OPEN_ROWS, is_open=True).write.format("delta").mode("append").save(path)
-    seconds, copied, files = [], 0, 0
-    for run in range(RUNS):
-        ended = intervals(spark, rows + run * BATCH_ROWS, BATCH_ROWS, is_open=False)
-        begun = intervals(spark, rows + OPEN_ROWS + run * BATCH_ROWS, BATCH_ROWS, is_open=True)
-        started = time.perf_counter()
-        upsert(warehouse, ASSIGNMENTS, ended.unionByName(begun))
-        seconds.append(time.perf_counter() - started)
-        (row,) = DeltaTable.forPath(spark, path).history(1).select("operationMetrics").collect()
-        copied = max(copied, int(row[0]["numTargetRowsCopied"]))
-        files = max(files, int(row[0]["numTargetFilesRemoved"]))
-    return statistics.median(seconds), copied, files
+    (row,) = DeltaTable.forPath(ledger.spark, table_path(ledger.warehouse, table)).history(1).collect()
+    return dict(row["operationMetrics"]) if row["operation"] == "MERGE" else {}
 
 
-def intervals(spark: SparkSession, first: int, count: int, *, is_open: bool) -> DataFrame:
+def count_files_read(ledger: Ledger, batch: DataFrame) -> int:
+    """The files that the statistics leave to the upserts of one more batch."""
+    counted = 0
+
+    def upsert_and_count(warehouse: str, table: Table, rows: DataFrame) -> None:
+        nonlocal counted
+        reach = within_reach(table, rows)
+        if reach is not None:
+            old = ledger.spark.read.format("delta").load(table_path(warehouse, table)).alias("old")
+            counted += len(old.where(reach).inputFiles())
+        upsert(warehouse, table, rows)
+
+    modules: tuple[Any, ...] = (jobs.history, jobs.rebalance_stats)
+    for module in modules:
+        module.upsert = upsert_and_count
+    try:
+        apply_batch(ledger, batch)
+    finally:
+        for module in modules:
+            module.upsert = upsert
+    return counted
+
+
+# Closed history
+
+
+def write_closed_rows(ledger: Ledger, rows: int) -> None:
+    for table, share in SHARES.items():
+        part = rows * share // 100 // COMMITS
+        for number in range(COMMITS):
+            closed = closed_rows(ledger, table, number * part, part)
+            closed.write.format("delta").mode("append").save(table_path(ledger.warehouse, table))
+
+
+def closed_rows(ledger: Ledger, table: Table, first: int, count: int) -> DataFrame:
+    """What all of them need, a row a second of a thousand groups; the other columns are null."""
     number = F.col("id")
+    began, ended = F.timestamp_micros(number * SECOND_US), F.timestamp_micros((number + INTERVAL) * SECOND_US)
     values = {
-        "cluster": F.lit("bench"),
-        "group_id": F.concat(F.lit("group-"), (number % GROUPS).cast("string")),
+        "cluster": F.lit(ledger.cluster),
+        "group_id": F.concat(F.lit("group-"), (number % 1_000).cast("string")),
         "incarnation": F.lit(1),
         "topic": F.lit("orders"),
         "partition": number % 50,
+        "generation": number,
+        "to_generation": number + 1,
+        "revision": F.lit(0),
         "from_offset": number,
-        "valid_from": F.timestamp_micros(number * MICROS),
+        "kafka_offset": number,
+        "to_offset": number + INTERVAL,
         "member_id": F.concat(F.lit("member-"), number.cast("string")),
-        "is_open": F.lit(int(is_open)),
+        "is_hole": F.lit(False),
+        "is_open": F.lit(0),
+        "is_carried_over": F.lit(False),
+        **dict.fromkeys(("valid_from", "started_at", "joined_at", "happened_at"), began),
+        **dict.fromkeys(("valid_to", "ended_at", "left_at"), ended),
     }
-    if not is_open:
-        values |= {"to_offset": number + INTERVAL, "valid_to": F.timestamp_micros((number + INTERVAL) * MICROS)}
-    rows = spark.range(first, first + count, 1, 2)
+    rows = ledger.spark.range(first, first + count, 1, 2)
     return rows.select(
-        *[values.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in ASSIGNMENTS.schema]
+        *[values.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in table.schema]
     )
+
+
+# Open groups
+
+
+class GroupLogs:
+    """The next records of each group, behind all closed rows. Partition p belongs to the member in slot p modulo the
+    number of members; with each generation the next slot gets a new member."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._next = case.rows + 2 * INTERVAL
+        self._generations = dict.fromkeys(range(case.groups), case.rows + 1)
+        self._slots = {
+            group: [f"member-{group}-{slot}" for slot in range(case.members)] for group in range(case.groups)
+        }
+
+    def next_batch(self, spark: SparkSession) -> DataFrame:
+        first = self._next % self._case.groups
+        return self.batch(spark, [(first + number) % self._case.groups for number in range(self._case.touched)])
+
+    def batch(self, spark: SparkSession, groups: Any) -> DataFrame:
+        rows = [row for group in groups for row in self._rows_of(group)]
+        table = pa.Table.from_pylist(rows, schema=to_arrow_schema(COORDINATOR_RECORDS.schema))
+        return spark.createDataFrame(table, COORDINATOR_RECORDS.schema)
+
+    def _rows_of(self, group: int) -> Iterator[dict[str, Any]]:
+        generation = self._generations[group] = self._generations[group] + 1
+        slots = self._slots[group]
+        slots[generation % len(slots)] = f"member-{group}-{generation}-new"
+        yield self._row(group, record_type="group_metadata", record_json=json.dumps(self._metadata(generation, slots)))
+        for partition in range(min(self._case.units, 50)):
+            commit = {"topic": "orders", "partition": partition, "offset": generation, "commit_timestamp_ms": 0}
+            yield self._row(group, record_type="offset_commit", offset_commit=commit)
+
+    def _row(self, group: int, **fields: Any) -> dict[str, Any]:
+        self._next += 1
+        return {
+            "cluster": "test",
+            "kafka_partition": group % PARTITIONS,
+            "kafka_offset": self._next,
+            "kafka_timestamp": self._next * SECOND_US,
+            "is_tombstone": False,
+            "group_id": f"group-{group}",
+            **fields,
+        }
+
+    def _metadata(self, generation: int, slots: list[str]) -> dict[str, Any]:
+        return {
+            "generation": generation,
+            "protocol_type": "consumer",
+            "protocol": "range",
+            "leader": slots[0],
+            "current_state_timestamp_ms": self._next * 1_000,
+            "members": [
+                {
+                    "member_id": member_id,
+                    "group_instance_id": None,
+                    "client_id": "bench",
+                    "client_host": "/127.0.0.1",
+                    "session_timeout_ms": 45_000,
+                    "rebalance_timeout_ms": 300_000,
+                    "consumer_subscription": {"topics": ["orders"], "owned_partitions": [], "rack_id": None},
+                    "consumer_assignment": {
+                        "assigned_partitions": [
+                            {"topic": "orders", "partitions": list(range(slot, self._case.units, len(slots)))}
+                        ]
+                    },
+                }
+                for slot, member_id in enumerate(slots)
+            ],
+        }
 
 
 if __name__ == "__main__":

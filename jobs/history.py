@@ -3,7 +3,8 @@
 The first run folds all that the table holds; later ones follow it as a stream, a micro-batch of new rows at a time.
 Each batch writes the derived tables first and `open_groups` last, so that a batch that was killed in between is folded
 again from the old state and gives the same rows. A rebuild folds everything into the same tables, each replaced in one
-Delta commit: readers see a table as it was, or as it is, and `open_groups` comes last here too.
+Delta commit: readers see a table as it was, or as it is, and `open_groups` comes last here too. What it can't make
+again, since retention has removed the records, it takes over from the tables as they were (`transforms.carried_over`).
 
 Rows of one cluster only; several share the tables.
 """
@@ -24,9 +25,12 @@ from jobs.stream import must_stop, wait
 from jobs.upsert import replace_cluster, upsert
 from jobs.warehouse import create_table, latest_version, read_table, table_exists, table_path
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from schemas.tables.generations import GENERATIONS
+from schemas.tables.groups import GROUPS
 from schemas.tables.open_groups import OPEN_GROUPS
 from schemas.tables.rebalance_stats import REBALANCE_STATS
-from schemas.tables.table import IS_OPEN
+from schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
+from transforms.carried_over import carried_over, horizons, open_states, taken_over
 from transforms.coverage import stretches
 from transforms.group_history import DERIVED_TABLES, fold_groups, group_events
 from transforms.history import Coverage
@@ -38,9 +42,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from jobs.ledger import Ledger
-    from jobs.source import Source
     from schemas.tables.table import Table
     from transforms.group_history import Marks
+
+    Extents = Mapping[int, tuple[int, int]]
+    """The first and the last offset of each partition of `__consumer_offsets`."""
 
 TABLES = (*DERIVED_TABLES, REBALANCE_STATS, OPEN_GROUPS)
 CHECKPOINT_NAME = "history"
@@ -130,14 +136,19 @@ def follow(
 def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False) -> dict[str, int]:
     """Fold rows of `coordinator_records` and write what comes of it; gives the rows written by table."""
     records = records_of(ledger, records).persist()
-    folded = fold_groups(*new_events(ledger, records, from_begin=is_rebuild)).persist()
+    extents = extents_of(records)
+    before = HistoryBefore(ledger, extents) if is_rebuild else None
+    marks = marks_of(ledger, extents)
+    open_groups = open_groups_of(ledger, records) if before is None else before.open_groups(marks)
+    folded = fold_groups(group_events(records, open_groups, marks), marks).persist()
     try:
         names = [*(table.name for table in DERIVED_TABLES), OPEN_GROUPS.name]
         counts = folded.select(*[F.count(name).alias(name) for name in names]).collect()[0].asDict()
 
         def write(table: Table) -> DataFrame:
             rows = table_rows(folded, table, ledger.cluster)
-            if is_rebuild:
+            if before is not None:
+                rows = before.with_carried_over(table, rows)
                 replace_cluster(ledger.warehouse, table, ledger.cluster, rows)
             elif counts[table.name]:
                 upsert(ledger.warehouse, table, rows)
@@ -156,42 +167,75 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
     return counts
 
 
+class HistoryBefore:
+    """The history as it was when a rebuild began, whatever is written meanwhile; and the groups that have lost records
+    since. A rebuild that was killed and is run again finds the same."""
+
+    def __init__(self, ledger: Ledger, extents: Extents) -> None:
+        self._ledger = ledger
+        self._versions = {
+            table: latest_version(ledger.spark, ledger.warehouse, table) for table in (*DERIVED_TABLES, OPEN_GROUPS)
+        }
+        retained_from = {partition: first for partition, (first, _) in extents.items()}
+        self._horizons = horizons(self._rows(GROUPS), self._rows(GENERATIONS), retained_from).persist()
+        self._has_lost = not self._horizons.isEmpty()
+
+    def _rows(self, table: Table) -> DataFrame:
+        reader = self._ledger.spark.read.format("delta").option("versionAsOf", self._versions[table])
+        rows = reader.load(table_path(self._ledger.warehouse, table))
+        return rows.where(F.col("cluster") == F.lit(self._ledger.cluster))
+
+    def open_groups(self, marks: Marks) -> DataFrame:
+        return open_states(self._rows(OPEN_GROUPS), self._horizons, marks)
+
+    def with_carried_over(self, table: Table, rows: DataFrame) -> DataFrame:
+        if not self._has_lost:
+            return rows
+        return taken_over(table, rows, carried_over(table, self._rows(table), self._horizons))
+
+
 def records_of(ledger: Ledger, records: DataFrame) -> DataFrame:
     return records.where(F.col("cluster") == F.lit(ledger.cluster)).selectExpr(*RECORD_COLUMNS)
 
 
-def new_events(ledger: Ledger, records: DataFrame, *, from_begin: bool) -> tuple[DataFrame, Marks]:
-    """Of each group, what it has not folded yet, or everything; and the stretches of coverage."""
+def extents_of(records: DataFrame) -> Extents:
+    extents = records.groupBy("kafka_partition").agg(F.min("kafka_offset"), F.max("kafka_offset")).collect()
+    return {partition: (first, last) for partition, first, last in extents}
+
+
+def all_events(ledger: Ledger, records: DataFrame) -> tuple[DataFrame, Marks]:
+    """Of every group, from the first record on; and the stretches of coverage."""
+    marks = marks_of(ledger, extents_of(records))
+    return group_events(records, records.sparkSession.createDataFrame([], OPEN_GROUPS.schema), marks), marks
+
+
+def open_groups_of(ledger: Ledger, records: DataFrame) -> DataFrame:
+    """In the session of the records: a micro-batch has one of its own."""
+    open_groups = records.sparkSession.read.format("delta").load(table_path(ledger.warehouse, OPEN_GROUPS))
+    return open_groups.where(F.col("cluster") == F.lit(ledger.cluster))
+
+
+def table_rows(folded: DataFrame, table: Table, cluster: str) -> DataFrame:
+    rows = folded.where(F.col(table.name).isNotNull()).select(f"{table.name}.*").withColumn("cluster", F.lit(cluster))
+    if IS_CARRIED_OVER.name in table.schema.names:
+        rows = rows.withColumn(IS_CARRIED_OVER.name, F.lit(False))
+    if table.end_column is None:
+        return rows
+    return rows.withColumn(IS_OPEN.name, F.col(table.end_column).isNull().cast("int"))
+
+
+def marks_of(ledger: Ledger, extents: Extents) -> Marks:
+    """The starts of the stretches of coverage, as far as each partition is read."""
     source = read_source(ledger.storage, ledger.cluster)
     if source is None:
         raise InputError(
             f"The file that says what the ledger of cluster {ledger.cluster} was fed from is gone, and with it how"
             " completely the log is known: run `groupledger ingest --recover` first."
         )
-    reached = records.groupBy("kafka_partition").agg(F.max("kafka_offset")).collect()
-    marks = marks_of(source, dict(map(tuple, reached)))
-    spark = records.sparkSession  # a micro-batch has a session of its own
-    if from_begin:
-        open_groups = spark.createDataFrame([], OPEN_GROUPS.schema)
-    else:
-        open_groups = spark.read.format("delta").load(table_path(ledger.warehouse, OPEN_GROUPS))
-        open_groups = open_groups.where(F.col("cluster") == F.lit(ledger.cluster))
-    return group_events(records, open_groups, marks), marks
-
-
-def table_rows(folded: DataFrame, table: Table, cluster: str) -> DataFrame:
-    rows = folded.where(F.col(table.name).isNotNull()).select(f"{table.name}.*").withColumn("cluster", F.lit(cluster))
-    if table.end_column is None:
-        return rows
-    return rows.withColumn(IS_OPEN.name, F.col(table.end_column).isNull().cast("int"))
-
-
-def marks_of(source: Source, reached: Mapping[int, int]) -> Marks:
-    """The starts of the stretches of coverage, as far as each partition is read."""
     return {
         partition: [
             Coverage(stretch.from_offset, stretch.completeness)
-            for stretch in stretches(source.readings.get(partition, []), offset + 1, None)
+            for stretch in stretches(source.readings.get(partition, []), last + 1, None)
         ]
-        for partition, offset in reached.items()
+        for partition, (_, last) in extents.items()
     }

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from jobs.warehouse import table_path
+from schemas.tables.table import IS_CARRIED_OVER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -27,18 +28,29 @@ def upsert(warehouse: str, table: Table, rows: DataFrame) -> None:
     """`rows` have each key once, and a time in `fixed_time_column`."""
     from delta.tables import DeltaTable
 
+    reach = within_reach(table, rows)
+    if reach is None:
+        return
     condition = reduce(and_, [F.col(f"old.{name}") == F.col(f"new.{name}") for name in table.key])
+    old = DeltaTable.forPath(rows.sparkSession, table_path(warehouse, table)).alias("old")
+    merge = old.merge(rows.alias("new"), condition & reach)
+    # A row that was carried over stays so, whatever ends it.
+    changes: dict[str, str | Column] = {
+        name: F.col(f"new.{name}") for name in table.schema.names if name != IS_CARRIED_OVER.name
+    }
+    merge.whenMatchedUpdate(set=changes).whenNotMatchedInsertAll().execute()
+
+
+def within_reach(table: Table, rows: DataFrame) -> Column | None:
+    """Which rows of the table, as `old`, an upsert of these can meet; None if there are none to upsert."""
     if table.end_column is not None:
         ended = F.col(f"old.{table.end_column}")
         earliest = earliest_time(rows, table.end_column)
-        condition &= ended.isNull() if earliest is None else ended.isNull() | (ended >= earliest)
+        return ended.isNull() if earliest is None else ended.isNull() | (ended >= earliest)
     if table.fixed_time_column is not None:
         earliest = earliest_time(rows, table.fixed_time_column)
-        if earliest is None:
-            return
-        condition &= F.col(f"old.{table.fixed_time_column}") >= earliest
-    merge = DeltaTable.forPath(rows.sparkSession, table_path(warehouse, table)).alias("old")
-    merge.merge(rows.alias("new"), condition).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+        return None if earliest is None else F.col(f"old.{table.fixed_time_column}") >= earliest
+    return F.lit(True)
 
 
 def earliest_time(rows: DataFrame, column: str) -> Column | None:

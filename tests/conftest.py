@@ -24,7 +24,9 @@ def spark() -> Iterator[SparkSession]:
     """The jobs' own session, with their defaults: local[2], two shuffle partitions, no user interface."""
     from jobs.session import spark_session
 
-    # Tests are short: the first compiler alone is ready sooner than the second is fast.
-    session = spark_session("groupledger tests", {"spark.driver.memory": "2g"}, "-XX:TieredStopAtLevel=1")
+    # Tests are short: the first compiler alone is ready sooner than the second is fast. It gets 48 MiB for its code by
+    # default, which are full after a few micro-batches; then the JVM only interprets.
+    compiler = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+    session = spark_session("groupledger tests", {"spark.driver.memory": "2g"}, compiler)
     yield session
     session.stop()

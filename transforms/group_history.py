@@ -32,7 +32,7 @@ from schemas.tables.groups import GROUPS
 from schemas.tables.members import MEMBERS
 from schemas.tables.open_groups import OPEN_GROUPS
 from schemas.tables.rebalances import REBALANCES
-from schemas.tables.table import IS_OPEN
+from schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
 from transforms.history import Commits, Coverage, GroupTombstone, OtherGroupType, fold, group_record
 
 if TYPE_CHECKING:
@@ -51,8 +51,12 @@ DERIVED_TABLES = (GENERATIONS, MEMBERS, ASSIGNMENTS, CONNECT_ASSIGNMENTS, REBALA
 """The tables that the fold writes, before `open_groups`."""
 
 
+OF_THE_JOB = ("cluster", IS_CARRIED_OVER.name, IS_OPEN.name)
+"""Columns that the fold does not fill."""
+
+
 def _folded_columns(table: Table) -> StructType:
-    return StructType([field for field in table.schema if field.name not in ("cluster", IS_OPEN.name)])
+    return StructType([field for field in table.schema if field.name not in OF_THE_JOB])
 
 
 FOLDED = StructType([StructField(table.name, _folded_columns(table)) for table in (*DERIVED_TABLES, OPEN_GROUPS)])

@@ -15,7 +15,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_OPEN, Table, column
+from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_CARRIED_OVER, IS_OPEN, Table, column
 
 
 def ownership_intervals(name: StructField, number: StructField) -> StructType:
@@ -51,6 +51,7 @@ def ownership_intervals(name: StructField, number: StructField) -> StructType:
                 BooleanType(),
                 "It ended exactly then; false: at the latest, or unknown from then on. Null while open.",
             ),
+            IS_CARRIED_OVER,
             IS_OPEN,
         ]
     )

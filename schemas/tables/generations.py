@@ -7,7 +7,7 @@ revision. A row is in force from its record to the next one of the group, by off
 from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, StringType, StructType, TimestampType
 
 from schemas.tables.rebalances import CHANGE
-from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_OPEN, Table, column
+from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_CARRIED_OVER, IS_OPEN, Table, column
 
 GENERATIONS = Table(
     name="generations",
@@ -84,6 +84,7 @@ GENERATIONS = Table(
                 StringType(),
                 "generation_decreased: without a tombstone, where none can have been missed; else null.",
             ),
+            IS_CARRIED_OVER,
             IS_OPEN,
         ]
     ),

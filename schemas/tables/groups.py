@@ -46,6 +46,7 @@ GROUPS = Table(
                 TimestampType(),
                 "Latest time of a commit without members: a reset, or a simple consumer.",
             ),
+            column("first_kafka_offset", LongType(), "Offset of its oldest record that was read."),
             column("last_kafka_offset", LongType(), "Offset of its newest record: the row is about the time after it."),
         ]
     ),

@@ -15,7 +15,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_OPEN, Table, column
+from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_CARRIED_OVER, IS_OPEN, Table, column
 
 MEMBERS = Table(
     name="members",
@@ -73,6 +73,7 @@ MEMBERS = Table(
                 DoubleType(),
                 "1 where the records say it, below 1 where it is inferred; null if unknown.",
             ),
+            IS_CARRIED_OVER,
             IS_OPEN,
         ]
     ),

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, Table, column
+from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_CARRIED_OVER, Table, column
 
 CHANGE = StructType(
     [
@@ -125,6 +125,7 @@ REBALANCES = Table(
                 ArrayType(PARTITION_PAUSE),
                 "One for each partition that stood still and had been committed.",
             ),
+            IS_CARRIED_OVER,
         ]
     ),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import DataType, IntegerType, StringType, StructField
+from pyspark.sql.types import BooleanType, DataType, IntegerType, StringType, StructField
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -52,6 +52,11 @@ def column(name: str, data_type: DataType, comment: str) -> StructField:
 
 
 # Open rows lie in files of their own, which are as small as the groups are now.
+IS_CARRIED_OVER = column(
+    "is_carried_over",
+    BooleanType(),
+    "What it rests on has left coordinator_records since: a rebuild took the row over from the history before.",
+)
 IS_OPEN = column("is_open", IntegerType(), "1 while nothing has ended the row, else 0; a partition of the files.")
 
 # What the tables about groups have in common.

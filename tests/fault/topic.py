@@ -39,7 +39,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 PARTITIONS = 4
 TIMEOUT_S = 120
 # A JVM that lives for seconds starts sooner with the first compiler only.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1"
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 
 
 def make_topic(bootstrap_servers: str, **security: str) -> None:
@@ -122,13 +122,13 @@ def ingest(spark: SparkSession, warehouse: Path, bootstrap_servers: str, *, reco
         return ingest_kafka(ledger, run, threading.Event())
 
 
-class IngestProcess:
-    """`groupledger ingest` as a process of its own, with everything that it starts."""
+class LedgerProcess:
+    """`groupledger COMMAND` as a process of its own, with everything that it starts."""
 
-    def __init__(self, warehouse: Path, bootstrap_servers: str, *arguments: str) -> None:
-        command = ["--warehouse", str(warehouse), "--cluster", "test", "--bootstrap-servers", bootstrap_servers]
+    def __init__(self, command: str, warehouse: Path, *arguments: str) -> None:
+        where = ["--warehouse", str(warehouse), "--cluster", "test"]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "jobs.cli", "ingest", *command, *arguments],
+            [sys.executable, "-m", "jobs.cli", command, *where, *arguments],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -156,6 +156,17 @@ class IngestProcess:
         """Exit code and standard error."""
         _, said = self.process.communicate(timeout=TIMEOUT_S)
         return self.process.returncode, said
+
+
+class IngestProcess(LedgerProcess):
+    def __init__(self, warehouse: Path, bootstrap_servers: str, *arguments: str) -> None:
+        super().__init__("ingest", warehouse, "--bootstrap-servers", bootstrap_servers, *arguments)
+
+
+def newest(folder: Path, suffix: str = "") -> int:
+    """The highest number among the files of a log, -1 if there is none."""
+    names = (path.name.removesuffix(suffix) for path in folder.glob(f"*{suffix}"))
+    return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:

@@ -4,130 +4,49 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
 import pytest
+from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 import jobs.history
-from coordinator.config import Config
-from coordinator.simulator.run import prepare
-from coordinator.simulator.scenarios import SCENARIOS
-from coordinator.simulator.scenarios.day import at_pace_of_day
-from coordinator.simulator.scenarios.registry import Scenario
-from coordinator.simulator.simulation import BEGAN_AT_MS, Settings
+from coordinator.simulator.simulation import BEGAN_AT_MS
 from jobs.errors import InputError, OutsideError
-from jobs.history import TABLES, rebuild_history, update_history
-from jobs.offsets_topic import TopicIdentity
-from jobs.simulate import capture_table
-from jobs.source import CAPTURE, Source, write_source
+from jobs.history import rebuild_history
 from jobs.upsert import upsert
 from jobs.validate import has_errors, print_findings, validate
-from jobs.warehouse import create_table, table_path
+from jobs.warehouse import table_path
 from schemas.tables.assignments import ASSIGNMENTS
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from schemas.tables.generations import GENERATIONS
+from schemas.tables.groups import GROUPS
+from schemas.tables.rebalances import REBALANCES
 from tests.jobs.ledgers import open_test_ledger
-from transforms.coverage import Reading
-from transforms.decode import decode
+from tests.jobs.simulated_log import HOUR_MS, Simulated, append, assert_equal_tables, run, simulate, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from coordinator.simulator.scenarios.script import Script
-    from coordinator.simulator.truth import Truth
     from schemas.tables.table import Table
 
-# What happens to a group, by its number.
-PLAYED = (
-    *("scale-out", "rolling-restart-static", "crash", "flapping-member", "leader-loss", "protocol-upgrade"),
-    *("zombie-commits", "group-reborn", "coordinator-failover", "transactional-commits", "subscription-change"),
-)
-HOUR_MS = 3_600_000
-# The log is cut at these minutes, and the job is killed when it has written so many tables of each cut.
-CUTS = {20: 1, 61: 3}
-SEED = 11
-
-
-def play(group: Script) -> None:
-    at_pace_of_day(group)
-    SCENARIOS[PLAYED[group.number]].play(group)
-
-
-MIX = Scenario("mix", "One group of each kind.", play, hours=1, settings=Settings(Config()), groups=len(PLAYED))
-
-
-@dataclass(frozen=True)
-class Simulated:
-    """A log, as `coordinator_records` rows, and what really happened."""
-
-    rows: DataFrame
-    log: pa.Table
-    truth: Truth
+CUT_MINUTE, LAST_MINUTE = 20, 61
+TABLES_BEFORE_KILL = 3
 
 
 @pytest.fixture(scope="module")
 def simulated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Simulated:
-    simulation = prepare(MIX, SEED)
-    simulation.run(BEGAN_AT_MS + HOUR_MS)
-    log = capture_table(simulation.take(is_last=True).batches)
-    directory = tmp_path_factory.mktemp("log")
-    pq.write_table(log, directory / "capture.parquet")
-    decode(spark.read.parquet(str(directory / "capture.parquet"))).write.parquet(str(directory / "decoded"))
-    return Simulated(spark.read.parquet(str(directory / "decoded")), log, simulation.recorder.truth)
-
-
-def append(spark: SparkSession, warehouse: Path, rows: DataFrame, to_offsets: Mapping[int, int]) -> None:
-    """One commit of the ingest, in files without an order, and the source that it writes first."""
-    readings = {partition: [Reading(BEGAN_AT_MS, 0, 0)] for partition in to_offsets}
-    with open_test_ledger(spark, warehouse) as ledger:
-        write_source(ledger.storage, "test", Source(CAPTURE, TopicIdentity("c", "t", 50), readings))
-        create_table(spark, str(warehouse), COORDINATOR_RECORDS)
-    rows = rows.withColumn("cluster", F.lit("test")).withColumn("ingest_date", F.lit("2026-01-05").cast("date"))
-    rows.repartition(2, "kafka_offset").write.format("delta").mode("append").save(
-        table_path(str(warehouse), COORDINATOR_RECORDS)
-    )
-
-
-def ends(log: pa.Table) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for partition, offset in zip(log["partition"].to_pylist(), log["offset"].to_pylist(), strict=True):
-        found[partition] = max(found.get(partition, 0), offset + 1)
-    return found
-
-
-def run(spark: SparkSession, warehouse: Path, action: Callable[..., Any] = update_history) -> None:
-    with open_test_ledger(spark, warehouse) as ledger:
-        action(ledger, threading.Event())
-
-
-def table(spark: SparkSession, warehouse: Path, which: Table) -> DataFrame:
-    return spark.read.format("delta").load(table_path(str(warehouse), which))
-
-
-def content(spark: SparkSession, warehouse: Path, which: Table) -> list[str]:
-    """All rows, repeated ones too, in an order that is the same for equal tables."""
-    return sorted(map(repr, table(spark, warehouse, which).toArrow().to_pylist()))
-
-
-def assert_equal_tables(spark: SparkSession, found: Path, expected: Path) -> None:
-    for each in TABLES:
-        assert content(spark, found, each) == content(spark, expected, each), each.name
+    return simulate(spark, tmp_path_factory.mktemp("log"))
 
 
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, simulated: Simulated, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The history of the log in one piece."""
     warehouse = tmp_path_factory.mktemp("whole")
-    append(spark, warehouse, simulated.rows, ends(simulated.log))
+    append(spark, warehouse, simulated.rows)
     run(spark, warehouse)
     return warehouse
 
@@ -188,22 +107,58 @@ class KillBefore:
 def test_any_cut_and_any_kill(
     spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Goal: batches of any size, broken off between two table writes and run again, give the same tables."""
-    begin_ms = BEGAN_AT_MS
-    for minutes, survived in CUTS.items():
-        end_ms = BEGAN_AT_MS + minutes * 60_000
-        at = F.unix_millis("kafka_timestamp")
-        append(spark, tmp_path, simulated.rows.where((at >= begin_ms) & (at < end_ms)), ends(simulated.log))
-        begin_ms = end_ms
-        kill = KillBefore(survived)
-        with monkeypatch.context() as patched, suppress(KilledError, OutsideError):
-            patched.setattr(jobs.history, "upsert", kill)
-            run(spark, tmp_path)
-        assert kill.has_killed
+    """Goal: in two batches, the second broken off between two table writes and run again, and in a rebuild: the same
+    tables. Kills by the system, of a first batch too, are in tests/fault."""
+    append(spark, tmp_path, simulated.between(0, CUT_MINUTE))
+    run(spark, tmp_path)
+    append(spark, tmp_path, simulated.between(CUT_MINUTE, LAST_MINUTE))
+    kill = KillBefore(TABLES_BEFORE_KILL)
+    with monkeypatch.context() as patched, suppress(KilledError, OutsideError):
+        patched.setattr(jobs.history, "upsert", kill)
         run(spark, tmp_path)
+    assert kill.has_killed
+    run(spark, tmp_path)
     assert_equal_tables(spark, tmp_path, whole)
     run(spark, tmp_path, rebuild_history)
     assert_equal_tables(spark, tmp_path, whole)
+
+
+OLD, NEW = "2026-01-04", "2026-01-05"
+RETAINED_FROM_MINUTE = 25
+
+
+def test_a_rebuild_keeps_what_retention_has_removed(
+    spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path
+) -> None:
+    """Goal: without the oldest date's records a rebuild loses no generation, no rebalance and no group, gives no owner
+    another time than it had, and marks what it took over; and the history goes on from there."""
+    append(spark, tmp_path, simulated.between(0, RETAINED_FROM_MINUTE), OLD)
+    append(spark, tmp_path, simulated.between(RETAINED_FROM_MINUTE, 50), NEW)
+    run(spark, tmp_path)
+    DeltaTable.forPath(spark, table_path(str(tmp_path), COORDINATOR_RECORDS)).delete(F.col("ingest_date") == F.lit(OLD))
+    run(spark, tmp_path, rebuild_history)
+    append(spark, tmp_path, simulated.between(50, LAST_MINUTE), NEW)
+    run(spark, tmp_path)
+    for which in (GENERATIONS, REBALANCES, GROUPS):
+        assert keys(spark, tmp_path, which) == keys(spark, whole, which)
+    flags = table(spark, tmp_path, GENERATIONS).select("is_carried_over").distinct().collect()
+    assert sorted(row[0] for row in flags) == [False, True]
+    assert owned_seconds(spark, tmp_path) == owned_seconds(spark, whole)
+    groups = ("group_id", "incarnation", "generation", "committed_partition_count", "first_kafka_offset")
+    found, kept = (table(spark, each, GROUPS).select(*groups, "first_seen_at").collect() for each in (tmp_path, whole))
+    assert sorted(found) == sorted(kept)
+
+
+def keys(spark: SparkSession, warehouse: Path, which: Table) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, table(spark, warehouse, which).select(*which.key).collect()))
+
+
+def owned_seconds(spark: SparkSession, warehouse: Path) -> list[tuple[Any, ...]]:
+    """For how long each member owned each partition, in however many intervals that follow one another."""
+    rows = table(spark, warehouse, ASSIGNMENTS)
+    end = F.coalesce(F.unix_millis("valid_to"), F.lit(BEGAN_AT_MS + 2 * HOUR_MS))
+    owned = rows.groupBy("group_id", "incarnation", "topic", "partition", "member_id")
+    return sorted(map(tuple, owned.agg(F.sum(end - F.unix_millis("valid_from"))).collect()))
 
 
 def test_validate_finds_a_planted_lie(
@@ -214,7 +169,7 @@ def test_validate_finds_a_planted_lie(
         assert validate(ledger) == []
     one = simulated.rows.where("group_id = 'mix-0000' and record_type = 'group_metadata' and kafka_offset > 1")
     lie = F.regexp_replace("record_json", '"leader": "[^"]*"', '"leader": "nobody"')
-    append(spark, tmp_path, one.withColumn("record_json", lie), ends(simulated.log))
+    append(spark, tmp_path, one.withColumn("record_json", lie))
     with open_test_ledger(spark, tmp_path) as ledger:
         findings = validate(ledger)
     assert {(row.group_id, row.finding, row.severity) for row in findings} == {

@@ -70,7 +70,7 @@ def test_five_thousand_values_of_one_mebibyte(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"},
+        env={**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"},
     )
     assert answer.returncode == 0, answer.stderr[-3000:]
     assert answer.stdout.splitlines()[-1] == f"{ROWS} {ROWS - ROWS // 50}"

@@ -83,6 +83,8 @@ def _advance(group: OpenGroup, event: GroupRecord | GroupTombstone | OtherGroupT
             f"{type(event).__name__} at offset {event.first_kafka_offset} comes after offset {floor} was folded:"
             " order the events by offset, and leave out what lies at or below last_kafka_offset before summing up"
         )
+    if group.first_kafka_offset is None or event.first_kafka_offset < group.first_kafka_offset:
+        group.first_kafka_offset = event.first_kafka_offset
     group.last_kafka_offset = max(group.last_kafka_offset, event.last_kafka_offset)
     if not is_summary:
         group.record_offset = event.last_kafka_offset

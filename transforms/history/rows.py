@@ -187,6 +187,7 @@ def put_group(rows: Rows, group: OpenGroup) -> None:
             "last_seen_at": micros(group.last_seen_ms),
             "last_commit_at": micros(group.last_commit_ms),
             "last_memberless_commit_at": micros(group.last_memberless_commit_ms),
+            "first_kafka_offset": group.first_kafka_offset,
             "last_kafka_offset": group.last_kafka_offset,
         },
     )

@@ -17,10 +17,11 @@ from transforms.history.events import UNKNOWN, MemberFacts, Unit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-FORMAT = 1
+FORMAT = 2
 _SCALARS = (
     "group_id",
     "kafka_partition",
+    "first_kafka_offset",
     "last_kafka_offset",
     "record_offset",
     "coverage_offset",
@@ -133,6 +134,7 @@ class OpenGroup:
 
     group_id: str
     kafka_partition: int
+    first_kafka_offset: int | None = None
     last_kafka_offset: int = -1
     record_offset: int = -1
     coverage_offset: int = -1

@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
+
+from transforms.logs.triggers import triggers as triggers_by_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -299,6 +301,16 @@ def triggers(group: Group, ledger: Ledger) -> list[Guessed]:
         )
         for row in ledger.rows["rebalances"]
         if not row["is_hole"]
+    ]
+
+
+def logged_triggers(group: Group, ledger: Ledger) -> list[Guessed]:
+    """Of every rebalance what the server log says; of a hole, what it says of the last step."""
+    by_place = causes(group)
+    rows = sorted(ledger.rows["rebalances"], key=itemgetter("kafka_offset"))
+    return [
+        Guessed(by_place[row["incarnation"], row["to_generation"]].trigger, str(found["trigger"]), 1.0)
+        for row, found in zip(rows, triggers_by_log(rows, group.events), strict=True)
     ]
 
 

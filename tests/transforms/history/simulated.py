@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from coordinator.log_lines import render_line
 from coordinator.simulator.run import prepare
 from coordinator.simulator.scenarios import SCENARIOS
 from coordinator.simulator.simulation import BEGAN_AT_MS
@@ -22,12 +23,18 @@ from tests.transforms.history.histories import Commit, position, stretch, summar
 from tests.transforms.history.mixed import MIXED
 from transforms.decode import decode_batches
 from transforms.history import Coverage, GroupTombstone, fold, group_record, owner_at
+from transforms.logs.privacy import Privacy
+from transforms.logs.server_log import Entry as LogEntry
+from transforms.logs.server_log import parse_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from random import Random
 
+    from coordinator.log_lines import LogEvent
+    from coordinator.operation import Batch
     from coordinator.simulator.scenarios.script import Script
+    from coordinator.simulator.simulation import Simulation
     from tests.transforms.history.histories import Entry
     from transforms.history import OwnerAnswer
 
@@ -40,7 +47,8 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Group:
-    """One group of a run. `log` are its records in the capture, which ends before `end_offset`; `truth` is its own."""
+    """One group of a run. `log` are its records in the capture, which ends before `end_offset`; `truth` is its own, and
+    `events` are what the server logs say of it."""
 
     group_id: str
     kafka_partition: int
@@ -50,6 +58,7 @@ class Group:
     coverage: tuple[Row, ...]
     end_offset: int
     until_ms: int
+    events: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
@@ -76,8 +85,17 @@ def groups_of(name: str, seed: int, count: int | None = None, *, is_leisurely: b
 
     simulation = prepare(replace(scenario, play=play), seed, count)
     simulation.run(BEGAN_AT_MS + round(scenario.hours * HOUR_MS))
+    outputs = simulation.take(is_last=True)
+    return groups_in(simulation, outputs.batches, outputs.events)
+
+
+def groups_in(
+    simulation: Simulation, batches: Iterable[Batch], events: Iterable[tuple[int, LogEvent]] = ()
+) -> list[Group]:
+    """The groups of a simulation that has come to its end, from all that it wrote and logged."""
+    rows = _server_log_events(events)
     logs: dict[str, list[Entry]] = {group_id: [] for group_id in simulation.group_ids}
-    for group_id, entry in _decoded(capture_table(simulation.take(is_last=True).batches)):
+    for group_id, entry in _decoded(capture_table(batches)):
         logs[group_id].append(entry)
     completeness = COMPACTED if simulation.settings.is_compacted else TAILED
     groups = []
@@ -94,6 +112,7 @@ def groups_of(name: str, seed: int, count: int | None = None, *, is_leisurely: b
                 (stretch(0, end, (BEGAN_AT_MS, simulation.now_ms), completeness),),
                 end,
                 simulation.now_ms,
+                tuple(row for row in rows if row["group_id"] == group_id),
             )
         )
     return groups
@@ -149,6 +168,17 @@ def _entry(row: Row, timestamp_ms: int) -> Entry:
     if row["is_tombstone"]:
         return GroupTombstone(offset, timestamp_ms)
     return group_record(offset, timestamp_ms, row["record_json"])
+
+
+def _server_log_events(events: Iterable[tuple[int, LogEvent]]) -> list[Row]:
+    """The lines of every broker, as `coordinator_events` rows with times in microseconds."""
+    found = []
+    for line_number, (broker, event) in enumerate(events, 1):
+        line = render_line(event, broker_id=broker)
+        parsed = parse_entry(LogEntry(line_number, 1, line), "UTC", Privacy())
+        assert isinstance(parsed, dict)
+        found.append({"source_file": f"server-{broker}", **parsed})
+    return found
 
 
 def _truth_of(truth: Truth, group_id: str) -> Truth:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import pairwise
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -127,6 +129,24 @@ def test_cuts_and_repeats_change_nothing(live: LiveGroup, data: st.DataObject) -
         in_parts.take(log[max(0, begin - data.draw(st.integers(0, 4))) : end])
     assert in_parts.rows == at_once.rows
     assert in_parts.open_group == at_once.open_group
+
+
+def test_two_hundred_cuts_of_the_same_log() -> None:
+    """Goal: the log of a group that everything has happened to, cut in 200 random ways with batches that come again,
+    gives the tables and the open state that it gives in one piece."""
+    source = Random(5)
+    live = play(COOPERATIVE, [(action, source.randrange(6)) for _ in range(3) for action in ("join", *ACTIONS)])
+    log = sorted([Coverage(0, "tailed"), *live.log()], key=position)
+    at_once = Tables()
+    at_once.take(log)
+    for _ in range(200):
+        cuts = sorted(source.sample(range(1, len(log)), source.randint(1, 25)))
+        in_parts = Tables()
+        for begin, end in pairwise([0, *cuts, len(log)]):
+            in_parts.take(log[max(0, begin - source.choice([0, 0, 1, 4, 20])) : end])
+        assert in_parts.rows == at_once.rows
+        assert in_parts.open_group == at_once.open_group
+    assert len(at_once.table("generations")) > 30
 
 
 def with_marks(log: Sequence[Entry], data: st.DataObject) -> list[Entry]:

@@ -14,6 +14,7 @@ from tests.transforms.history.against_truth import (
     differences,
     holes,
     leaves,
+    logged_triggers,
     lost_generations,
     owner_answers,
     scores,
@@ -70,6 +71,13 @@ def test_owners_at_a_thousand_instants() -> None:
         answers = owner_answers(group, ledger, random.randrange(BEGAN_AT_MS, group.until_ms))
         assert (answers.wrong, answers.unknown) == ([], 0)
         assert answers.definite
+
+
+def test_triggers_by_log() -> None:
+    """Goal: where the brokers' server logs were imported, what started a rebalance is known, of every one."""
+    found = [each for group, ledger in all_tailed() for each in logged_triggers(group, ledger)]
+    assert [each for each in found if each.truth != each.guess] == []
+    assert len({each.truth for each in found}) >= 6
 
 
 def test_inferred_triggers() -> None:

@@ -1,0 +1,169 @@
+-- `offset_commits`: one accepted offset commit per row, with the life and the generation it fell in, and who made it.
+--
+-- The query of the view for engines other than Spark: CREATE VIEW offset_commits AS and this text, where the tables of
+-- the warehouse have their own names. It gives the rows of transforms/offset_commits.py, which says what each column
+-- means and when it is null. It keeps to what engines share: no IGNORE NULLS, and no function on arrays; the newest row
+-- up to a place in the log is found by its offset, and joined.
+WITH stretch AS (  -- known_from: the offset behind the last hole before the stretch
+    SELECT
+        cluster, kafka_partition, from_offset, to_offset, completeness,
+        COALESCE(
+            MAX(CASE WHEN completeness = 'unknown' THEN to_offset END)
+                OVER (PARTITION BY cluster, kafka_partition ORDER BY from_offset),
+            0
+        ) AS known_from
+    FROM coverage
+),
+record AS (  -- commits, and their removals
+    SELECT
+        cluster, kafka_partition, kafka_offset, kafka_timestamp, group_id, is_tombstone,
+        offset_commit.topic AS topic,
+        offset_commit.partition AS topic_partition,
+        CASE WHEN offset_commit.offset >= 0 THEN offset_commit.offset END AS committed_offset,
+        CASE WHEN offset_commit.leader_epoch >= 0 THEN offset_commit.leader_epoch END AS leader_epoch,
+        offset_commit.metadata AS metadata,
+        NULLIF(offset_commit.topic_id, 'AAAAAAAAAAAAAAAAAAAAAA') AS topic_id,
+        offset_commit.commit_timestamp_ms AS commit_timestamp_ms
+    FROM coordinator_records
+    WHERE record_type IN ('offset_commit', 'legacy_offset_commit') AND decode_error IS NULL
+),
+log AS (
+    SELECT
+        record.*,
+        COALESCE(stretch.completeness = 'tailed', FALSE) AS is_tailed,
+        stretch.to_offset AS stretch_end,
+        stretch.known_from,
+        LAG(record.kafka_offset) OVER of_partition AS offset_before,
+        LAG(record.committed_offset) OVER of_partition AS committed_before,
+        LAG(record.topic_id) OVER of_partition AS topic_id_before
+    FROM record
+    LEFT JOIN stretch
+        ON record.cluster = stretch.cluster
+        AND record.kafka_partition = stretch.kafka_partition
+        AND record.kafka_offset >= stretch.from_offset
+        AND record.kafka_offset < stretch.to_offset
+    WINDOW of_partition AS (
+        PARTITION BY record.cluster, record.group_id, record.topic, record.topic_partition ORDER BY record.kafka_offset
+    )
+),
+-- The generation that was stated last, and the interval of ownership that was begun last.
+group_log AS (
+    SELECT cluster, group_id, kafka_offset, CAST(NULL AS BIGINT) AS stated_at FROM log
+    UNION ALL
+    SELECT cluster, group_id, kafka_offset, kafka_offset FROM generations
+),
+generation_before AS (
+    SELECT
+        cluster, group_id, kafka_offset, stated_at AS is_generation,
+        MAX(stated_at) OVER (
+            PARTITION BY cluster, group_id ORDER BY kafka_offset ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS stated_at
+    FROM group_log
+),
+partition_log AS (
+    SELECT cluster, group_id, topic, topic_partition, kafka_offset, CAST(NULL AS BIGINT) AS given_at FROM log
+    UNION ALL
+    SELECT cluster, group_id, topic, partition, from_offset, from_offset FROM assignments
+),
+interval_before AS (
+    SELECT
+        cluster, group_id, topic, topic_partition, kafka_offset, given_at AS is_interval,
+        MAX(given_at) OVER (
+            PARTITION BY cluster, group_id, topic, topic_partition
+            ORDER BY kafka_offset ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS given_at
+    FROM partition_log
+),
+generation AS (
+    SELECT
+        cluster, group_id, kafka_offset, to_offset, incarnation, generation, member_count, is_ownership_known, ended_by,
+        LEAD(incarnation) OVER (PARTITION BY cluster, group_id ORDER BY kafka_offset) AS next_incarnation
+    FROM generations
+),
+life AS (
+    SELECT
+        groups.cluster, groups.group_id, groups.incarnation AS last_incarnation, groups.last_kafka_offset AS folded_to,
+        MIN(generations.incarnation) AS first_incarnation
+    FROM groups
+    LEFT JOIN generations ON groups.cluster = generations.cluster AND groups.group_id = generations.group_id
+    GROUP BY groups.cluster, groups.group_id, groups.incarnation, groups.last_kafka_offset
+),
+in_force AS (
+    SELECT
+        log.*,
+        stated.kafka_offset AS stated_at, stated.incarnation AS stated_incarnation, stated.generation,
+        stated.member_count, stated.is_ownership_known, stated.ended_by, stated.next_incarnation,
+        life.first_incarnation, life.last_incarnation,
+        COALESCE(log.kafka_offset <= life.folded_to, FALSE) AS is_folded,
+        stated.kafka_offset IS NOT NULL
+            AND (stated.to_offset IS NULL OR log.kafka_offset < stated.to_offset) AS is_in_force,
+        -- A compacted stretch has lost every record that a later one of its key superseded: only its last ones hold.
+        log.is_tailed OR COALESCE(stated.to_offset >= log.stretch_end, TRUE) AS is_exact
+    FROM log
+    JOIN generation_before
+        ON log.cluster = generation_before.cluster AND log.group_id = generation_before.group_id
+        AND log.kafka_offset = generation_before.kafka_offset AND generation_before.is_generation IS NULL
+    LEFT JOIN generation AS stated
+        ON log.cluster = stated.cluster AND log.group_id = stated.group_id
+        AND generation_before.stated_at = stated.kafka_offset
+    LEFT JOIN life ON log.cluster = life.cluster AND log.group_id = life.group_id
+),
+placed AS (
+    SELECT
+        in_force.*,
+        is_folded AND is_in_force AND is_exact AS is_known,
+        -- The lives that the commit can lie in.
+        COALESCE(stated_incarnation + CASE WHEN ended_by = 'tombstone' AND NOT is_in_force THEN 1 ELSE 0 END, 1)
+            AS earliest,
+        COALESCE(CASE WHEN stated_at IS NULL THEN first_incarnation ELSE next_incarnation END, last_incarnation)
+            AS latest
+    FROM in_force
+),
+committer AS (
+    SELECT
+        placed.*,
+        CASE WHEN is_known THEN stated_incarnation WHEN is_folded AND earliest = latest THEN earliest END
+            AS incarnation,
+        CASE WHEN is_known AND member_count > 0 THEN generation END AS committer_generation
+    FROM placed
+),
+attributed AS (
+    SELECT
+        committer.*,
+        given.member_id,
+        CASE
+            WHEN committer.committer_generation IS NULL THEN 'none'
+            WHEN COALESCE(given.incarnation <> committer.incarnation, TRUE) THEN 'none'
+            WHEN COALESCE(CAST(given.other_member_ids AS STRING) <> '[]', TRUE) THEN 'none'
+            WHEN given.to_offset IS NULL OR committer.kafka_offset < given.to_offset THEN 'assigned'
+            WHEN committer.is_ownership_known AND COALESCE(committer.kafka_offset < members.to_offset, TRUE)
+                THEN 'previous_owner'
+            ELSE 'none'
+        END AS owner_attribution
+    FROM committer
+    JOIN interval_before
+        ON committer.cluster = interval_before.cluster AND committer.group_id = interval_before.group_id
+        AND committer.topic = interval_before.topic AND committer.topic_partition = interval_before.topic_partition
+        AND committer.kafka_offset = interval_before.kafka_offset AND interval_before.is_interval IS NULL
+    LEFT JOIN assignments AS given
+        ON committer.cluster = given.cluster AND committer.group_id = given.group_id
+        AND committer.topic = given.topic AND committer.topic_partition = given.partition
+        AND interval_before.given_at = given.from_offset
+    LEFT JOIN members
+        ON given.cluster = members.cluster AND given.group_id = members.group_id
+        AND given.incarnation = members.incarnation AND given.member_id = members.member_id
+)
+SELECT
+    cluster, kafka_partition, kafka_offset, kafka_timestamp, group_id, topic,
+    topic_partition AS partition,
+    committed_offset, leader_epoch, metadata, topic_id, commit_timestamp_ms, incarnation, committer_generation,
+    CASE WHEN owner_attribution <> 'none' THEN member_id END AS owner,
+    owner_attribution,
+    -- The last record of each key survives compaction: the one before is the last one there was, but for holes.
+    CASE
+        WHEN NOT is_tailed OR offset_before < known_from OR topic_id <> topic_id_before THEN NULL
+        WHEN committed_before > committed_offset THEN committed_before - committed_offset
+        WHEN committed_before <= committed_offset THEN 0
+    END AS regression
+FROM attributed
+WHERE NOT is_tombstone

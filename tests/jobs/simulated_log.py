@@ -1,0 +1,128 @@
+"""A simulated hour of groups that everything happens to, as `coordinator_records`, and ledgers that get its rows."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F
+
+from coordinator.config import Config
+from coordinator.log_lines import render_line as render_server_line
+from coordinator.simulator.rejections import group_of
+from coordinator.simulator.request_log import render_line as render_request_line
+from coordinator.simulator.run import prepare
+from coordinator.simulator.scenarios import SCENARIOS
+from coordinator.simulator.scenarios.day import at_pace_of_day
+from coordinator.simulator.scenarios.registry import Scenario
+from coordinator.simulator.simulation import BEGAN_AT_MS, Settings
+from jobs.history import TABLES, update_history
+from jobs.offsets_topic import TopicIdentity
+from jobs.simulate import capture_table
+from jobs.source import CAPTURE, Source, write_source
+from jobs.warehouse import create_table, table_path
+from schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from tests.jobs.ledgers import open_test_ledger
+from transforms.coverage import Reading
+from transforms.decode import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from coordinator.simulator.scenarios.script import Script
+    from coordinator.simulator.simulation import Outputs
+    from coordinator.simulator.truth import Truth
+    from schemas.tables.table import Table
+
+# What happens to a group, by its number.
+PLAYED = (
+    *("scale-out", "rolling-restart-static", "crash", "flapping-member", "leader-loss", "protocol-upgrade"),
+    *("zombie-commits", "group-reborn", "coordinator-failover", "transactional-commits", "subscription-change"),
+)
+HOUR_MS = 3_600_000
+PARTITIONS = 50  # of __consumer_offsets
+SEED = 11
+REQUESTS_OF = f"mix-{PLAYED.index('zombie-commits'):04d}"
+
+
+def play(group: Script) -> None:
+    at_pace_of_day(group)
+    SCENARIOS[PLAYED[group.number]].play(group)
+
+
+MIX = Scenario("mix", "One group of each kind.", play, hours=1, settings=Settings(Config()), groups=len(PLAYED))
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A log, as `coordinator_records` rows, and what really happened. `broker_logs` holds each broker's server log,
+    and its request log as far as it is about the group `REQUESTS_OF`."""
+
+    rows: DataFrame
+    truth: Truth
+    broker_logs: Path
+
+    def between(self, begin_minute: int, end_minute: int) -> DataFrame:
+        at_ms = F.unix_millis("kafka_timestamp") - BEGAN_AT_MS
+        return self.rows.where((at_ms >= begin_minute * 60_000) & (at_ms < end_minute * 60_000))
+
+
+def simulate(spark: SparkSession, directory: Path) -> Simulated:
+    simulation = prepare(MIX, SEED)
+    simulation.run(BEGAN_AT_MS + HOUR_MS)
+    outputs = simulation.take(is_last=True)
+    write_broker_logs(directory / "logs", outputs)
+    log = capture_table(outputs.batches)
+    pq.write_table(log, directory / "capture.parquet")
+    decode(spark.read.parquet(str(directory / "capture.parquet"))).write.parquet(str(directory / "decoded"))
+    return Simulated(spark.read.parquet(str(directory / "decoded")), simulation.recorder.truth, directory / "logs")
+
+
+def write_broker_logs(directory: Path, outputs: Outputs) -> None:
+    lines: dict[Path, list[str]] = {}
+    for exchange in outputs.exchanges:
+        if group_of(exchange.request) == REQUESTS_OF:
+            path = directory / "request-log" / f"kafka-request-{exchange.broker_id}.log"
+            lines.setdefault(path, []).append(render_request_line(exchange))
+    for broker, event in outputs.events:
+        path = directory / "server-log" / f"server-{broker}.log"
+        lines.setdefault(path, []).append(render_server_line(event, broker_id=broker))
+    for path, of_file in lines.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{line}\n" for line in of_file))
+
+
+def append(spark: SparkSession, warehouse: Path, rows: DataFrame, ingest_date: str = "2026-01-05") -> None:
+    """One commit of the ingest, in files without an order, and the source that it writes first."""
+    readings = {partition: [Reading(BEGAN_AT_MS, 0, 0)] for partition in range(PARTITIONS)}
+    with open_test_ledger(spark, warehouse) as ledger:
+        write_source(ledger.storage, "test", Source(CAPTURE, TopicIdentity("c", "t", PARTITIONS), readings))
+        create_table(spark, str(warehouse), COORDINATOR_RECORDS)
+    rows = rows.withColumn("cluster", F.lit("test")).withColumn("ingest_date", F.lit(ingest_date).cast("date"))
+    rows.repartition(2, "kafka_offset").write.format("delta").mode("append").save(
+        table_path(str(warehouse), COORDINATOR_RECORDS)
+    )
+
+
+def run(spark: SparkSession, warehouse: Path, action: Callable[..., Any] = update_history) -> None:
+    with open_test_ledger(spark, warehouse) as ledger:
+        action(ledger, threading.Event())
+
+
+def table(spark: SparkSession, warehouse: Path, which: Table) -> DataFrame:
+    return spark.read.format("delta").load(table_path(str(warehouse), which))
+
+
+def content(spark: SparkSession, warehouse: Path, which: Table) -> list[str]:
+    """All rows, repeated ones too, in an order that is the same for equal tables."""
+    return sorted(map(repr, table(spark, warehouse, which).toArrow().to_pylist()))
+
+
+def assert_equal_tables(spark: SparkSession, found: Path, expected: Path) -> None:
+    for each in TABLES:
+        assert content(spark, found, each) == content(spark, expected, each), each.name
