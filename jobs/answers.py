@@ -17,11 +17,14 @@ from pyspark.sql import functions as F
 from jobs.errors import InputError
 from jobs.terminal import print_table, printable
 from jobs.warehouse import read_table, table_exists
+from schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from schemas.tables.coverage import COVERAGE
 from schemas.tables.groups import GROUPS
+from schemas.tables.rebalances import REBALANCES
 from transforms.coverage_at import iso
 from transforms.offset_commits import commit_log
+from transforms.rebalance_triggers import with_triggers, without_triggers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,6 +54,14 @@ class Warehouse:
 
     def of_group(self, table: Table, name: str) -> DataFrame:
         return self.rows(table).where(F.col("group_id") == F.lit(name))
+
+    def rebalances(self, name: str | None = None) -> DataFrame:
+        """With what the server log says started them: the columns of `TRIGGER`, null where no imported log tells it."""
+        rows = self.rows(REBALANCES) if name is None else self.of_group(REBALANCES, name)
+        if not table_exists(self.spark, self.path, COORDINATOR_EVENTS):
+            return without_triggers(rows)
+        events = read_table(self.spark, self.path, COORDINATOR_EVENTS).where(F.col("cluster") == F.lit(self.cluster))
+        return with_triggers(rows, events if name is None else events.where(F.col("group_id") == F.lit(name)))
 
     def group(self, name: str) -> Answer:
         """Its row in `groups`."""

@@ -11,7 +11,6 @@ from schemas.tables.assignments import ASSIGNMENTS
 from schemas.tables.generations import GENERATIONS
 from schemas.tables.groups import GROUPS
 from schemas.tables.members import MEMBERS
-from schemas.tables.rebalances import REBALANCES
 from transforms.group_activity import commit_counts, idle_groups, rebalance_counts, topic_readers, true_rebalances
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ REBALANCE_COLUMNS = (
     "from_generation",
     "to_generation",
     "protocol_kind",
+    "trigger",
     "inferred_trigger",
     "inferred_trigger_confidence",
     "member_count",
@@ -61,7 +61,7 @@ COMMITTER_COLUMNS = ("group_id", "commits", "partitions", "first_commit_at", "la
 
 
 def most_rebalancing(warehouse: Warehouse, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
-    counts = rebalance_counts(within(warehouse.rows(REBALANCES), "happened_at", since, until))
+    counts = rebalance_counts(within(warehouse.rebalances(), "happened_at", since, until))
     return collect(counts.drop("cluster").orderBy(F.desc("rebalances"), "group_id").limit(top))
 
 
@@ -71,7 +71,7 @@ def rebalances_of(
     """The newest ones, in the order of the log."""
     if not collect(warehouse.of_group(GROUPS, name).select("group_id")):
         raise no_group(warehouse.cluster, name)
-    found = true_rebalances(within(warehouse.of_group(REBALANCES, name), "happened_at", since, until))
+    found = true_rebalances(within(warehouse.rebalances(name), "happened_at", since, until))
     return collect(found.drop("cluster").orderBy(F.desc("kafka_offset")).limit(top))[::-1]
 
 

@@ -12,7 +12,6 @@ from jobs.terminal import printable
 from schemas.tables.assignments import ASSIGNMENTS
 from schemas.tables.generations import GENERATIONS
 from schemas.tables.members import MEMBERS
-from schemas.tables.rebalances import REBALANCES
 from transforms.coverage_at import iso
 from transforms.group_timeline import timeline
 
@@ -54,7 +53,7 @@ def group_timeline(
     ends_later = F.col("to_offset").isNull() | (F.col("to_offset") >= since_before)
     entries = timeline(
         shown,
-        collect(warehouse.of_group(REBALANCES, name).where(of_window)),
+        collect(warehouse.rebalances(name).where(of_window)),
         collect(warehouse.of_group(MEMBERS, name).where(ends_later)),
         collect(warehouse.of_group(ASSIGNMENTS, name).where(ends_later)),
     )
@@ -152,7 +151,12 @@ def _plain(value: object) -> object:
 
 
 def _trigger(entry: Answer) -> Iterator[str]:
-    if entry.get("inferred_trigger"):
+    """The server log's word, or else the guess."""
+    if entry.get("trigger"):
+        doubt = "" if entry["trigger_is_certain"] else "; names in the line could be read in another way, too"
+        said = f"{entry['trigger']}, at {iso(entry['trigger_at'])}: {printable(entry['trigger_reason'])}"
+        yield f"    trigger: {said}{doubt}"
+    elif entry.get("inferred_trigger"):
         yield (
             f"    trigger: {entry['inferred_trigger']}, with confidence {entry['inferred_trigger_confidence']:.2f}:"
             f" {printable(entry['inferred_trigger_explanation'])}"

@@ -28,7 +28,9 @@ def true_rebalances(rebalances: DataFrame) -> DataFrame:
 
 def rebalance_counts(rebalances: DataFrame) -> DataFrame:
     """Grain: group. Increments of the generation without a record are counted apart; `cost` columns leave out those of
-    which nobody knows."""
+    which nobody knows. The server log's word on a trigger is worth more than a guess, where `rebalances` has it."""
+    is_told = "trigger" in rebalances.columns
+    trigger = F.coalesce("trigger", "inferred_trigger") if is_told else F.col("inferred_trigger")
     return (
         true_rebalances(rebalances)
         .groupBy(*GROUP)
@@ -37,7 +39,7 @@ def rebalance_counts(rebalances: DataFrame) -> DataFrame:
             F.coalesce(F.sum("generation_gap"), F.lit(0)).alias("increments_without_record"),
             F.sum("partitions_moved").alias("partitions_moved"),
             F.max("pause_upper_ms").alias("longest_pause_upper_ms"),
-            F.mode("inferred_trigger", deterministic=True).alias("most_frequent_trigger"),
+            F.mode(trigger, deterministic=True).alias("most_frequent_trigger"),
             F.max("happened_at").alias("last_rebalance_at"),
         )
     )

@@ -23,6 +23,7 @@ REBALANCE_COLUMNS = (
     "hole_cause",
     "protocol_kind",
     "caused_by_generation",
+    *("trigger", "trigger_at", "trigger_reason", "trigger_client_reason", "trigger_is_certain"),
     "inferred_trigger",
     "inferred_trigger_confidence",
     "inferred_trigger_explanation",
@@ -69,7 +70,7 @@ def timeline(
                 **_turnover(joined[offset], left[offset], changes),
                 "other_changes": [each for each in changes if each["kind"] not in _BY_MEMBERS | _IN_PLACE],
                 "moves": [] if is_hole else moves[offset],
-                **{name: rebalance and rebalance[name] for name in REBALANCE_COLUMNS},
+                **{name: rebalance and rebalance.get(name) for name in REBALANCE_COLUMNS},
             }
         )
         if row["ended_by"] in ENDINGS:

@@ -1,0 +1,28 @@
+"""`log_quarantine`: lines of imported logs that no parser could read, whole, with the reason.
+
+Lines of other loggers, requests that are not about groups, and stack traces are no damage and not here; `log_files`
+counts them.
+"""
+
+from pyspark.sql.types import StringType, StructType, TimestampType
+
+from schemas.tables.requests import LINE_NUMBER, SOURCE_FILE
+from schemas.tables.table import CLUSTER, Table, column
+
+LOG_QUARANTINE = Table(
+    name="log_quarantine",
+    comment="One row for each line of an imported log that could not be read.",
+    key=("cluster", "log", "source_file", "line_number"),
+    statistics_columns=("cluster", "source_file", "line_number", "imported_at"),
+    schema=StructType(
+        [
+            CLUSTER,
+            column("log", StringType(), "request_log or server_log: what the file was imported as."),
+            SOURCE_FILE,
+            LINE_NUMBER,
+            column("reason", StringType(), "What is wrong with the line."),
+            column("line", StringType(), "The line, at most 65,536 characters; null if the settings hide names."),
+            column("imported_at", TimestampType(), "When it was found."),
+        ]
+    ),
+)

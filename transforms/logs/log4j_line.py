@@ -1,0 +1,64 @@
+"""The frame of a log line: `[2026-02-10 09:45:00,123] INFO message (logger)`.
+
+That is the pattern that Kafka ships. Also read: no brackets, `T` and a decimal point in the time, and the thread after
+the logger, as Kubernetes operators have it. A message with line breaks has its logger on its last line, and a stack
+trace comes after that.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+HEAD = re.compile(
+    r"\[?(?P<second>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[,.](?P<fraction>\d{3,9})\]? +"
+    r"(?P<level>TRACE|DEBUG|INFO|WARN|ERROR|FATAL) +"
+)
+TAIL = re.compile(r" \((?P<logger>[\w.$]+)\)(?: \[[^\]]*\])?\Z")
+# What an exception, its trace and Kafka's own listings of settings look like.
+_TRACE = re.compile(r"\s|\Z|Caused by: |Suppressed: |[\w.$]+(?:Exception|Error|Throwable)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    logged_at_us: int
+    level: str
+    logger: str
+    message: str
+
+
+def parse_log_line(text: str, time_zone: str) -> LogLine | None:
+    """None if the text has not the whole frame, or a time that does not exist."""
+    head, tail = HEAD.match(text), TAIL.search(text)
+    if head is None or tail is None or tail.start() < head.end():
+        return None
+    second_us = _second_us(head["second"], time_zone)
+    if second_us is None:
+        return None
+    logged_at_us = second_us + int(head["fraction"][:6].ljust(6, "0"))
+    return LogLine(logged_at_us, head["level"], tail["logger"], text[head.end() : tail.start()])
+
+
+def begins_entry(text: str) -> bool:
+    return HEAD.match(text) is not None
+
+
+def ends_message(text: str) -> bool:
+    return TAIL.search(text) is not None
+
+
+def is_trace(text: str) -> bool:
+    return _TRACE.match(text) is not None
+
+
+@lru_cache(maxsize=1024)
+def _second_us(text: str, time_zone: str) -> int | None:
+    try:
+        local = datetime.fromisoformat(text.replace("T", " ")).replace(tzinfo=ZoneInfo(time_zone))
+        return (local - EPOCH) // timedelta(microseconds=1)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,195 @@
+"""What the group coordinators say, as templates; before the colon stands the kind of the event.
+
+Placeholders are the columns of `coordinator_events`; others go into its `details`. The first template that fits counts:
+those with more words stand before those that they contain. Where the versions' words differ, a kind stands several
+times. What no template fits is kept as the kind `other`: a version that is not known here loses nothing.
+"""
+
+# Classic groups. The coordinator makes the ids of their members.
+CLASSIC = """
+member_id_required: Dynamic member with unknown member id joins group {group_id} in {state:word} state. Created a new
+    member id {member_id} and requesting the member to rejoin with this id.
+member_id_required: Dynamic member with unknown member id joins group {group_id} in {state:word} state. Created a new
+    member id {member_id} and request the member to rejoin with this id.
+dynamic_member_added: Dynamic member with unknown member id joins group {group_id} in state {state:word}. Created a
+    new member id {member_id} and added the member to the group.
+dynamic_member_added: Dynamic Member with unknown member id joins group {group_id} in {state:word} state. Created a
+    new member id {member_id} for this member and add to the group.
+static_member_added: Static Member with unknown member id joins group {group_id} in {state:word} state. Created a new
+    member id {member_id} for this member and add to the group.
+pending_member_joins: Pending dynamic member with id {member_id} joins group {group_id} in {state:word} state. Adding
+    to the group now.
+pending_member_joins: Dynamic Member with specific member id {member_id} joins group {group_id} in {state:word} state.
+    Adding to the group now.
+static_member_added: Static member with groupInstanceId={group_instance_id} and unknown member id joins group
+    {group_id} in {state:word} state. Created a new member id {member_id} for this member and added to the group.
+static_member_added: Static member with groupInstanceId={group_instance_id} and unknown member id joins group
+    {group_id} in {state:word} state. Created a new member id {member_id} for this member and add to the group.
+static_member_added: Adding new static member {group_instance_id} to group {group_id} with member id {member_id}.
+static_member_replaced: Static member with groupInstanceId={group_instance_id} and unknown member id joins group
+    {group_id} in {state:word} state. Replacing previously mapped member {previous_member_id} with this
+    groupInstanceId.
+static_member_replaced: Static member {group_instance_id} of group {group_id} with unknown member id rejoins,
+    assigning new member id {member_id}, while old member id {previous_member_id} will be removed.
+static_member_keeps_protocol: Static member which joins during Stable stage and doesn't affect the selected protocol
+    will not trigger a rebalance.
+static_member_keeps_protocol: Static member which joins during Stable stage and doesn't affect selectProtocol will not
+    trigger rebalance.
+static_member_not_persisted: Failed to persist metadata for group {group_id} static member {member_id} with group
+    instance id {group_instance_id} due to {error}. Reverting to old member id {previous_member_id}.
+static_member_not_persisted: Failed to persist metadata for group {group_id}: {error}
+rejoin_in_unexpected_state: Attempt to add rejoining member {member_id} of group {group_id} in unexpected group state
+    {state:word}
+preparing_rebalance: Preparing to rebalance group {group_id} in state {state:word} with old generation
+    {previous_generation:int} (reason: {reason}).
+preparing_rebalance: Preparing to rebalance group {group_id} in state {state:word} with old generation
+    {previous_generation:int} (__consumer_offsets-{kafka_partition:int}) (reason: {reason})
+dynamic_members_removed: Group {group_id} removed dynamic members who haven't joined: {member_ids}
+sync_missing: Group {group_id} removed members who haven't sent their sync requests: {member_ids}
+sync_missing: Group {group_id} removed members who haven't sent their sync request: {member_ids}
+group_is_dead: Group {group_id} is dead, skipping rebalance stage.
+group_is_dead: Group {group_id} is dead, skipping rebalance stage
+no_members_rejoined: Group {group_id} could not complete rebalance because no members rejoined.
+no_members_rejoined: Group {group_id} could not complete rebalance because no members rejoined
+stabilized: Stabilized group {group_id} generation {generation:int} with {member_count:int} members.
+stabilized: Stabilized group {group_id} generation {generation:int} (__consumer_offsets-{kafka_partition:int}) with
+    {member_count:int} members
+group_now_empty: Group {group_id} with generation {generation:int} is now empty.
+group_now_empty: Group {group_id} with generation {generation:int} is now empty
+    (__consumer_offsets-{kafka_partition:int})
+empty_metadata_not_written: Failed to write empty metadata for group {group_id}: {error}
+assignment_received: Assignment received from leader {member_id} for group {group_id} for generation {generation:int}.
+    The group has {member_count:int} members, {static_member_count:int} of which are static.
+assignment_received: Assignment received from leader for group {group_id} for generation {generation:int}. The group
+    has {member_count:int} members, {static_member_count:int} of which are static.
+empty_assignments_set: Setting empty assignments for members {members} of {group_id} for generation
+    {generation:int}.
+empty_assignments_set: Setting empty assignments for members {members} of {group_id} for generation
+    {generation:int}
+empty_assignment_sent: Sending empty assignment to member {member_id} of {group_id} for generation {generation:int}
+    with no errors
+leader_replaced: Group leader [memberId: {member_id}, groupInstanceId: {group_instance_id}] failed to join before the
+    rebalance timeout. Member {new_leader} was elected as the new leader.
+no_leader_elected: Group leader [memberId: {member_id}, groupInstanceId: {group_instance_id}] failed to join before
+    the rebalance timeout and the group couldn't proceed to the next generation because no member joined.
+member_failed: Member {member_id} in group {group_id} has failed, removing it from the group.
+member_failed: Member {member_id} in group {group_id} has failed, removing it from the group
+pending_member_expired: Pending member {member_id} in group {group_id} has been removed after session timeout
+    expiration.
+member_left: [Group {group_id}] Member {member_id} has left group through explicit `LeaveGroup` request; client
+    reason: {client_reason}
+pending_member_left: [Group {group_id}] Pending member {member_id} has left group through explicit `LeaveGroup`
+    request; client reason: {client_reason}
+member_left: Member MemberMetadata(memberId={member_id}, groupInstanceId={group_instance_id},
+    clientId={member_metadata}) has left group {group_id} through explicit `LeaveGroup`; client reason:
+    {client_reason}
+member_left: Member MemberMetadata(memberId={member_id}, groupInstanceId={group_instance_id},
+    clientId={member_metadata}) has left group {group_id} through explicit `LeaveGroup` request
+member_left: Member[group.instance.id {group_instance_id}, member.id {member_id}] in group {group_id} has left,
+    removing it from the group
+pending_member_left: Pending member with memberId={member_id} has left group {group_id} through explicit `LeaveGroup`
+    request
+pending_member_left: Pending member {member_id} is leaving group {group_id}.
+member_fenced: Request memberId={member_id} for static member with groupInstanceId={group_instance_id} is fenced by
+    existing memberId={previous_member_id} during operation {operation}
+member_fenced: Request memberId={member_id} for static member with groupInstanceId={group_instance_id} is fenced by
+    current memberId={previous_member_id} during operation {operation}
+late_heartbeat_expiration: Received notification of heartbeat expiration for member {member_id} after group {group_id}
+    had already been unloaded or deleted.
+late_heartbeat_expiration: Received notification of heartbeat expiration for member {member_id} after group {group_id}
+    had already been deleted or upgraded.
+late_sync_expiration: Received unexpected notification of sync expiration for {group_id} with an old generation
+    {previous_generation:int} while the group has {generation:int}.
+late_sync_expiration: Received unexpected notification of sync expiration after group {group_id} already transitioned
+    to {state:word} state.
+late_sync_expiration: Received unexpected notification of sync expiration after group {group_id} already transitioned
+    to the {state:word} state.
+"""
+
+# Everything else: a life of a group, offsets, the groups of KIP-848, and a coordinator's own comings and goings.
+OTHERS = """
+group_loaded: Loaded {group_type:word} group {group_id} with {member_count:int} members.
+group_loaded: Loading group metadata for {group_id} with generation {generation:int}
+group_unloaded: [GroupId={group_id}] Unloading group metadata for generation {generation:int}.
+group_unloaded: [GroupId={group_id}] Unloaded group metadata for group epoch {generation:int}.
+group_unloaded: Unloading group metadata for {group_id} with generation {generation:int}
+group_dead: Group {group_id} transitioned to Dead in generation {generation:int}
+simple_group_created: [GroupId {group_id}] Creating a simple consumer group via manual offset commit.
+simple_group_created: Creating simple consumer group {group_id} via manual offset commit.
+tombstones_generated: Generated {tombstone_count:int} tombstone records while cleaning up group metadata in
+    {duration_ms:int} milliseconds.
+partitions_deleted: Generated {tombstone_count:int} tombstone records in {duration_ms:int} milliseconds while deleting
+    offsets for partitions {partitions}.
+partitions_deleted: Removed {offset_count:int} offsets associated with deleted partitions: {partitions}.
+offsets_expired: Removed {offset_count:int} expired offsets in {duration_ms:int} milliseconds.
+groups_deleted: The following groups were deleted: {group_ids}. A total of {offset_count:int} offsets were removed.
+offsets_deleted: The following offsets of the group {group_id} were deleted: {partitions}. A total of
+    {offset_count:int} offsets were removed.
+consumer_member_joined: [GroupId {group_id}] Member {member_id} joins the consumer group using the {protocol:word}
+    protocol.
+consumer_static_member_joined: [GroupId {group_id}] Static member {member_id} with instance id {group_instance_id}
+    joins the consumer group using the {protocol:word} protocol.
+consumer_static_member_replaced: [GroupId {group_id}] Static member with instance id {group_instance_id} re-joins the
+    consumer group using the {protocol:word} protocol. Created a new member {member_id} to replace the existing member
+    {previous_member_id}.
+member_id_required: [GroupId {group_id}] Dynamic member with unknown member id joins the consumer group. Created a new
+    member id {member_id} and requesting the member to rejoin with this id.
+consumer_member_left: [GroupId {group_id}] Dynamic member {member_id} has left group through explicit `LeaveGroup`
+    request; client reason: {client_reason}
+consumer_static_member_left: [GroupId {group_id}] Static member {member_id} with instance id {group_instance_id} has
+    left group through explicit `LeaveGroup` request; client reason: {client_reason}
+consumer_static_member_paused: [GroupId {group_id}] Static member {member_id} with instance id {group_instance_id}
+    temporarily left the consumer group.
+consumer_static_member_left: [GroupId {group_id}] Static member {member_id} with instance id {group_instance_id} left
+    the consumer group.
+consumer_member_left: [GroupId {group_id}] Member {member_id} left the consumer group.
+consumer_member_not_revoking: [GroupId {group_id}] Member {member_id} fenced from the group because it failed to
+    transition from epoch {generation:int} within {timeout_ms:int}ms.
+consumer_member_fenced: [GroupId {group_id}] Member {member_id} fenced from the group because {reason}.
+instance_id_owned: [GroupId {group_id}] Static member {member_id} with instance id {group_instance_id} cannot join the
+    group because the instance id is owned by member {previous_member_id}.
+instance_id_fenced: [GroupId {group_id}] Static member {member_id} with instance id {group_instance_id} is fenced by
+    existing member {previous_member_id}.
+group_epoch_bumped: [GroupId {group_id}] Bumped group epoch to {generation:int} with metadata hash
+    {metadata_hash:int}.
+target_assignment_computed: [GroupId {group_id}] Computed a new target assignment for epoch {generation:int} with
+    '{assignor}' assignor in {duration_ms:int}ms.
+target_assignment_computed: [GroupId {group_id}] Computed a new target assignment for epoch {generation:int} with
+    '{assignor}' assignor in {duration_ms:int}ms: {assignment}.
+topics_subscribed: [GroupId {group_id}] Member {member_id} updated its subscribed topics to: {topics}.
+regex_subscribed: [GroupId {group_id}] Member {member_id} updated its subscribed regex to: {regex}.
+group_converted: [GroupId {group_id}] Converted the classic group to a {group_type:word} group.
+group_converted: [GroupId {group_id}] Converted the consumer group to a {group_type:word} group.
+empty_group_converted: [GroupId {group_id}] Converted the empty {previous_group_type:word} group to a
+    {group_type:word} group.
+share_member_joined: [GroupId {group_id}] Member {member_id} joins the share group using the share protocol.
+share_member_left: [GroupId {group_id}] Member {member_id} left the share group.
+streams_member_joined: [GroupId {group_id}][MemberId {member_id}] Member joins the streams group.
+streams_member_left: [GroupId {group_id}][MemberId {member_id}] Member {left_member_id} left the streams group.
+streams_member_fenced: [GroupId {group_id}] Streams member {member_id} fenced from the group because {reason}.
+group_epoch_bumped: [GroupId {group_id}][MemberId {member_id}] Bumped streams group epoch to {generation:int} with
+    metadata hash {metadata_hash:int} and validated topic epoch {topology_epoch:int}.
+coordinator_starting: Starting up.
+coordinator_started: Startup complete.
+coordinator_stopping: Shutting down.
+coordinator_stopped: Shutdown complete.
+partition_elected: Elected as the group coordinator for partition {kafka_partition:int} in epoch
+    {coordinator_epoch:int}
+partition_resigned: Resigned as the group coordinator for partition {kafka_partition:int} in epoch {coordinator_epoch}
+partition_loading: Scheduling loading of metadata from __consumer_offsets-{kafka_partition:int} with epoch
+    {coordinator_epoch:int}
+partition_loading: Scheduling loading of offsets and group metadata from __consumer_offsets-{kafka_partition:int} for
+    epoch {coordinator_epoch:int}
+partition_loaded: Finished loading of metadata from __consumer_offsets-{kafka_partition:int} with epoch
+    {coordinator_epoch:int} in {loading}
+partition_loaded: Finished loading offsets and group metadata from __consumer_offsets-{kafka_partition:int} in
+    {duration_ms:int} milliseconds for epoch {coordinator_epoch:int}, of which {loading}
+partition_unloading: Scheduling unloading of metadata for __consumer_offsets-{kafka_partition:int} with epoch
+    {coordinator_epoch}
+partition_unloading: Scheduling unloading of offsets and group metadata from __consumer_offsets-{kafka_partition:int}
+partition_unloading: Started unloading metadata for __consumer_offsets-{kafka_partition:int} with epoch
+    {coordinator_epoch}.
+partition_unloaded: Finished unloading metadata for __consumer_offsets-{kafka_partition:int} with epoch
+    {coordinator_epoch}.
+partition_unloaded: Finished unloading __consumer_offsets-{kafka_partition:int} for coordinator epoch {unloading}
+"""

@@ -1,0 +1,124 @@
+"""Text with names in it, as `Member {member_id} in group {group_id} has failed.`, split into the names.
+
+A name may hold anything, also the words that stand between names. Of all ways to split a text the leftmost takes each
+word at its first place, the rightmost at its last; where they agree there is only one. Where they don't, a reading in
+which every name is plausible is taken, if it is the only one; else the leftmost, as not certain. The work is linear in
+the text: nobody can keep an import busy by his group's name.
+
+Placeholders that end in `:int` or `:word` stand for what can't be mistaken, and belong to the words around them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_PLACEHOLDER = re.compile(r"\{(\w+)(?::(int|word))?\}")
+_TYPED = {"int": r"-?\d+", "word": r"\w+"}
+PLACES_MAX = 64
+_READINGS_NAMES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    fields: dict[str, str]
+    is_certain: bool
+
+
+class Template:
+    """`plausible` tells by a name's placeholder what such a name looks like."""
+
+    def __init__(self, text: str, plausible: Mapping[str, Callable[[str], bool]]) -> None:
+        self._names: list[str] = []
+        patterns = [""]
+        position = 0
+        for found in _PLACEHOLDER.finditer(text):
+            patterns[-1] += re.escape(text[position : found.start()])
+            position = found.end()
+            if found[2]:
+                patterns[-1] += f"(?P<{found[1]}>{_TYPED[found[2]]})"
+            else:
+                self._names.append(found[1])
+                patterns.append("")
+        patterns[-1] += re.escape(text[position:])
+        self._head = re.compile(patterns[0] if self._names else patterns[0] + r"\Z")
+        self._between = [re.compile(pattern) for pattern in patterns[1:-1]]
+        self._tail = re.compile(patterns[-1] + r"\Z")
+        self._plausible = plausible
+
+    def split(self, text: str) -> Split | None:
+        """None if the text is none of this template."""
+        head = self._head.match(text)
+        if head is None:
+            return None
+        if not self._names:
+            return Split(head.groupdict(), is_certain=True)
+        tail = self._tail.search(text, head.end())
+        if tail is None:
+            return None
+        places = self._leftmost(text, head.end(), tail.start())
+        if places is None:
+            return None
+        leftmost = self._fields(text, [head, *places, tail])
+        if places == [] or self._is_only(text, places, tail.start()):
+            return Split(leftmost, is_certain=True)
+        return self._most_plausible(text, head, tail) or Split(leftmost, is_certain=False)
+
+    def _leftmost(self, text: str, start: int, end: int) -> list[re.Match[str]] | None:
+        places = []
+        for pattern in self._between:
+            place = pattern.search(text, start, end)
+            if place is None:
+                return None
+            places.append(place)
+            start = place.end()
+        return places
+
+    def _is_only(self, text: str, places: list[re.Match[str]], end: int) -> bool:
+        """No word between names could stand further right and leave room for those after it."""
+        for index in range(len(places) - 1, -1, -1):
+            later = self._between[index].search(text, places[index].start() + 1, end)
+            if later is not None:
+                return False
+            end = places[index].start()
+        return True
+
+    def _most_plausible(self, text: str, head: re.Match[str], tail: re.Match[str]) -> Split | None:
+        """With two names only: more would be too many readings to look at."""
+        if len(self._names) != _READINGS_NAMES:
+            return None
+        found = []
+        place = self._between[0].search(text, head.end(), tail.start())
+        for _ in range(PLACES_MAX):
+            if place is None:
+                break
+            fields = self._fields(text, [head, place, tail])
+            if all(self._plausible[name](fields[name]) for name in self._names if name in self._plausible):
+                found.append(fields)
+            place = self._between[0].search(text, place.start() + 1, tail.start())
+        return Split(found[0], is_certain=True) if place is None and len(found) == 1 else None
+
+    def _fields(self, text: str, places: list[re.Match[str]]) -> dict[str, str]:
+        fields = {}
+        for name, before, after in zip(self._names, places, places[1:], strict=False):
+            fields[name] = text[before.end() : after.start()]
+        for place in places:
+            fields.update(place.groupdict())
+        return fields
+
+
+def read_templates(block: str) -> list[tuple[str, str]]:
+    """Names and texts of a list with an entry `name: text` in each line, or over several, the others indented."""
+    found: list[tuple[str, str]] = []
+    for line in block.strip().splitlines():
+        if line.startswith(" "):
+            name, text = found.pop()
+            found.append((name, f"{text} {line.strip()}"))
+        else:
+            name, _, text = line.partition(": ")
+            found.append((name, text))
+    return found
