@@ -1,0 +1,202 @@
+"""What a sampling round costs: 2,000 groups with 20 partitions each, all of them behind and committing every round.
+
+    memory   commits absorbed, rows computed and summed up, and the metrics, as the monitor does it in the driver
+    table    the same rounds through Spark, as `groupledger pipeline` does it (with --table)
+
+Printed are seconds for each round, median and most of the rounds after the first ten; processor time is what a busy
+machine does not change.
+
+    python -m bench.lag [--groups 2000] [--partitions 20] [--rounds 20] [--table]
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from jobs.metrics import lag_metrics
+from jobs.settings import load_settings
+from transforms.lag_rules import Commit, End, GroupFacts, LagRules, LagState, Owner, Round, Watermark, rollup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from prometheus_client import Metric
+    from pyspark.sql import DataFrame
+
+    from schemas.tables.table import Table
+
+START_MS = 1_760_000_000_000
+ROUND_MS = 5_000
+OFFSETS_PARTITIONS = 50
+TOPICS = 100
+WARM_UP = 10
+TABLE_ROUNDS = 5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--groups", type=int, default=2_000)
+    parser.add_argument("--partitions", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--table", action="store_true")
+    arguments = parser.parse_args()
+    load = Load(arguments.groups, arguments.partitions)
+    in_memory(load, arguments.rounds)
+    if arguments.table:
+        through_spark(load)
+
+
+@dataclass(frozen=True)
+class Load:
+    """Groups that read `TOPICS` topics between them, each one topic. A round moves every end by 50 and every commit by
+    40, which is lag that grows."""
+
+    groups: int
+    partitions: int
+
+    def places(self) -> Iterator[tuple[int, str, str, int]]:
+        """Number and id of the group, topic and partition."""
+        for group in range(self.groups):
+            for partition in range(self.partitions):
+                yield group, f"group-{group}", topic_of(group), partition
+
+    def facts(self) -> dict[str, GroupFacts]:
+        owner = Owner(owned=True, member_id="member-0", client_id="client", client_host="/10.0.0.1")
+        return {
+            f"group-{group}": GroupFacts(
+                "Stable",
+                {(topic_of(group), partition): owner for partition in range(self.partitions)},
+                is_ownership_known=True,
+                subscribed_topics=frozenset({topic_of(group)}),
+            )
+            for group in range(self.groups)
+        }
+
+    def commits(self, number: int) -> Iterator[tuple[str, str, int, Commit]]:
+        first = number * self.groups * self.partitions
+        committed_at_ms = START_MS + number * ROUND_MS - 1_000
+        for offset, (group, group_id, topic, partition) in enumerate(self.places(), first):
+            yield group_id, topic, partition, Commit(number * 40, committed_at_ms, group % OFFSETS_PARTITIONS, offset)
+
+    def ends(self, number: int) -> dict[int, End]:
+        return dict.fromkeys(range(OFFSETS_PARTITIONS), End((number + 1) * self.groups * self.partitions))
+
+    def round(self, number: int) -> Round:
+        at_ms, end = START_MS + number * ROUND_MS, number * 50
+        watermarks = {
+            (topic_of(topic), partition): Watermark(at_ms, 0, end, end)
+            for topic in range(min(TOPICS, self.groups))
+            for partition in range(self.partitions)
+        }
+        return Round(at_ms, self.ends(number), watermarks)
+
+
+def topic_of(group: int) -> str:
+    return f"topic-{group % TOPICS}"
+
+
+class Collected:
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def in_memory(load: Load, rounds: int) -> None:
+    state, facts, limits = LagState(), load.facts(), load_settings().metrics
+    seconds: dict[str, list[float]] = {"absorb and compute": [], "sum up": [], "metrics": [], "all, processor time": []}
+    rows, exposition = [], b""
+    for number in range(rounds + WARM_UP):
+        read, commits = load.round(number), list(load.commits(number))
+        times = [time.perf_counter()]
+        cpu = time.process_time()
+        for commit in commits:
+            state.commit(*commit)
+        rows = list(state.round(read, facts))
+        times.append(time.perf_counter())
+        sums = rollup(rows)
+        times.append(time.perf_counter())
+        registry = CollectorRegistry()
+        registry.register(Collected(list(lag_metrics("bench", rows, sums, {}, limits))))
+        exposition = generate_latest(registry)
+        times.append(time.perf_counter())
+        took = [later - earlier for earlier, later in pairwise(times)]
+        if number >= WARM_UP:
+            for name, value in zip(seconds, [*took, time.process_time() - cpu], strict=True):
+                seconds[name].append(value)
+    assert len(rows) == load.groups * load.partitions
+    memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
+    print(f"{len(rows):,} partitions of groups a round, {len(exposition) / 1e6:.0f} MB of metrics, {memory_mb:,.0f} MB")
+    for name, values in seconds.items():
+        print(f"  {name:<22} {statistics.median(values):6.2f} s, at most {max(values):.2f} s", flush=True)
+
+
+def through_spark(load: Load) -> None:
+    """Tables in memory, so that it is the computing that is measured."""
+    from jobs.lag import lag_of
+    from jobs.session import spark_session
+
+    spark = spark_session("groupledger bench")
+    tables = table_rows(load)
+
+    def rows(table: Table) -> DataFrame:
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        arrow = pa.Table.from_pylist(tables.get(table.name, []), schema=to_arrow_schema(table.schema))
+        return spark.createDataFrame(arrow, table.schema).repartition(2)
+
+    part = [(START_MS + number * ROUND_MS, load.ends(number)) for number in range(TABLE_ROUNDS)]
+    found = lag_of(rows, part, 0, LagRules())
+    began = time.perf_counter()
+    assert found.count() == TABLE_ROUNDS * load.groups * load.partitions
+    took = time.perf_counter() - began
+    print(f"  through Spark, cold    {took / TABLE_ROUNDS:6.2f} s a round, {TABLE_ROUNDS} rounds in {took:.1f} s")
+    spark.stop()
+
+
+def table_rows(load: Load) -> dict[str, list[dict[str, Any]]]:
+    commits = [
+        {
+            "kafka_partition": commit.kafka_partition,
+            "kafka_offset": commit.kafka_offset,
+            "kafka_timestamp": commit.commit_timestamp_ms * 1_000,
+            "record_type": "offset_commit",
+            "is_tombstone": False,
+            "group_id": group_id,
+            "offset_commit": {
+                "topic": topic,
+                "partition": partition,
+                "offset": commit.committed_offset,
+                "commit_timestamp_ms": commit.commit_timestamp_ms,
+            },
+        }
+        for number in range(TABLE_ROUNDS)
+        for group_id, topic, partition, commit in load.commits(number)
+    ]
+    watermarks = [
+        {
+            "sampled_at": watermark.sampled_at_ms * 1_000,
+            "topic": topic,
+            "partition": partition,
+            "log_start_offset": 0,
+            "high_watermark": watermark.high_watermark,
+            "last_stable_offset": watermark.last_stable_offset,
+        }
+        for number in range(TABLE_ROUNDS)
+        for (topic, partition), watermark in load.round(number).watermarks.items()
+    ]
+    return {"coordinator_records": commits, "watermarks": watermarks}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+"""Kafka messages that kafka-python has no definition of, in the form in which it reads Kafka's own.
+
+ConsumerGroupDescribe (API 69, KIP-848) tells of consumer groups what DescribeGroups tells of classic ones; that one
+answers GROUP_ID_NOT_FOUND for them. The files hold the fields of `ConsumerGroupDescribe{Request,Response}.json` of
+Kafka 4.2.
+"""
+
+from kafka.protocol.api_message import ApiMessage
+
+
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # untyped, with a keyword of its metaclass
+    pass
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
+    pass

@@ -1,0 +1,100 @@
+"""What a monitor decides by itself: when a round begins, whether the reader is held up, whether all is well.
+
+A round begins shortly before a batch of the ingest. Spark's trigger starts batches at whole multiples of the interval
+since the epoch (`ProcessingTimeExecutor.nextBatchTime`), and a batch reads to the end of the topic; so a round that has
+just read the ends need not wait longer than one batch for the commits below them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+INTERVAL = re.compile(r"(\d{1,6})(s|m)", re.ASCII)
+LEAD_S_MIN = 0.25
+ROUNDS_MISSED_MAX = 3
+
+
+def interval_seconds(text: str) -> int | None:
+    """Of `15s` or `2m`; None if it is neither, or zero."""
+    match = INTERVAL.fullmatch(text)
+    return None if match is None else int(match[1]) * {"s": 1, "m": 60}[match[2]] or None
+
+
+def next_round_at(now_s: float, interval_s: int, ends_took_s: float) -> float:
+    """The next instant (in seconds since the epoch) at which the ends, read as fast as the last time, are read in good
+    time before a batch."""
+    lead_s = min(max(LEAD_S_MIN, 2 * ends_took_s), interval_s / 2)
+    return ((now_s + lead_s) // interval_s + 1) * interval_s - lead_s
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """`since_ms` is when the last stable offset was first seen where it still is."""
+
+    last_stable_offset: int
+    high_watermark: int
+    since_ms: int
+
+
+class Stalls:
+    """Partitions of `__consumer_offsets` whose last stable offset stays while the high watermark goes on: an open
+    transaction holds up every read_committed reader, and so hides the commits of all groups behind it."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, Stall] = {}
+
+    def look(self, ends: Iterable[tuple[int, int, int]], at_ms: int) -> None:
+        """`ends` are partition, high watermark and last stable offset."""
+        for partition, high_watermark, last_stable_offset in ends:
+            before = self._seen.get(partition)
+            has_stayed = before is not None and before.last_stable_offset == last_stable_offset < high_watermark
+            since_ms = before.since_ms if before is not None and has_stayed else at_ms
+            self._seen[partition] = Stall(last_stable_offset, high_watermark, since_ms)
+
+    def hidden(self) -> Mapping[int, int]:
+        """Offsets that no read_committed reader sees, per partition that has any."""
+        return {
+            partition: seen.high_watermark - seen.last_stable_offset
+            for partition, seen in self._seen.items()
+            if seen.high_watermark > seen.last_stable_offset
+        }
+
+    def stalled_ms(self, at_ms: int) -> dict[int, int]:
+        """For how long the reader has been held up, per partition where it is."""
+        return {partition: at_ms - self._seen[partition].since_ms for partition in self.hidden()}
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """What health is judged by. `published_ms` is when the last round was, None before the first; `lag_offsets` how far
+    the ingest was behind its ends then."""
+
+    is_ingesting: bool
+    published_ms: int | None
+    lag_offsets: int
+    stalled_ms: Mapping[int, int]
+
+
+def troubles(vitals: Vitals, now_ms: int, interval_s: int, stalled_after_s: int) -> list[str]:
+    """A sentence for each thing that is wrong, none if all is well."""
+    found = []
+    if not vitals.is_ingesting:
+        found.append("The ingest has ended.")
+    if vitals.published_ms is None:
+        found.append("No round is done yet: what was there before is still being read.")
+    elif now_ms - vitals.published_ms > ROUNDS_MISSED_MAX * interval_s * 1000:
+        found.append(f"The last round was {(now_ms - vitals.published_ms) // 1000:,} s ago.")
+    if vitals.lag_offsets:
+        found.append(f"The ingest is {vitals.lag_offsets:,} offsets behind the topic.")
+    stalled = {partition: ms for partition, ms in vitals.stalled_ms.items() if ms >= stalled_after_s * 1000}
+    if stalled:
+        found.append(
+            f"Open transactions hold up the reader in partitions {', '.join(map(str, sorted(stalled)))} of"
+            f" __consumer_offsets, for {max(stalled.values()) // 1000:,} s."
+        )
+    return found

@@ -1,0 +1,57 @@
+"""Threads that are watched: what they raise is raised where the others can be stopped, and none outlives a stop."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+STOP_SECONDS_MAX = 10
+CANCEL_EVERY_S = 1
+
+
+class Worker(threading.Thread):
+    """`cancel` breaks off what the work waits for; without it, a worker is waited for as long as it takes."""
+
+    def __init__(self, name: str, work: Callable[[], object], cancel: Callable[[], None] | None = None) -> None:
+        super().__init__(name=name, daemon=True)
+        self._work = work
+        self._cancel = cancel
+        self._failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:  # noqa: BLE001 - `check` raises it
+            self._failure = error
+
+    def check(self) -> None:
+        """Raises what the work has raised, once."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def finish(self, seconds: float) -> None:
+        """Wait for it. What is not done in time is cancelled, as often as it begins something new, and may fail so."""
+        self.join(None if self._cancel is None else seconds)
+        if self._cancel is None or not self.is_alive():
+            return
+        while self.is_alive():
+            self._cancel()
+            self.join(CANCEL_EVERY_S)
+        self._failure = None
+
+
+@contextmanager
+def working(stop: threading.Event, worker: Worker) -> Iterator[None]:
+    """At the end it is told to stop and waited for, and what it has raised is raised."""
+    worker.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        worker.finish(STOP_SECONDS_MAX)
+    worker.check()

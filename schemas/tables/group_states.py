@@ -1,0 +1,44 @@
+"""`group_states`: what the coordinators said of their groups, in the same rounds as `watermarks`.
+
+The log of a group never shows that a rebalance is under way (PreparingRebalance, CompletingRebalance), nor that a
+member of a KIP-848 group still has to give partitions up (Reconciling): only the coordinator knows. The log may also
+tell what a member count of now does not: see `generations` and `members` for history.
+"""
+
+from pyspark.sql.types import ArrayType, IntegerType, StringType, StructType
+
+from schemas.tables.table import CLUSTER, GROUP_ID, Table, column
+from schemas.tables.watermarks import SAMPLE_DATE, SAMPLED_AT
+
+GROUP_STATES = Table(
+    name="group_states",
+    comment="One row for each group and sampling round: its state as its coordinator told it.",
+    key=("cluster", "sampled_at", "group_id"),
+    partition_columns=("sample_date",),
+    statistics_columns=("cluster", "sampled_at", "group_id"),
+    schema=StructType(
+        [
+            CLUSTER,
+            SAMPLED_AT,
+            GROUP_ID,
+            column("group_type", StringType(), "classic, consumer (KIP-848), share or streams; null if not told."),
+            column(
+                "state",
+                StringType(),
+                "In Kafka's spelling: Stable, Empty, Dead; PreparingRebalance or CompletingRebalance of a classic"
+                " group; Assigning or Reconciling of the others; null if the coordinator did not answer.",
+            ),
+            column("protocol_type", StringType(), "consumer, connect, ... of a classic group; empty without members."),
+            column("protocol", StringType(), "The assignor in use; empty while none is."),
+            column("member_count", IntegerType(), "Members at that moment; null if not told."),
+            column("group_epoch", IntegerType(), "The epoch of a KIP-848 group; null of a classic one."),
+            column(
+                "subscribed_topics",
+                ArrayType(StringType()),
+                "Topics that its members subscribe to, sorted; null if not told or if the members' bytes say none.",
+            ),
+            column("error", StringType(), "Kafka's name of the error with which the question was refused, or null."),
+            SAMPLE_DATE,
+        ]
+    ),
+)

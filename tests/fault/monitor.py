@@ -1,0 +1,94 @@
+"""`groupledger monitor` as a process of its own, and what it serves."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.fault.topic import SHORT_LIVED, TIMEOUT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from typing_extensions import Self
+
+# Two cores that others use too: the first round comes after Spark has started and made its tables.
+SHOWN_SECONDS_MAX = 600
+SERVED = re.compile(r"metrics at (http://\S+)/metrics")
+
+
+class MonitorProcess:
+    """Its words go to a file, so that they can be read while it runs."""
+
+    def __init__(self, warehouse: Path, bootstrap_servers: str, log: Path, *arguments: str) -> None:
+        command = ["--warehouse", str(warehouse), "--cluster", "test", "--bootstrap-servers", bootstrap_servers]
+        self._log = log
+        with log.open("w") as words:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "jobs.cli", "monitor", *command, "--metrics-port", "0", *arguments],
+                stdout=subprocess.DEVNULL,
+                stderr=words,
+                start_new_session=True,
+                env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED},
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Whatever the test did, nothing of it goes on."""
+        if self.process.poll() is None:
+            self.kill()
+
+    @property
+    def words(self) -> str:
+        return self._log.read_text()
+
+    def kill(self) -> None:
+        """SIGKILL to Python and Java at once."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def finish(self) -> int:
+        """SIGTERM, and the exit code."""
+        self.process.terminate()
+        return self.process.wait(SHOWN_SECONDS_MAX)
+
+    def fetch(self, path: str) -> str:
+        """What is served; nothing if there is an error, or nothing yet."""
+        served = SERVED.search(self.words)
+        if served is None:
+            assert self.process.poll() is None, self.words
+            return ""
+        try:
+            with urlopen(f"{served[1]}{path}", timeout=TIMEOUT_S) as answer:  # noqa: S310 - our own monitor
+                return str(answer.read().decode())
+        except URLError:
+            return ""
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """Of the one sample of this name that has these labels, or more."""
+        for family in text_string_to_metric_families(self.fetch("/metrics")):
+            for sample in family.samples:
+                if sample.name == name and labels.items() <= sample.labels.items():
+                    return float(sample.value)
+        return None
+
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        deadline_s = time.monotonic() + SHOWN_SECONDS_MAX
+        while not condition():
+            assert time.monotonic() < deadline_s, f"waited {SHOWN_SECONDS_MAX} s for {what}:\n{self.words}"
+            time.sleep(0.1)
+
+    def wait_until_shown(self, value: float, name: str, **labels: str) -> None:
+        self.wait_until(lambda: self.value(name, **labels) == value, f"{name} {labels} to be {value}")
