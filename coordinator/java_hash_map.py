@@ -67,6 +67,14 @@ class _HashTable(Generic[Key, Value]):
         # The dict's own method: lookups are a good part of every request, and half their cost would be a wrapper's.
         self.get: Callable[[Key], Value | None] = self._entries.get
 
+    def __getstate__(self) -> tuple[int, dict[Key, Value], list[Key] | None]:
+        """Without `get`: a copy of it would still be the method of the dict that was copied."""
+        return self._capacity, self._entries, self._order
+
+    def __setstate__(self, state: tuple[int, dict[Key, Value], list[Key] | None]) -> None:
+        self._capacity, self._entries, self._order = state
+        self.get = self._entries.get
+
     def __len__(self) -> int:
         return len(self._entries)
 

@@ -1,0 +1,267 @@
+"""Goal: what befalls real consumers of three clients is one episode each, with its root, out of the broker's own logs.
+
+Each client has groups of its own: in `poll-CLIENT` a consumer processes for longer than its poll interval and then
+commits, in `pause-CLIENT` a whole process is stopped past its session, in `twice-CLIENT` a second consumer starts under
+an instance id that is in use. In `raw` a commit with an old generation is sent as bytes. All of it happens at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from coordinator.messages import OffsetCommitRequest, OffsetToCommit
+from tests.broker.connection import Connection
+from tests.broker.group_messages import to_wire
+from tests.broker.matrix import JAVA, KAFKA_PYTHON, LIBRDKAFKA, Host
+from transforms.incident_rules import CoordinatorEvent, GroupFacts, Request, Rules, incidents, request_fact
+from transforms.incident_rules.replayed import Replay
+from transforms.incident_rules.sighting import KIND_OF_ERROR, REFUSALS
+from transforms.logs.privacy import Privacy
+from transforms.logs.request_log import parse_request_line
+from transforms.logs.server_log import entries, parse_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from jobs.local_broker import LocalBroker
+
+CLIENTS = (JAVA, LIBRDKAFKA, KAFKA_PYTHON)
+SESSION_MS = 8_000
+POLL_INTERVAL_MS = 10_000
+TOO_LONG_S = 16
+SETTLE_S_MAX = 90
+AWAKE_S = 6  # for a woken client to be told what it missed
+ROOTS = {
+    "poll": "poll_timeout_exceeded",
+    "pause": "session_expired",
+    "twice": "instance_started_twice",
+    "raw": "stale_generation_kept",
+}
+GROUPS = [*(f"{what}-{client}" for what in ("poll", "pause", "twice") for client in CLIENTS), "raw"]
+PARTITIONS = 2
+RECORDS = 20
+SETTINGS = {
+    "session.timeout.ms": SESSION_MS,
+    "heartbeat.interval.ms": 1_000,
+    "max.poll.interval.ms": POLL_INTERVAL_MS,
+    "auto.offset.reset": "earliest",
+}
+
+
+def settings(group: str, name: str, **others: str) -> dict[str, Any]:
+    return {**SETTINGS, "group.id": group, "client.id": f"{group}-{name}", **others}
+
+
+def start(host: Host, group: str, name: str, **others: str) -> None:
+    chosen = settings(group, name, **{"partition.assignment.strategy": _strategy(group), **others})
+    words = [str(word) for pair in {**chosen, "auto.commit.interval.ms": 500}.items() for word in pair]
+    host.tell("start", f"{group}-{name}", group, *words)
+
+
+def _strategy(group: str) -> str:
+    return "org.apache.kafka.clients.consumer.RangeAssignor" if group.endswith(JAVA) else "range"
+
+
+def await_owned(group: str, hosts: Iterable[Host], *names: str) -> None:
+    """Until these consumers own all partitions between them, each something."""
+    deadline = time.monotonic() + SETTLE_S_MAX
+    while True:
+        owned = [len(host.owned.get(f"{group}-{name}", ())) for name in names for host in hosts]
+        if sum(owned) == PARTITIONS and sum(map(bool, owned)) == len(names):
+            return
+        assert time.monotonic() < deadline, f"{group}: {names} own {owned}"
+        time.sleep(0.1)
+
+
+def await_assignment(poll: Callable[[], object], assignment: Callable[[], Iterable[Any]]) -> None:
+    """The first polls may still belong to the assignment that is lost."""
+    deadline = time.monotonic() + AWAKE_S
+    while time.monotonic() < deadline or not list(assignment()):
+        poll()
+        assert time.monotonic() < deadline + SETTLE_S_MAX
+
+
+# A consumer that processes for too long, and then commits
+
+
+def oversleep_with_librdkafka(bootstrap_servers: str, group: str) -> None:
+    given = {"bootstrap.servers": bootstrap_servers, "enable.auto.commit": "false", "log_level": 2}
+    consumer = Consumer({**settings(group, "a"), **given})
+    consumer.subscribe([group])
+    while consumer.poll(0.5) is None:
+        pass
+    time.sleep(TOO_LONG_S)
+    with suppress(KafkaException):
+        consumer.commit(asynchronous=False)
+    await_assignment(lambda: consumer.poll(0.5), consumer.assignment)
+    consumer.close()
+
+
+def oversleep_with_kafka_python(bootstrap_servers: str, group: str) -> None:
+    given = {name.replace(".", "_"): value for name, value in settings(group, "a").items()}
+    consumer = KafkaConsumer(group, bootstrap_servers=bootstrap_servers, enable_auto_commit=False, **given)
+    while not consumer.poll(timeout_ms=500, max_records=1):
+        pass
+    time.sleep(TOO_LONG_S)
+    with suppress(KafkaError):
+        consumer.commit()
+    await_assignment(lambda: consumer.poll(timeout_ms=500), consumer.assignment)
+    consumer.close()
+
+
+def oversleep_with_java(host: Host, group: str) -> None:
+    start(host, group, "a")
+    await_owned(group, [host], "a")
+    host.tell("stall", f"{group}-a")
+    time.sleep(TOO_LONG_S)
+    host.tell("resume", f"{group}-a")
+
+
+# The others
+
+
+def pause(stayers: Host, victims: Host, group: str) -> None:
+    start(stayers, group, "b")
+    start(victims, group, "a")
+    await_owned(group, [stayers, victims], "a", "b")
+    time.sleep(1)
+    os.kill(victims.pid, signal.SIGSTOP)
+    time.sleep(TOO_LONG_S)
+    os.kill(victims.pid, signal.SIGCONT)
+
+
+def start_twice(host: Host, group: str) -> None:
+    start(host, group, "a", **{"group.instance.id": "i"})
+    await_owned(group, [host], "a")
+    start(host, group, "b", **{"group.instance.id": "i"})
+
+
+def commit_with_an_old_generation(broker: LocalBroker, host: Host) -> None:
+    """A second member makes the group rebalance; the first one's id is in the request log by then."""
+    start(host, "raw", "a")
+    await_owned("raw", [host], "a")
+    start(host, "raw", "b")
+    await_owned("raw", [host], "a", "b")
+    beats = [each for each in requests_of(broker, "raw") if each.api == "HEARTBEAT" and each.client_id == "raw-a"]
+    generation, member_id = beats[-1].generation or 0, beats[-1].member_id or ""
+    offsets = (OffsetToCommit("raw", 0, RECORDS),)
+    request = OffsetCommitRequest(0, "raw", offsets, generation - 1, member_id, api_version=9)
+    with closing(Connection(broker.bootstrap_servers)) as connection:
+        connection.call(to_wire(request))
+
+
+@pytest.fixture(scope="module")
+def played(broker: LocalBroker) -> dict[str, GroupFacts]:
+    """What the logs hold of each group."""
+    servers = broker.bootstrap_servers
+    with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
+        topic = {"num_partitions": PARTITIONS, "replication_factor": 1}
+        admin.create_topics(dict.fromkeys(GROUPS, topic), wait_for_metadata=True)
+    with closing(KafkaProducer(bootstrap_servers=servers)) as producer:
+        for number in range(RECORDS):
+            for group in GROUPS:
+                producer.send(group, b"value", partition=number % PARTITIONS)
+        producer.flush()
+    stayers = {client: Host(client, servers) for client in CLIENTS}
+    victims = {client: Host(client, servers) for client in CLIENTS}
+    plays = [
+        threading.Thread(target=oversleep_with_librdkafka, args=(servers, f"poll-{LIBRDKAFKA}")),
+        threading.Thread(target=oversleep_with_kafka_python, args=(servers, f"poll-{KAFKA_PYTHON}")),
+        threading.Thread(target=oversleep_with_java, args=(stayers[JAVA], f"poll-{JAVA}")),
+        threading.Thread(target=commit_with_an_old_generation, args=(broker, stayers[LIBRDKAFKA])),
+    ]
+    for client in CLIENTS:
+        plays.append(threading.Thread(target=pause, args=(stayers[client], victims[client], f"pause-{client}")))
+        plays.append(threading.Thread(target=start_twice, args=(stayers[client], f"twice-{client}")))
+    try:
+        for play in plays:
+            play.start()
+        for play in plays:
+            play.join()
+        time.sleep(AWAKE_S)
+    finally:
+        for host in (*stayers.values(), *victims.values()):
+            host.kill()
+    events = events_of(broker)
+    now_ms = int(time.time() * 1_000)
+    return {group: GroupFacts(group, now_ms, requests_of(broker, group), events.get(group, [])) for group in GROUPS}
+
+
+def requests_of(broker: LocalBroker, group: str) -> list[Request]:
+    found = []
+    for number, line in enumerate(broker.request_log.read_text().splitlines(), 1):
+        row = parse_request_line(line, "UTC", Privacy()).row
+        if row is not None and row["group_id"] == group:
+            times = {"happened_at_us": row["happened_at"], "logged_at_us": row["logged_at"]}
+            found.append(request_fact({**row, **times, "source_file": "requests", "line_number": number}))
+    return found
+
+
+def events_of(broker: LocalBroker) -> dict[str, list[CoordinatorEvent]]:
+    found: dict[str, list[CoordinatorEvent]] = {}
+    for entry in entries(enumerate(broker.server_log.read_text(errors="replace").splitlines(), 1)):
+        row = parse_entry(entry, "UTC", Privacy())
+        if isinstance(row, dict) and row["group_id"] is not None:
+            names = ("kind", "generation", "member_id", "client_reason", "trigger")
+            event = CoordinatorEvent(
+                "server.log", row["line_number"], row["logged_at"] // 1_000, *(row[name] for name in names)
+            )
+            found.setdefault(row["group_id"], []).append(event)
+    return found
+
+
+def refused_lines(broker: LocalBroker, group: str) -> int:
+    """Lines that hold a refusal that is an incident, by a reading of its own."""
+    count = 0
+    for line in broker.request_log.read_text().splitlines():
+        if f'"groupId":"{group}"' not in line:
+            continue
+        body = json.loads(line.partition("Completed request:")[2].rpartition(" (")[0])
+        api, answer = body["requestHeader"]["requestApiKeyName"], body["response"]
+        parts = [each for topic in answer.get("topics", ()) for each in topic.get("partitions", ())]
+        codes = {each["errorCode"] for each in (answer, *parts, *answer.get("members", ())) if "errorCode" in each}
+        codes -= set() if "COMMIT" in api else {27}
+        count += bool(codes & KIND_OF_ERROR.keys())
+    return count
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_one_episode(broker: LocalBroker, played: dict[str, GroupFacts], group: str) -> None:
+    """Goal: one episode above severity info, with the right root and one incident for each kind; every line of the log
+    with a refusal is in an incident."""
+    rows = incidents(played[group], Rules())
+    told = [f"{row['severity']} {row['episode_id'][:4]} {row['probable_root']}: {row['explanation']}" for row in rows]
+    grave = [row for row in rows if row["severity"] != "info"]
+    assert {row["probable_root"] for row in grave} == {ROOTS[group.partition("-")[0]]}, told
+    assert len({row["episode_id"] for row in grave}) == 1, told
+    assert len({row["kind"] for row in grave}) == len(grave), told
+    assert sum(row["occurrences"] for row in rows if row["kind"] in REFUSALS) == refused_lines(broker, group), told
+
+
+def test_the_reference_coordinator_agrees(played: dict[str, GroupFacts]) -> None:
+    """Goal: asked the same in the same order, it answers as the broker did, but where arrivals are tied."""
+    differences = []
+    compared = 0
+    for group, facts in played.items():
+        replay = Replay(facts, initial_rebalance_delay_ms=0)
+        replay.run()
+        compared += len(replay.answers)
+        differences += [
+            (group, request.api, request.line_number, request.error_code, int(error))
+            for request, error, is_ambiguous in replay.answers
+            if request.error_code != int(error) and not is_ambiguous
+        ]
+    assert differences == []
+    assert compared > 100 * len(CLIENTS)

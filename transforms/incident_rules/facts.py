@@ -1,0 +1,233 @@
+"""What the rules are fed, for one group: rows of the ledger's tables, with only what the rules read.
+
+Times are milliseconds since the epoch. The logs of different brokers and the topic have no common order but time; what
+lies within one of them keeps its own order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Place = tuple[str, int]
+"""(topic, partition)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A row of the ledger: table and key."""
+
+    table_name: str
+    row_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedOffset:
+    topic: str
+    partition: int
+    offset: int
+    error_code: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeavingMember:
+    member_id: str
+    group_instance_id: str | None
+    reason: str | None
+    error_code: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A row of `requests`. `error_code` is None if the log has no answer; `body` is given where that is replayed."""
+
+    source_file: str
+    line_number: int
+    happened_at_us: int
+    logged_at_ms: int
+    api: str
+    api_version: int
+    error_code: int | None
+    member_id: str | None
+    group_instance_id: str | None
+    generation: int | None
+    response_member_id: str | None
+    response_generation: int | None
+    client_id: str | None
+    client_host: str | None
+    connection_id: str | None
+    offsets: tuple[RefusedOffset, ...]
+    leaving: tuple[LeavingMember, ...]
+    body: str | None = None
+
+    @property
+    def happened_at_ms(self) -> int:
+        return self.happened_at_us // 1_000
+
+    @property
+    def proof(self) -> Proof:
+        return Proof("requests", f"{self.source_file}/{self.line_number}")
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorEvent:
+    """A row of `coordinator_events`."""
+
+    source_file: str
+    line_number: int
+    logged_at_ms: int
+    kind: str
+    generation: int | None
+    member_id: str | None
+    client_reason: str | None
+    trigger: str | None = None
+
+    @property
+    def proof(self) -> Proof:
+        return Proof("coordinator_events", f"{self.source_file}/{self.line_number}")
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """An accepted commit of a partition that some rule asks about."""
+
+    kafka_partition: int
+    kafka_offset: int
+    at_ms: int
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def place(self) -> Place:
+        return self.topic, self.partition
+
+    @property
+    def proof(self) -> Proof:
+        return Proof("coordinator_records", f"{self.kafka_partition}/{self.kafka_offset}")
+
+
+@dataclass(frozen=True, slots=True)
+class CommitStep:
+    """An accepted commit and the next one of its partition, where that went back or came late.
+
+    `next_at_ms` is None if there is no next one yet; `interval_ms` is how far apart the commits before were.
+    """
+
+    commit: Commit
+    next_commit: Commit | None
+    interval_ms: float | None
+    is_recreated_topic: bool = False
+
+
+@dataclass(slots=True)
+class GroupFacts:
+    """Rows of the history tables are dicts by column, with instants in microseconds, as the fold writes them."""
+
+    group_id: str | None
+    as_of_ms: int
+    requests: list[Request] = field(default_factory=list)
+    events: list[CoordinatorEvent] = field(default_factory=list)
+    generations: list[dict[str, Any]] = field(default_factory=list)
+    rebalances: list[dict[str, Any]] = field(default_factory=list)
+    members: list[dict[str, Any]] = field(default_factory=list)
+    assignments: list[dict[str, Any]] = field(default_factory=list)
+    commits: list[Commit] = field(default_factory=list)
+    steps: list[CommitStep] = field(default_factory=list)
+    records: list[GroupState] = field(default_factory=list)
+    samples: list[EndSample] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """A `group_metadata` record, for the replay; `record_json` is None for a tombstone."""
+
+    kafka_offset: int
+    at_ms: int
+    record_json: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EndSample:
+    """A row of `watermarks` about a partition of `__consumer_offsets`; its facts have no group."""
+
+    sampled_at_ms: int
+    partition: int
+    high_watermark: int | None
+    last_stable_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The parameters of the rules, from the settings `incidents` and `history`."""
+
+    open_ms: int = 600_000
+    link_ms: int = 120_000
+    commit_gap_ms: int = 120_000
+    commit_gap_intervals: float = 10.0
+    zombie_return_ms: int = 300_000
+    stalled_transaction_ms: int = 300_000
+    storm_rebalances: int = 6
+    storm_rebalances_per_member: float = 3.0
+    storm_window_ms: int = 600_000
+    flapping_tenures: int = 3
+    flapping_tenure_ms: int = 600_000
+
+
+def request_fact(row: Mapping[str, Any]) -> Request:
+    """Of a row of `requests` whose instants are `happened_at_us` and `logged_at_us`."""
+    return Request(
+        row["source_file"],
+        row["line_number"],
+        row["happened_at_us"],
+        row["logged_at_us"] // 1_000,
+        row["api"],
+        row["api_version"],
+        row["error_code"],
+        row["member_id"],
+        row["group_instance_id"],
+        row["generation"],
+        row["response_member_id"],
+        row["response_generation"],
+        row["client_id"],
+        host(row["client_host"]),
+        row["connection_id"],
+        tuple(
+            RefusedOffset(
+                each["topic"] or each["topic_id"] or "", each["partition"], each["committed_offset"], each["error_code"]
+            )
+            for each in row["partitions"] or ()
+            if each["committed_offset"] is not None
+        ),
+        tuple(
+            LeavingMember(each["member_id"], each["group_instance_id"], each["reason"], each["error_code"])
+            for each in row["members"] or ()
+        ),
+        row.get("request_json"),
+    )
+
+
+def host(client_host: str | None) -> str | None:
+    """Records have Java's slash before an address, the request log has none."""
+    return None if client_host is None else client_host.removeprefix("/")
+
+
+def commit_steps(commits: Iterable[Commit], gap_ms: int, sample: int = 20) -> list[CommitStep]:
+    """The steps of commits in log order that a rule may look at; what the bridge's windows do in Spark."""
+    by_place: dict[Place, list[Commit]] = {}
+    for commit in commits:
+        by_place.setdefault(commit.place, []).append(commit)
+    steps = []
+    for line in by_place.values():
+        for number, commit in enumerate(line):
+            following = line[number + 1] if number + 1 < len(line) else None
+            is_late = following is None or following.at_ms - commit.at_ms >= gap_ms
+            if is_late or (following is not None and following.offset < commit.offset):
+                first = line[max(number - sample, 0)]
+                count = min(number, sample)
+                interval_ms = (commit.at_ms - first.at_ms) / count if count else None
+                steps.append(CommitStep(commit, following, interval_ms))
+    return steps

@@ -1,0 +1,296 @@
+"""Replayed: the reference coordinator is asked what the log has no answer to.
+
+It is fed with a group's requests in the order of their arrival, and with the group's records, which are the truth
+about it: a record that the replay would not have written (a line is missing, or a setting of the broker differs)
+replaces what the replay believes. In between it can fall behind: a request that speaks for a later generation than it
+knows of proves that, and until the next record it claims nothing. Nor does it ever of a member whose joining it has not
+seen. A member that joins with an id that nobody has used is believed to have been given it.
+
+The log's times are those of the answers, in whole milliseconds, less the exact duration: arrivals that are less than a
+millisecond apart, on different connections, are tied. Where another order of theirs gives another answer, it is
+`ambiguous`.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections import Counter
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from coordinator.config import Config
+from coordinator.coordinator import Coordinator
+from coordinator.errors import Error
+from coordinator.group import State
+from coordinator.messages import JoinGroupResponse
+from coordinator.operation import Batch
+from transforms.codec.records import Record
+from transforms.incident_rules.observed import refusals
+from transforms.incident_rules.requests_again import coordinator_request, first_join, new_member_ids, uuid_in
+from transforms.incident_rules.sighting import KIND_OF_ERROR, REPLAYED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from coordinator.group import Group
+    from coordinator.operation import Result
+    from transforms.incident_rules.facts import GroupFacts, GroupState, Request
+    from transforms.incident_rules.sighting import Sighting
+
+CONFIDENCE = 0.95  # measured by bench.incident_accuracy, and rounded down
+TIE_US = 1_000
+# A client that is told that it is no member stops its heartbeats: one that goes on was told nothing of the kind.
+REFUSED_BEATS_MAX = 3
+_ORDER_MATTERS = ("JOIN_GROUP", "SYNC_GROUP", "LEAVE_GROUP")
+_INT32_MAX = (1 << 31) - 1
+_CONFIG = Config(
+    offsets_topic_num_partitions=1,
+    group_min_session_timeout_ms=0,
+    group_max_session_timeout_ms=_INT32_MAX,
+    offsets_retention_ms=_INT32_MAX,
+)
+
+
+def replayed(facts: GroupFacts) -> Iterator[Sighting]:
+    """Only of requests whose answer the log lacks."""
+    if all(request.error_code is not None for request in facts.requests):
+        return
+    replay = Replay(facts)
+    replay.run()
+    beats = Counter(_beat(request) for request, error, _ in replay.answers if is_refusal(error))
+    for request, error, is_ambiguous in replay.answers:
+        goes_on = request.api == "HEARTBEAT" and beats[_beat(request)] > REFUSED_BEATS_MAX
+        if request.error_code is None and not goes_on:
+            for sighting in refusals(request, int(error), REPLAYED, is_ambiguous=is_ambiguous):
+                yield replace(sighting, confidence=CONFIDENCE / 2 if is_ambiguous else CONFIDENCE)
+
+
+@dataclass(slots=True)
+class _Belief:
+    """What the replay takes the group for. Requests are known by their number; `asked` are not answered yet, and
+    `sure_of` those of them that it asked while it knew that it was not behind."""
+
+    coordinator: Coordinator
+    asked: dict[int, Request] = field(default_factory=dict)
+    sure_of: set[int] = field(default_factory=set)
+    is_behind: bool = False
+    now_ms: int = 0
+
+
+def _beat(request: Request) -> tuple[str, str | None, int | None]:
+    return request.api, request.member_id, request.generation
+
+
+class Replay:
+    """`answers` are those of which the replay is sure, in the order in which they were given."""
+
+    def __init__(self, facts: GroupFacts, initial_rebalance_delay_ms: int = 3_000) -> None:
+        """The delay is the broker's group.initial.rebalance.delay.ms; records make up for another one."""
+        self.answers: list[tuple[Request, Error, bool]] = []
+        self._requests = sorted(
+            facts.requests, key=attrgetter("happened_at_us", "logged_at_ms", "source_file", "line_number")
+        )
+        self._records = sorted(facts.records, key=attrgetter("kafka_offset"))
+        self._loads_ms = sorted(event.logged_at_ms for event in facts.events if event.kind == "group_loaded")
+        self._new_ids = new_member_ids(self._requests)
+        self._first_use = _first_uses(self._requests)
+        config = replace(_CONFIG, group_initial_rebalance_delay_ms=initial_rebalance_delay_ms)
+        self._belief = _Belief(Coordinator(config))
+        self._group_id = facts.group_id or ""
+        self._last: GroupState | None = None
+        self._joined: set[str] = set()  # ids that were members' at some time
+
+    def run(self) -> None:
+        if not self._requests:
+            return
+        begin_ms = self._requests[0].happened_at_ms
+        while self._records and self._records[0].at_ms < begin_ms:
+            self._last = self._records.pop(0)
+        self._load(begin_ms)
+        number = 0
+        while number < len(self._requests):
+            end = _end_of_tie(self._requests, number)
+            self._catch_up(self._requests[number].happened_at_ms)
+            self._tie(range(number, end))
+            number = end
+        self._catch_up(self._requests[-1].happened_at_ms + 1)
+
+    # What is known
+
+    def _catch_up(self, now_ms: int) -> None:
+        """Records and failovers up to now."""
+        while self._records and self._records[0].at_ms < now_ms:
+            record = self._records.pop(0)
+            self._take(self._belief.coordinator.advance(self._time(record.at_ms)))
+            self._last = record
+            if not self._agrees(record):
+                self._load(self._time(record.at_ms))
+            self._belief.is_behind = False
+        while self._loads_ms and self._loads_ms[0] < now_ms:
+            self._load(self._time(self._loads_ms.pop(0)))
+        self._take(self._belief.coordinator.advance(self._time(now_ms)))
+
+    def _time(self, at_ms: int) -> int:
+        """A coordinator's clock never goes back; logs and records need not agree to the millisecond."""
+        self._belief.now_ms = max(self._belief.now_ms, at_ms)
+        return self._belief.now_ms
+
+    def _agrees(self, record: GroupState) -> bool:
+        """The replay's group is where the record has it, or on its way from there."""
+        group = self._belief.coordinator.group(self._group_id)
+        if record.record_json is None or group is None:
+            return record.record_json is None and group is None
+        value = json.loads(record.record_json)
+        members = {each["member_id"] for each in value["members"]}
+        is_settled = group.state in (State.STABLE, State.EMPTY, State.PREPARING_REBALANCE)
+        return is_settled and group.generation_id == value["generation"] and set(group.members) == members
+
+    def _load(self, now_ms: int) -> None:
+        log = []
+        if self._last is not None and self._last.record_json is not None:
+            log = [Batch(0, 0, self._last.at_ms, (_record(self._group_id, self._last.record_json),))]
+        self._take(self._belief.coordinator.load(0, log, now_ms=self._time(now_ms)))
+        self._belief.sure_of.clear()  # whoever waited there is answered by nobody now
+        self._note_members()
+
+    def _note_members(self) -> None:
+        group = self._belief.coordinator.group(self._group_id)
+        if group is not None:
+            self._joined.update(group.members)
+
+    # What is asked
+
+    def _tie(self, numbers: range) -> None:
+        """In the log's order; and once more in another one, in which each connection keeps its own."""
+        is_open = len({self._requests[number].connection_id for number in numbers}) > 1
+        is_open = is_open and any(self._requests[number].api in _ORDER_MATTERS for number in numbers)
+        before = deepcopy(self._belief) if is_open else None
+        first = len(self.answers)
+        for number in numbers:
+            self._ask(number)
+        if before is None:
+            return
+        told, after = self.answers[first:], self._belief
+        self._belief = before
+        connections = dict.fromkeys(self._requests[number].connection_id for number in numbers)
+        for connection_id in reversed(connections):
+            for number in numbers:
+                if self._requests[number].connection_id == connection_id:
+                    self._ask(number)
+        otherwise = {_place(request): error for request, error, _ in self.answers[first + len(told) :]}
+        self._belief = after
+        self.answers[first:] = [
+            (request, error, otherwise.get(_place(request), error) != error) for request, error, _ in told
+        ]
+
+    def _ask(self, number: int) -> None:
+        request = self._requests[number]
+        now_ms = self._time(request.happened_at_ms)
+        self._take(self._belief.coordinator.advance(now_ms))
+        group = self._belief.coordinator.group(self._group_id)
+        claimed = request.generation
+        if claimed is not None and claimed > (0 if group is None else group.generation_id):
+            self._belief.is_behind = True
+        if group is not None and self._has_synced(request, group):
+            self._load(now_ms)
+        uuid = self._uuid(number, request)
+        if uuid is None:
+            return
+        made = coordinator_request(request, number, uuid)
+        if made is None:
+            return
+        self._introduce(request, number)
+        self._belief.asked[number] = request
+        is_stranger = request.api != "JOIN_GROUP" and bool(request.member_id) and request.member_id not in self._joined
+        if not self._belief.is_behind and not is_stranger:
+            self._belief.sure_of.add(number)
+        self._take(self._belief.coordinator.handle(made, now_ms=now_ms))
+        if request.api == "JOIN_GROUP":
+            self._note_members()
+
+    @staticmethod
+    def _has_synced(request: Request, group: Group) -> bool:
+        """It goes on in a generation for whose sync it is still waited: that line is missing."""
+        return (
+            request.api in ("HEARTBEAT", "OFFSET_COMMIT")
+            and group.state is State.STABLE
+            and request.generation == group.generation_id
+            and (request.member_id or "") in group.pending_sync_members
+        )
+
+    def _uuid(self, number: int, request: Request) -> str | None:
+        """None for a join whose new member nobody ever hears of again."""
+        if request.api != "JOIN_GROUP" or request.member_id:
+            return ""
+        member_id = self._new_ids.get(number)
+        return None if member_id is None else uuid_in(member_id, request)
+
+    def _introduce(self, request: Request, number: int) -> None:
+        """A join with an id that was never used before: the line that gave it is missing."""
+        member_id = request.member_id
+        if request.api != "JOIN_GROUP" or not member_id or self._first_use.get(member_id) != number:
+            return
+        group = self._belief.coordinator.group(self._group_id)
+        is_known = group is not None and (member_id in group.members or member_id in group.pending_join_members)
+        uuid = uuid_in(member_id, request)
+        if is_known or uuid is None:
+            return
+        made = first_join(request, -1 - number, uuid)
+        if made is not None:
+            self._take(self._belief.coordinator.handle(made, now_ms=self._belief.now_ms))
+
+    def _take(self, result: Result) -> None:
+        for response in result.responses:
+            request = self._belief.asked.pop(response.request_id, None)
+            if request is None or response.request_id not in self._belief.sure_of:
+                continue
+            self._belief.sure_of.discard(response.request_id)
+            self.answers.append((request, error_of(response), False))
+
+
+def is_refusal(error: Error) -> bool:
+    return int(error) in KIND_OF_ERROR
+
+
+def error_of(response: Any) -> Error:
+    """Its own, or the first one of its rows, as in `requests.error_code`."""
+    own: Error = getattr(response, "error", Error.NONE)
+    if own is not Error.NONE:
+        return own
+    rows = getattr(response, "partitions", ())
+    if not isinstance(response, JoinGroupResponse):
+        rows = (*rows, *getattr(response, "members", ()))
+    return next((row.error for row in rows if row.error), Error.NONE)
+
+
+def _place(request: Request) -> tuple[str, int]:
+    return request.source_file, request.line_number
+
+
+def _end_of_tie(requests: Sequence[Request], begin: int) -> int:
+    end = begin + 1
+    while end < len(requests) and requests[end].happened_at_us - requests[begin].happened_at_us < TIE_US:
+        end += 1
+    return end
+
+
+def _first_uses(requests: Sequence[Request]) -> dict[str, int]:
+    """By member id, the first request that names it."""
+    found: dict[str, int] = {}
+    for number, request in enumerate(requests):
+        for member_id in (request.member_id, *(each.member_id for each in request.leaving)):
+            if member_id:
+                found.setdefault(member_id, number)
+    return found
+
+
+def _record(group_id: str, record_json: str) -> Record:
+    value = json.loads(record_json)
+    members = [
+        {**each, "subscription": b64decode(each["subscription"]), "assignment": b64decode(each["assignment"])}
+        for each in value["members"]
+    ]
+    return Record("group_metadata", {"group_id": group_id}, 3, {**value, "members": members})
