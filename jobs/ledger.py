@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from jobs.checkpoint import read_checkpoint, source_offset
 from jobs.errors import InputError
 from jobs.lease import Lease
+from jobs.retention import read_floors
 from jobs.session import spark_session
 from jobs.storage import open_storage
 from jobs.warehouse import create_table, table_path
@@ -146,11 +147,12 @@ def set_checkpoint_aside(storage: Storage, checkpoint_folder: str) -> None:
 
 
 def known_positions(ledger: Ledger) -> dict[int, int]:
-    """The offset behind the last one that the ledger knows of, per partition: from its rows, and from `coverage`, which
-    also knows of offsets that hold no row."""
+    """The offset behind the last one that the ledger knows of, per partition: from its rows, from `coverage`, which also
+    knows of offsets that hold no row, and from what retention has removed."""
     from_rows = ledger.rows(COORDINATOR_RECORDS).groupBy("kafka_partition").agg(F.max("kafka_offset") + 1)
     from_coverage = ledger.rows(COVERAGE).groupBy("kafka_partition").agg(F.max("to_offset"))
     positions: dict[int, int] = {}
-    for partition, position in from_rows.union(from_coverage).collect():
+    floors = [(partition, floor.offset) for partition, floor in read_floors(ledger.storage, ledger.cluster).items()]
+    for partition, position in [*from_rows.union(from_coverage).collect(), *floors]:
         positions[partition] = max(position, positions.get(partition, 0))
     return positions

@@ -15,6 +15,8 @@ from pyspark.sql import functions as F
 
 from jobs.answers import collect, no_group
 from jobs.errors import InputError
+from jobs.retention import above_floors, read_floors
+from jobs.storage import open_storage
 from jobs.terminal import printable
 from schemas.tables.coverage import COVERAGE
 from transforms.coverage_at import iso, why_unknown
@@ -41,7 +43,8 @@ def offsets_at(warehouse: Warehouse, names: Sequence[str], at: datetime) -> list
     missing = [name for name in names if name not in partitions]
     if missing:
         raise no_group(warehouse.cluster, missing[0])
-    coverage = warehouse.coverage(*partitions.values())
+    floors = read_floors(open_storage(warehouse.spark, warehouse.path), warehouse.cluster)
+    coverage = above_floors(warehouse.coverage(*partitions.values()), floors)
     for name in names:
         reason = why_unknown((row for row in coverage if row["kafka_partition"] == partitions[name]), at)
         if reason is not None:

@@ -1,9 +1,14 @@
-"""The Spark session of every job: the defaults of `conf/spark-defaults.conf`, our JARs, our interpreter."""
+"""The Spark session of every job: the defaults of `conf/spark-defaults.conf`, our JARs, our interpreter.
+
+Under `spark-submit` the JVM is there already, and where and with what it runs is not ours to say: master, driver, JARs
+and interpreter are then as they were submitted, and of our defaults those count that were not.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,30 +24,49 @@ SHIPPED = Path(conf.__file__).parent
 SPARK_JARS = Path(__file__).resolve().parent.parent / ".jars" / "spark"
 
 
+# Set by spark-submit for the Python that it starts.
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+OF_THE_MACHINE = ("spark.master", "spark.driver.")
+
+
 def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_options: str = "") -> SparkSession:
-    """The one session of this process. `overrides` win over the shipped defaults, and so does a spark-submit that has
-    already started a session.
-    """
+    """The one session of this process. `overrides` win over the shipped defaults."""
     from pyspark.sql import SparkSession
 
-    # Spark's Python workers would otherwise be whatever `python3` the system has, without our libraries.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    logging = f"-Dlog4j2.configurationFile=file:{SHIPPED / 'log4j2.properties'}"
-    defaults = spark_defaults()
-    settings = {
-        **defaults,
-        "spark.jars": ",".join(local_jars()),
-        "spark.driver.extraJavaOptions": f"{defaults['spark.driver.extraJavaOptions']} {logging} {java_options}",
-        **(overrides or {}),
-    }
+    settings = submitted_settings() if SUBMITTED in os.environ else own_settings(java_options)
     builder = SparkSession.builder.appName(name)
-    for key, value in settings.items():
+    for key, value in {**settings, **(overrides or {})}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
+def own_settings(java_options: str) -> dict[str, str]:
+    """Of a session on this machine."""
+    # Spark's Python workers would otherwise be whatever `python3` the system has, without our libraries.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    logging = f"-Dlog4j2.configurationFile=file:{SHIPPED / 'log4j2.properties'}"
+    defaults = spark_defaults()
+    return {
+        **defaults,
+        "spark.jars": ",".join(local_jars()),
+        "spark.driver.extraJavaOptions": f"{defaults['spark.driver.extraJavaOptions']} {logging} {java_options}",
+    }
+
+
+def submitted_settings() -> dict[str, str]:
+    """What spark-submit left open."""
+    from pyspark import SparkConf
+
+    submitted = SparkConf()
+    return {
+        key: value
+        for key, value in spark_defaults().items()
+        if not key.startswith(OF_THE_MACHINE) and not submitted.contains(key)
+    }
+
+
 def spark_defaults() -> dict[str, str]:
-    text = (SHIPPED / "spark-defaults.conf").read_text()
+    text = resources.files("conf").joinpath("spark-defaults.conf").read_text()
     lines = (line.strip() for line in text.splitlines())
     return dict(line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
 

@@ -16,9 +16,13 @@ CELL_CHARACTERS_MAX = 200
 
 def printable(value: object) -> str:
     """Text without control characters, bidirectional marks and the like, which become escapes; long text is cut."""
-    text = "-" if value is None else str(value)
-    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+    shown = escaped("-" if value is None else str(value))
     return shown if len(shown) <= CELL_CHARACTERS_MAX else shown[:CELL_CHARACTERS_MAX] + "…"
+
+
+def escaped(text: str) -> str:
+    """The same, whole."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from jobs.answers import print_answers
-from jobs.history import new_events, records_of
+from jobs.history import all_events, records_of
 from jobs.upsert import replace_cluster
 from jobs.warehouse import create_table, read_table
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -28,7 +28,7 @@ def validate(ledger: Ledger) -> list[Row]:
     """The findings, in log order. Raises InputError if there is nothing to replay."""
     records = records_of(ledger, read_table(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)).persist()
     create_table(ledger.spark, ledger.warehouse, REPLAY_FINDINGS)
-    found = replay_findings(*new_events(ledger, records, from_begin=True)).withColumn("cluster", F.lit(ledger.cluster))
+    found = replay_findings(*all_events(ledger, records)).withColumn("cluster", F.lit(ledger.cluster))
     replace_cluster(ledger.warehouse, REPLAY_FINDINGS, ledger.cluster, found)
     records.unpersist()
     return ledger.rows(REPLAY_FINDINGS).orderBy("kafka_partition", "kafka_offset", "finding").collect()

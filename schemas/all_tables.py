@@ -1,0 +1,34 @@
+"""Every table there is: one for each file of `schemas/tables` that defines a `Table` of the file's own name.
+
+Found by looking, so that a new table is at once queried, registered, documented, checked and kept small like the
+others.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from functools import cache
+from importlib import import_module
+
+from pyspark.sql.types import DateType
+
+import schemas.tables
+from schemas.tables.table import Table
+
+
+@cache
+def all_tables() -> tuple[Table, ...]:
+    """By name."""
+    modules = sorted(module.name for module in pkgutil.iter_modules(schemas.tables.__path__))
+    found = (getattr(import_module(f"schemas.tables.{name}"), name.upper(), None) for name in modules)
+    return tuple(table for table in found if isinstance(table, Table))
+
+
+def table_named(name: str) -> Table | None:
+    return next((table for table in all_tables() if table.name == name), None)
+
+
+def date_column(table: Table) -> str | None:
+    """The date that the table is partitioned by, if it is."""
+    dates = (name for name in table.partition_columns if isinstance(table.schema[name].dataType, DateType))
+    return next(dates, None)

@@ -1,0 +1,157 @@
+"""Goal: the rights in docs/security.md are enough, and none of them is too many: a broker that denies all else."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    KafkaAdminClient,
+    ResourcePattern,
+    ResourceType,
+)
+
+from jobs.cli import main
+from jobs.errors import OutsideError
+from jobs.local_broker import LocalBroker
+from jobs.offsets_topic import OFFSETS_TOPIC, describe_offsets_topic
+from jobs.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from click.testing import Result
+
+ADMIN, LEDGER = "admin", "ledger"
+PASSWORD = 'a "quoted" \\ secret'  # noqa: S105 - of a broker that lives as long as the test
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+TOPIC = ResourcePattern(ResourceType.TOPIC, OFFSETS_TOPIC)
+READ, DESCRIBE = ACLOperation.READ, ACLOperation.DESCRIBE
+
+
+def quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+PROPERTIES = {
+    # The listener keeps its name and asks for a password; the controller's is for the broker itself.
+    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "listener.name.plaintext.plain.sasl.jaas.config": (
+        f"{MODULE} username={ADMIN} password={quoted(PASSWORD)}"
+        f" user_{ADMIN}={quoted(PASSWORD)} user_{LEDGER}={quoted(PASSWORD)};"
+    ),
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    # ANONYMOUS is the broker on the controller's listener; everybody else has what the rules say, which is nothing.
+    "super.users": f"User:{ADMIN};User:ANONYMOUS",
+    "allow.everyone.if.no.acl.found": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    with LocalBroker(tmp_path_factory.mktemp("guarded"), properties=PROPERTIES) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def admin(guarded: LocalBroker) -> Iterator[Any]:
+    """Makes the offsets topic, by a group's first question."""
+    client = KafkaAdminClient(
+        bootstrap_servers=guarded.bootstrap_servers,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        sasl_plain_username=ADMIN,
+        sasl_plain_password=PASSWORD,
+    )
+    commit(guarded.bootstrap_servers)
+    yield client
+    client.close()
+
+
+def commit(bootstrap_servers: str) -> None:
+    """One commit of a group without members."""
+    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+
+    login: dict[str, str | int | float | bool] = {
+        "bootstrap.servers": bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": ADMIN,
+        "sasl.password": PASSWORD,
+    }
+    AdminClient(login).create_topics([NewTopic("orders", 1, 1)])["orders"].result(30)
+    consumer = Consumer({**login, "group.id": "readers", "enable.auto.commit": False})
+    consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+    consumer.close()
+
+
+@contextmanager
+def granted(admin: Any, *operations: ACLOperation) -> Iterator[None]:
+    """The ledger's rights on the offsets topic, for a while."""
+    rules = [ACL(f"User:{LEDGER}", "*", operation, ACLPermissionType.ALLOW, TOPIC) for operation in operations]
+    admin.create_acls(rules)
+    try:
+        yield
+    finally:
+        admin.delete_acls([ACLFilter(f"User:{LEDGER}", "*", ACLOperation.ANY, ACLPermissionType.ANY, TOPIC)])
+
+
+@pytest.fixture
+def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LEDGER_PASSWORD", PASSWORD)
+    path = tmp_path / "ledger.yaml"
+    path.write_text(
+        "kafka: {security_protocol: SASL_PLAINTEXT, sasl_mechanism: PLAIN, sasl_username: ledger,"
+        " sasl_password: {env: LEDGER_PASSWORD}, request_timeout_ms: 10000}"
+    )
+    return path
+
+
+def ingest(broker: LocalBroker, conf: Path, warehouse: Path) -> Result:
+    arguments = ["--bootstrap-servers", broker.bootstrap_servers, "--warehouse", str(warehouse), "--conf", str(conf)]
+    return CliRunner().invoke(main, ["ingest", *arguments])
+
+
+def diagnosis(broker: LocalBroker, conf: Path) -> dict[str, str]:
+    arguments = ["doctor", "--bootstrap-servers", broker.bootstrap_servers, "--conf", str(conf), "--json"]
+    result = CliRunner().invoke(main, arguments)
+    return {check["about"]: check["state"] for check in map(json.loads, result.stdout.splitlines())}
+
+
+@pytest.mark.usefixtures("spark")
+def test_read_is_enough(guarded: LocalBroker, admin: Any, conf: Path, tmp_path: Path) -> None:
+    """Goal: with Read on the offsets topic alone (which implies Describe) the log is read; nothing else was granted."""
+    with granted(admin, READ):
+        result = ingest(guarded, conf, tmp_path / "w")
+        assert result.exit_code == 0, result.stderr
+        assert "records read, 0 of them kept undecoded" in result.stderr
+        states = diagnosis(guarded, conf)
+    assert (states["brokers"], states["Read"], states["offset retention"]) == ("good", "good", "unknown")
+    assert PASSWORD not in result.output
+
+
+def test_describe_alone(guarded: LocalBroker, admin: Any, conf: Path) -> None:
+    """Goal: without Read the doctor names the right that is missing."""
+    with granted(admin, DESCRIBE):
+        states = diagnosis(guarded, conf)
+    assert (states["brokers"], states["Read"]) == ("good", "bad")
+
+
+def test_nothing(guarded: LocalBroker, admin: Any, conf: Path) -> None:
+    """Goal: without any right the first question is refused with a sentence that names what is needed."""
+    with pytest.raises(OutsideError, match="the principal needs Describe and Read on it"):
+        describe_offsets_topic(guarded.bootstrap_servers, load_settings(conf).kafka)
+    assert diagnosis(guarded, conf)["brokers"] == "bad"

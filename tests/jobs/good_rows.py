@@ -1,0 +1,80 @@
+"""For each table a row as it should be: what its schema and its suite in `conf/quality` have nothing against."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from schemas.tables.coordinator_records import OFFSET_COMMIT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+    from schemas.tables.table import Table
+
+    Row = dict[str, Any]
+
+EARLY, NOW, LATE = (datetime(2026, 1, 5, hour, tzinfo=timezone.utc) for hour in (0, 1, 2))
+BY_TYPE: dict[str, Any] = {
+    "integer": 1,
+    "long": 1,
+    "string": "x",
+    "boolean": True,
+    "double": 0.5,
+    "timestamp": NOW,
+    "date": date(2026, 1, 5),
+    "array": [],
+}
+ENDED = {"from_offset": 1, "to_offset": 5, "is_open": 0, "from_generation": 1, "to_generation": 2}
+COMMIT = {name: {"topic": "t", "partition": 0, "offset": 7}.get(name) for name in OFFSET_COMMIT.names}
+
+# Where a value of each type does not do.
+GOOD: dict[str, Row] = {
+    "assignments": ENDED,
+    "connect_assignments": ENDED,
+    "coordinator_records": {
+        "record_type": "offset_commit",
+        "is_tombstone": False,
+        "offset_commit": COMMIT,
+        **dict.fromkeys(("decode_error", "decode_error_detail", "raw_key", "raw_value", "record_json")),
+    },
+    "coverage": {"from_offset": 0, "to_offset": 5, "completeness": "tailed"},
+    "generations": {
+        "to_offset": 5,
+        "ended_by": "hole",
+        "is_current": False,
+        "is_open": 0,
+        "revision": 0,
+        "changes": None,
+    },
+    "groups": {"group_type": "classic"},
+    "group_states": {"group_type": "classic"},
+    "incidents": {"severity": "info", "evidence": "inferred"},
+    "lag": {"committed_offset": 5, "high_watermark": 7, "raw_lag": 2, "lag": 2},
+    "log_files": {"log": "server_log", "line_count": 9},
+    "members": {**ENDED, "leave_cause": "left"},
+    "open_groups": {"state": '{"a":1}'},
+    "quality_results": {"unexpected_rows": 0, "error": None},
+    "rebalance_stats": {"window": "hour"},
+    "rebalances": {"to_generation": 2, "is_hole": False, "hole_cause": None, "protocol_kind": "eager"},
+    "replay_findings": {"severity": "error"},
+    "topic_names": {"topic_id": "x" * 22},
+}
+
+
+def value_of(data_type: DataType) -> Any:
+    return BY_TYPE.get(data_type.typeName())
+
+
+def good_row(table: Table) -> Row:
+    return {field.name: value_of(field.dataType) for field in table.schema} | GOOD.get(table.name, {})
+
+
+def frame(spark: SparkSession, table: Table, rows: list[Row]) -> DataFrame:
+    """In the order of the rows."""
+    arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema))
+    return spark.createDataFrame(arrow, table.schema)

@@ -1,0 +1,29 @@
+"""Build `build/groupledger.zip`, the code that spark-submit ships to a cluster (`--py-files`).
+
+A wheel would do for the driver; Spark's workers only take archives that are called .zip or .egg.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("conf", "coordinator", "jobs", "schemas", "transforms")
+
+
+def build(target: Path) -> Path:
+    """The same bytes for the same tree, so that a build can be compared."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*")) if path.is_file()]
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in files:
+            if "__pycache__" not in path.parts:
+                name = zipfile.ZipInfo(path.relative_to(ROOT).as_posix())
+                archive.writestr(name, path.read_bytes(), zipfile.ZIP_DEFLATED)
+    return target
+
+
+if __name__ == "__main__":
+    print(build(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "groupledger.zip"))

@@ -1,0 +1,90 @@
+"""Write `docs/tables.md` from `schemas/tables`: `python -m tools.table_docs`.
+
+The comments are those that Delta's tables carry, so the page can't say anything else than the tables do.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import ArrayType, StructType
+
+from schemas.all_tables import all_tables
+from transforms import offset_commits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql.types import DataType, StructField
+
+    from schemas.tables.table import Table
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "tables.md"
+HEAD = """\
+# The tables
+
+Made from `schemas/tables` by `python -m tools.table_docs`; a test compares the two. The same comments stand in Delta.
+Every table lies at `WAREHOUSE/<name>` and begins with `cluster`. Timestamps are instants, in UTC.
+"""
+VIEW = """
+## offset_commits
+
+A view over `coordinator_records` and the history, since commits are not stored twice: `groupledger sql` has it, and
+`conf/views/offset_commits.sql` is its text for other engines.
+"""
+
+
+def page() -> str:
+    """What the page has to say."""
+    tables = [line for table in all_tables() for line in table_lines(table)]
+    view = ["| column |", "|---|", *(f"| `{name}` |" for name in offset_commits.COLUMNS)]
+    return "\n".join([HEAD, *tables, VIEW.strip("\n"), "", *view, ""])
+
+
+def table_lines(table: Table) -> Iterator[str]:
+    yield f"## {table.name}"
+    yield ""
+    yield table.comment
+    yield ""
+    yield f"Key: {names(table.key)}." + (
+        f" Partitioned by {names(table.partition_columns)}." if table.partition_columns else ""
+    )
+    yield ""
+    yield "| column | type | |"
+    yield "|---|---|---|"
+    for field in table.schema:
+        yield from field_lines(field, "")
+    yield ""
+
+
+def field_lines(field: StructField, parent: str) -> Iterator[str]:
+    """The column, and below it the fields of a struct that have comments of their own."""
+    inner = struct_of(field.dataType)
+    kind = type_name(field.dataType)
+    yield f"| `{parent}{field.name}` | {kind} | {field.metadata.get('comment', '').replace('|', chr(92) + '|')} |"
+    if inner is not None:
+        for below in inner:
+            yield from field_lines(below, f"{parent}{field.name}.")
+
+
+def struct_of(data_type: DataType) -> StructType | None:
+    if isinstance(data_type, ArrayType):
+        return struct_of(data_type.elementType)
+    return data_type if isinstance(data_type, StructType) else None
+
+
+def type_name(data_type: DataType) -> str:
+    if isinstance(data_type, ArrayType):
+        return f"array of {type_name(data_type.elementType)}"
+    return data_type.typeName() if isinstance(data_type, StructType) else data_type.simpleString()
+
+
+def names(columns: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in columns)
+
+
+if __name__ == "__main__":
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page())
+    print(f"{PAGE} is written")
