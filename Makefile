@@ -6,7 +6,7 @@ SEED ?= 1
 SEQUENCES ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check format bench fuzz differential lock clean
+.PHONY: help setup demo demo-kafka test test-fast check format bench fuzz differential lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -14,8 +14,11 @@ help: ## this list
 setup: ## build .venv and fetch the JARs; does nothing when they are current
 	@$(PYTHON) tools/setup.py
 
-demo: setup ## start a real broker, run real consumers, ingest what they wrote and show it
+demo: setup ## play a day of forty groups, run every step on it, compare with the truth, write the report
 	@$(BIN)/groupledger demo
+
+demo-kafka: setup ## the same steps on a real broker with real consumers
+	@$(BIN)/groupledger demo --local-broker
 
 test: check ## everything that CI runs: lint, types, unit, property, Spark, broker and fault tests
 	$(BIN)/python -m pytest
@@ -36,6 +39,9 @@ format: setup ## let ruff format and mend what it can
 bench: setup ## measure us beside Kafka's own tools, in one run (some minutes)
 	$(BIN)/python -m bench.coordinator
 	$(BIN)/python -m bench.simulator
+	$(BIN)/python -m bench.lag --table
+	$(BIN)/python -m bench.history_matrix
+	$(BIN)/python -m bench.history_cost
 	$(BIN)/python -m bench.run
 
 fuzz: setup ## random and structure-aware bytes through the codec: make fuzz INPUTS=1000000 SEED=1

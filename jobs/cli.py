@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jobs.cli_incidents import INCIDENT_COMMANDS
+from jobs.cli_lag import LAG_COMMANDS
+from jobs.cli_logs import import_logs
+from jobs.cli_monitor import MONITOR_COMMANDS
+from jobs.cli_operations import OPERATIONS, check_quality
 from jobs.cli_options import CLUSTER, CONF, WAREHOUSE, say
 from jobs.cli_questions import QUESTIONS
+from jobs.cli_report import REPORT_COMMANDS
+from jobs.cli_sql import SQL_COMMANDS
 from jobs.errors import JobError
 from jobs.settings import load_settings
 
@@ -25,6 +32,9 @@ if TYPE_CHECKING:
 
 BOOTSTRAP_SERVERS = click.option("--bootstrap-servers", metavar="HOST:PORT", help="Read the topic of this cluster.")
 CAPTURE = click.option("--capture", "capture_directory", metavar="DIR", help="Read a capture instead.")
+SAMPLES = click.option(
+    "--samples", "samples_directory", metavar="DIR", help="With --capture: the sampling rounds that go with it."
+)
 RECOVER = click.option("--recover", is_flag=True, help="After a loss: go on behind the last row of the table.")
 
 
@@ -82,6 +92,7 @@ def ingest(
 @main.command()
 @BOOTSTRAP_SERVERS
 @CAPTURE
+@SAMPLES
 @WAREHOUSE
 @CLUSTER
 @CONF
@@ -90,22 +101,40 @@ def pipeline(
     *,
     bootstrap_servers: str | None,
     capture_directory: str | None,
+    samples_directory: str | None,
     warehouse: str,
     cluster: str | None,
     conf: Path | None,
     recover: bool,
 ) -> None:
-    """Run every step once: ingest, then history."""
+    """Run every step once: ingest, then history, lag and incidents."""
     check_source(bootstrap_servers, capture_directory)
+    if samples_directory is not None and capture_directory is None:
+        raise click.UsageError("A cluster is sampled by itself: --samples goes with --capture.")
     settings = load_settings(conf, cluster=cluster)
     from jobs.history import update_history
+    from jobs.import_samples import import_samples
+    from jobs.incidents import update_incidents
+    from jobs.lag import update_lag
     from jobs.ledger import open_ledger
+    from jobs.samples import sample
     from jobs.stream import StopOnSignal
 
     with StopOnSignal() as stop, open_ledger(settings, warehouse, "pipeline", say) as ledger:
+        # Before the ingest, which then reads every commit below the round's ends.
+        if bootstrap_servers is not None:
+            sample(ledger, bootstrap_servers)
+        elif samples_directory is not None:
+            import_samples(ledger, samples_directory)
         run_ingest(ledger, settings, stop, bootstrap_servers, capture_directory, recover=recover)
         if not stop.is_set():
             update_history(ledger, stop)
+        if not stop.is_set():
+            update_lag(ledger, stop)
+        if not stop.is_set():
+            update_incidents(ledger)
+        if not stop.is_set() and settings.quality.after_pipeline:
+            check_quality(ledger)
 
 
 @main.command()
@@ -181,12 +210,29 @@ def records(
 
 @main.command()
 @click.option("--directory", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, metavar="DIR")
-@click.option("--seconds", type=click.IntRange(min=5, max=600), default=20, show_default=True)
-def demo(*, directory: Path, seconds: int) -> None:
-    """Start a real broker, run real consumers on it, ingest what they wrote and show it."""
-    from jobs.demo import run_demo
+@click.option("--seed", type=int, default=1, show_default=True, help="Decides what happens in the simulated day.")
+@BOOTSTRAP_SERVERS
+@CONF
+@click.option("--local-broker", is_flag=True, help="Start a real broker here, with real consumers for some seconds.")
+@click.option(
+    "--seconds", type=click.IntRange(min=5, max=600), default=20, show_default=True, help="How long those run."
+)
+def demo(
+    *, directory: Path, seed: int, bootstrap_servers: str | None, conf: Path | None, local_broker: bool, seconds: int
+) -> None:
+    """Play a day of forty groups, run every step on it, compare with the truth, and write the report."""
+    if local_broker and bootstrap_servers is not None:
+        raise click.UsageError("Give either --local-broker or --bootstrap-servers.")
+    from jobs.demo import run_demo, run_demo_on_cluster
 
-    run_demo(directory, seconds, say)
+    if local_broker:
+        from jobs.demo_kafka import run_demo_on_local_broker
+
+        run_demo_on_local_broker(directory, seconds, say)
+    elif bootstrap_servers is not None:
+        run_demo_on_cluster(directory, load_settings(conf), bootstrap_servers, say)
+    else:
+        run_demo(directory, seed, say)
 
 
 @main.command()
@@ -243,7 +289,16 @@ def run_ingest(
     say(f"{totals.rows:,} records read, {totals.quarantined:,} of them kept undecoded")
 
 
-for command in QUESTIONS:
+for command in (
+    *QUESTIONS,
+    *INCIDENT_COMMANDS,
+    *SQL_COMMANDS,
+    *MONITOR_COMMANDS,
+    *LAG_COMMANDS,
+    *OPERATIONS,
+    *REPORT_COMMANDS,
+    import_logs,
+):
     main.add_command(command)
 
 

@@ -1,100 +1,114 @@
-"""`groupledger demo`: a real broker, real consumers for some seconds, and what the ledger makes of them."""
+"""`groupledger demo`: a day of a cluster that does not exist, the whole pipeline on it, and what it finds.
+
+The simulator plays forty groups in a process of its own, while Spark starts. Its outputs are what a cluster would have
+left behind: they are read by the same steps as a cluster's. What was found is compared with what really happened, and
+goes into the report. `--bootstrap-servers` does the same on a real cluster, where nobody knows the truth.
+"""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
-
+from jobs.answers import Warehouse
+from jobs.demo_findings import show_findings
+from jobs.demo_truth import show_truth
 from jobs.errors import InputError, OutsideError
 from jobs.history import update_history
+from jobs.import_logs import LogSources, import_logs
+from jobs.import_samples import import_samples
+from jobs.incidents import update_incidents
 from jobs.ingest import KafkaIngest, ingest_kafka
+from jobs.ingest_capture import ingest_capture
+from jobs.lag import update_lag
 from jobs.ledger import open_ledger
-from jobs.local_broker import LocalBroker, LocalKafkaError
-from jobs.local_traffic import make_offsets_topic, run_demo_traffic
+from jobs.report import write_report
+from jobs.samples import sample
 from jobs.settings import load_settings
-from jobs.stream import StopOnSignal
-from jobs.terminal import print_table
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.groups import GROUPS
-from schemas.tables.rebalances import REBALANCES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
-
     from jobs.ledger import Ledger
+    from jobs.settings import Settings
 
+SCENARIO = "demo"
+CLUSTER = "demo"
 # A directory with this file in it is a demo's own, and may be replaced by the next.
 MARK = ".groupledger-demo"
+REPORT = "report.html"
 
 
-def run_demo(directory: Path, seconds: int, say: Callable[[str], None]) -> None:
-    """Raises InputError if the directory holds something else."""
+def new_directory(directory: Path) -> None:
+    """Raises InputError if it holds something that is no demo's."""
     if directory.exists() and not (directory / MARK).is_file():
         raise InputError(f"{directory} exists and is no demo's directory: give another one with --directory.")
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     (directory / MARK).touch()
-    settings = load_settings(cluster="demo")
-    warehouse = str(directory.resolve() / "warehouse")
+
+
+def run_demo(directory: Path, seed: int, say: Callable[[str], None]) -> None:
+    new_directory(directory)
+    settings, stop = load_settings(cluster=CLUSTER), threading.Event()
+    warehouse, simulated = directory.resolve() / "warehouse", directory / "simulation"
+    with simulation(simulated, seed) as finish, open_ledger(settings, str(warehouse), "demo", say) as ledger:
+        say("simulating a day of forty groups")
+        finish()
+        import_samples(ledger, str(simulated))
+        ingest_capture(ledger, str(simulated / "capture"), stop, recover=False)
+        logs = LogSources([simulated / "request-log"], [simulated / "server-log"])
+        import_logs(ledger, settings.logs, logs, stop)
+        derive(ledger, stop)
+        show_findings(ledger)
+        show_truth(ledger, simulated / "truth")
+        end(ledger, directory, settings, say)
+
+
+def run_demo_on_cluster(
+    directory: Path, settings: Settings, bootstrap_servers: str, say: Callable[[str], None]
+) -> None:
+    """One pass of the pipeline over what a real cluster's topic holds."""
+    new_directory(directory)
+    stop = threading.Event()
+    with open_ledger(settings, str(directory.resolve() / "warehouse"), "demo", say) as ledger:
+        sample(ledger, bootstrap_servers)
+        ingest_kafka(ledger, KafkaIngest(settings, bootstrap_servers), stop)
+        derive(ledger, stop)
+        show_findings(ledger)
+        end(ledger, directory, settings, say)
+
+
+def derive(ledger: Ledger, stop: threading.Event) -> None:
+    update_history(ledger, stop)
+    update_lag(ledger, stop)
+    update_incidents(ledger)
+
+
+def end(ledger: Ledger, directory: Path, settings: Settings, say: Callable[[str], None]) -> None:
+    report = directory / REPORT
+    write_report(Warehouse(ledger.spark, ledger.warehouse, ledger.cluster), report, say)
+    tables = f"--warehouse {directory}/warehouse --cluster {settings.cluster}"
+    say(f"try: .venv/bin/groupledger incidents {tables}")
+
+
+@contextmanager
+def simulation(directory: Path, seed: int) -> Iterator[Callable[[], None]]:
+    """Runs beside the caller's work until it calls what is yielded, which waits for the end."""
+    command = [sys.executable, "-m", "jobs.cli", "simulate", "--scenario", SCENARIO, "--seed", str(seed)]
+    process = subprocess.Popen([*command, "--out", str(directory)])
+
+    def finish() -> None:
+        if process.wait() != 0:
+            raise OutsideError("The simulation did not end well: what it printed above says why.")
+
     try:
-        say("starting a Kafka broker")
-        with LocalBroker(directory / "kafka") as broker:
-            make_offsets_topic(broker.bootstrap_servers)
-            ingest = KafkaIngest(settings, broker.bootstrap_servers)
-            with open_ledger(settings, warehouse, "demo", say) as ledger, StopOnSignal() as stop:
-                # What is written from here on the ledger will have seen from its begin.
-                ingest_kafka(ledger, ingest, stop)
-                say(f"running consumers against the broker for about {seconds} seconds")
-                run_demo_traffic(broker.bootstrap_servers, seconds)
-                ingest_kafka(ledger, ingest, stop)
-                update_history(ledger, stop)
-                show(ledger)
-    except LocalKafkaError as error:
-        raise OutsideError(str(error)) from error
-    say(f"the tables lie in {warehouse}; try: .venv/bin/groupledger records --warehouse {warehouse} --cluster demo")
-
-
-def show(ledger: Ledger) -> None:
-    records = ledger.rows(COORDINATOR_RECORDS)
-    counts = (
-        records.groupBy("record_type", "is_tombstone", "decode_error").count().orderBy("record_type", "is_tombstone")
-    )
-    print_table("Records of __consumer_offsets", ("record type", "tombstone", "error", "records"), counts.collect())
-    columns = ("group", "life", "generation", "what changed", "probable trigger", "moved", "members")
-    print_table("Rebalances, in the order of the log", columns, rebalances(ledger.rows(REBALANCES)).collect())
-    columns = ("group", "type", "alive", "generation", "protocol", "members", "partitions owned")
-    print_table("Groups now", columns, groups(ledger.rows(GROUPS)).collect())
-    print_table("Committed offsets", ("group", "topic", "partition", "offset"), committed_offsets(records).collect())
-
-
-def rebalances(rows: DataFrame) -> DataFrame:
-    changes = F.array_join(F.array_distinct("changes.kind"), ", ")
-    rows = rows.orderBy("kafka_partition", "kafka_offset").withColumn("what", changes)
-    return rows.select(
-        "group_id", "incarnation", "to_generation", "what", "inferred_trigger", "partitions_moved", "member_count"
-    )
-
-
-def groups(rows: DataFrame) -> DataFrame:
-    return rows.orderBy("group_id").select(
-        "group_id", "group_type", "is_alive", "generation", "protocol", "member_count", "owned_count"
-    )
-
-
-def committed_offsets(records: DataFrame) -> DataFrame:
-    """The last commit of each group and partition, if it was not removed."""
-    commits = records.where(F.col("offset_commit").isNotNull())
-    last = keep_last(commits, ["group_id", "offset_commit.topic", "offset_commit.partition"])
-    columns = ["group_id", "offset_commit.topic", "offset_commit.partition", "offset_commit.offset"]
-    return last.where(~F.col("is_tombstone")).select(*columns).orderBy("group_id", "topic", "partition")
-
-
-def keep_last(records: DataFrame, key: list[str]) -> DataFrame:
-    newest_first = Window.partitionBy(*key).orderBy(F.desc("kafka_partition"), F.desc("kafka_offset"))
-    return records.withColumn("rank", F.row_number().over(newest_first)).where("rank = 1").drop("rank")
+        yield finish
+    finally:
+        process.terminate()
+        process.wait()

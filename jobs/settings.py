@@ -8,12 +8,14 @@ out of `repr`, so that no setting can be printed by accident.
 from __future__ import annotations
 
 import os
+import re
 from importlib import resources
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations at run time
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from jobs.errors import InputError
 
@@ -111,14 +113,91 @@ class IncidentSettings(Section):
     stalled_transaction_s: Annotated[int, Field(ge=1)]
 
 
+class MonitorSettings(Section):
+    metrics_address: str
+    history_interval_s: Annotated[int, Field(ge=1)]
+    stalled_after_s: Annotated[int, Field(ge=1)]
+
+
+class LogSettings(Section):
+    time_zone: str
+    principals: Literal["keep", "hash", "drop"]
+    client_hosts: Literal["keep", "hash", "drop"]
+    hash_key: Secret | None
+    request_log_names: str
+    server_log_names: str
+    poll_interval_s: Annotated[int, Field(ge=1)]
+
+    @model_validator(mode="after")
+    def is_usable(self) -> LogSettings:
+        if "hash" in {self.principals, self.client_hosts} and self.hash_key is None:
+            msg = "hash needs hash_key"
+            raise ValueError(msg)
+        try:
+            ZoneInfo(self.time_zone)
+        except (ValueError, OSError, ZoneInfoNotFoundError) as error:
+            msg = "time_zone is no name of a time zone, such as UTC or Europe/Vienna"
+            raise ValueError(msg) from error
+        return self
+
+
+class LagSettings(Section):
+    watermark_age_max_s: Annotated[int, Field(ge=1)]
+    window_s: Annotated[int, Field(ge=60, le=86_400)]
+    standstill_s: Annotated[int, Field(ge=1)]
+    growth_records_min: Annotated[int, Field(ge=0)]
+    growth_fraction_min: Annotated[float, Field(ge=0)]
+    burrow_intervals: Annotated[int, Field(ge=1, le=60)]
+    burrow_minimum_complete: Annotated[float, Field(ge=0, le=1)]
+    burrow_allowed_lag: Annotated[int, Field(ge=0)]
+    burrow_min_distance_s: Annotated[int, Field(ge=0)]
+
+
+class MetricsSettings(Section):
+    per_partition: bool
+    member_labels: Literal["none", "client"]
+    groups_max: Annotated[int, Field(ge=1)]
+    series_max: Annotated[int, Field(ge=1)]
+    group_pattern: str
+    topic_pattern: str
+
+    @field_validator("group_pattern", "topic_pattern")
+    @classmethod
+    def is_regular_expression(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            msg = f"this is no regular expression: {error}"
+            raise ValueError(msg) from error
+        return pattern
+
+
+class MaintainSettings(Section):
+    retention_days: dict[str, Annotated[int, Field(ge=1)]]
+    optimize_file_mb: Annotated[int, Field(ge=1, le=1024)]
+    reader_downtime_days_max: Annotated[int, Field(ge=1, le=45)]
+
+
+class QualitySettings(Section):
+    after_pipeline: bool
+    recent_days: Annotated[int, Field(ge=1)]
+    pandas_rows_max: Annotated[int, Field(ge=0)]
+
+
 class Settings(Section):
     cluster: ClusterName
     kafka: KafkaSettings
     ingest: IngestSettings
     lease: LeaseSettings
     sampling: SamplingSettings
+    monitor: MonitorSettings
     history: HistorySettings
     incidents: IncidentSettings
+    lag: LagSettings
+    metrics: MetricsSettings
+    logs: LogSettings
+    maintain: MaintainSettings
+    quality: QualitySettings
 
 
 def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:

@@ -55,6 +55,8 @@ def test_the_user_wins_key_by_key(tmp_path: Path) -> None:
         ("kafka: {security_protocol: SASL_SSL}", "SASL_SSL needs sasl_mechanism"),
         ("kafka: {sasl_password: hunter2}", "kafka.sasl_password: Input should be a valid dictionary"),
         ("kafka: {sasl_password: {env: A, file: /b}}", "write either {env: NAME} or {file: PATH}"),
+        ("logs: {principals: hash}", "hash needs hash_key"),
+        ("logs: {time_zone: ../Vienna}", "time_zone is no name of a time zone"),
         ("- a list", "must hold settings"),
         ("a: [", "is not valid YAML"),
     ],

@@ -85,13 +85,13 @@ def _produce(group: Script, percent: int) -> None:
         group.simulation.topics.produce(topic, _RECORDS_PER_MINUTE * percent // 100, group.simulation.now_ms)
 
 
-_SETTINGS = Settings(Config(offsets_retention_ms=60 * MINUTE_MS))
+_CONFIG = Config(offsets_retention_ms=60 * MINUTE_MS)
 DAY = Scenario(
     "day",
     "A day of many groups, each with one of the other scenarios at its own hour.",
     play,
     hours=_HOURS,
-    settings=_SETTINGS,
+    settings=Settings(_CONFIG),
     groups=len(SINGLE),
 )
 DEMO = Scenario(
@@ -99,6 +99,6 @@ DEMO = Scenario(
     "The same, two groups for each scenario, and with consumers that take their time: what `groupledger demo` plays.",
     play_demo,
     hours=_HOURS,
-    settings=_SETTINGS,
+    settings=Settings(_CONFIG, sample_interval_ms=5 * MINUTE_MS),
     groups=_DEMO_GROUPS,
 )
