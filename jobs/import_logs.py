@@ -20,7 +20,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import functions as F
 
 from jobs.errors import InputError, OutsideError
-from jobs.lease import Lease
+from jobs.lease import Lease, logs_of
 from jobs.ledger import Ledger
 from jobs.log_files import (
     CHANGED,
@@ -116,7 +116,7 @@ def open_log_ledger(settings: Settings, warehouse: str, say: Callable[[str], Non
     say("starting Spark")
     spark = spark_session("groupledger import-logs")
     storage = open_storage(spark, warehouse)
-    with Lease(storage, f"{settings.cluster}/logs", "groupledger import-logs", settings.lease.duration_s) as lease:
+    with Lease(storage, logs_of(settings.cluster), "groupledger import-logs", settings.lease.duration_s) as lease:
         yield Ledger(spark, storage, warehouse, settings.cluster, lease, say, settings)
 
 

@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 RENEWALS_PER_DURATION = 3
 
 
+def logs_of(cluster: str) -> str:
+    """What a lease on the tables of the logs is held for: an import of logs and an ingest may go on at once."""
+    return f"{cluster}/logs"
+
+
 @dataclass(frozen=True)
 class Holder:
     host: str

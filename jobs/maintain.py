@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from jobs.errors import InputError
-from jobs.lease import Lease
+from jobs.lease import Lease, logs_of
 from jobs.readers import readers, unread_since
 from jobs.retention import Floor, raise_floors
 from jobs.storage import open_storage
@@ -168,8 +168,9 @@ def maintain(
     with ExitStack() as stack:
         if not is_dry_run:
             for cluster in storage.names(STATE_FOLDER):
-                lease = Lease(storage, cluster, "groupledger maintain", settings.lease.duration_s)
-                stack.enter_context(lease)
+                for held in (cluster, logs_of(cluster)):
+                    lease = Lease(storage, held, "groupledger maintain", settings.lease.duration_s)
+                    stack.enter_context(lease)
         run = Maintenance(spark, storage, warehouse, settings, now, is_dry_run, readers(storage))
         steps: list[Step] = []
         for table in all_tables():
