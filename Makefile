@@ -24,7 +24,7 @@ test: check ## everything that CI runs: lint, types, unit, property, Spark, brok
 	$(BIN)/python -m pytest
 
 test-fast: setup ## the tests that need no Java: under half a minute
-	$(BIN)/python -m pytest -q -m "not spark and not broker and not fault and not java and not slow"
+	$(BIN)/python -m pytest -q -m "not spark and not broker and not fault and not java and not browser and not slow"
 
 check: setup ## lint, format, types and import contracts
 	$(BIN)/ruff check .

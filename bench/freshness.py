@@ -165,11 +165,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, LocalBroker(Path(name) / "kafka", jvm_options=()) as broker:
         servers, warehouse, log = broker.bootstrap_servers, Path(name) / "warehouse", Path(name) / "monitor.log"
         make_offsets_topic(servers)
-        AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
+        admin = AdminClient({"bootstrap.servers": servers})
+        admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
         producer = Producer({"bootstrap.servers": servers})
         for _ in range(arguments.commits):
             producer.produce(TOPIC, b"")
         producer.flush()
+        del admin, producer  # or they would tell of the broker's end
         command = ["monitor", "--bootstrap-servers", servers, "--warehouse", str(warehouse), "--metrics-port", "0"]
         with log.open("w") as words:
             monitor = subprocess.Popen(

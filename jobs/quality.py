@@ -205,7 +205,8 @@ def write_results(ledger: Ledger, results: list[Result]) -> None:
 
 def print_results(results: list[Result], *, as_json: bool) -> None:
     """JSON has all results, the table those that did not hold."""
-    shown = results if as_json else [result for result in results if not result["is_success"]]
+    shown = [{name: value for name, value in result.items() if name != "checked_date"} for result in results]
+    shown = shown if as_json else [result for result in shown if not result["is_success"]]
     print_answers(f"{len(shown):,} of {len(results):,} expectations did not hold", COLUMNS, shown, as_json=as_json)
 
 

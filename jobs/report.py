@@ -115,7 +115,9 @@ class Selection:
     names: tuple[str, ...]
 
     def rows(self, table: Table) -> DataFrame:
-        rows = self.warehouse.rows(table)
+        return self.of_names(self.warehouse.rows(table))
+
+    def of_names(self, rows: DataFrame) -> DataFrame:
         return rows.where(F.col("group_id").isin(*self.names)) if self.names else rows
 
     def rows_if_there(self, table: Table) -> DataFrame:
@@ -204,7 +206,8 @@ class Selection:
         owned = by_group(selections.newest_intervals(intervals, limits))
         members = by_group(selections.newest_members(of_period(MEMBERS, "joined_at", "left_at"), limits))
         generations = by_group(selections.newest_generations(self.rows(GENERATIONS), self.since, self.until, limits))
-        rebalances = by_group(selections.newest_rebalances(self.rebalances(), limits))
+        told = within(self.of_names(self.warehouse.rebalances()), "happened_at", self.since, self.until)
+        rebalances = by_group(selections.newest_rebalances(told, limits))
         incidents = by_group(selections.newest_incidents(self.incidents(), limits)) if self.has(INCIDENTS) else None
         lag = self.lag()
         rounds = selections.lag_points(selections.lag_rounds(lag), self.since, self.until, limits)

@@ -373,7 +373,7 @@
 
   function recordsTable(data) {
     const pause = (record) => (record[RECORD.pauseLower] === null && record[RECORD.pauseUpper] === null ? "-" : `${duration(record[RECORD.pauseLower])} to ${duration(record[RECORD.pauseUpper])}`);
-    const trigger = (record) => (record[RECORD.trigger] ? `${record[RECORD.trigger]} (${record[RECORD.confidence]?.toFixed(2) ?? "-"})` : "-");
+    const trigger = (record) => (record[RECORD.trigger] ? `${record[RECORD.trigger]} (${record[RECORD.confidence]?.toFixed(2) ?? "server log"})` : "-");
     return table("Rebalances and other records, newest first", [["Time", "time"], ["", ""], ["Generation", "number"], ["What", ""], ["Probable trigger", ""], ["Moved", "number"], ["Pause", "time"], ["Details", "text"]],
       [...data.records].reverse().map((record) => [time(record[RECORD.at]), zoomButton(record[RECORD.at]), counted(record[RECORD.generation]), record[RECORD.title], trigger(record),
         counted(record[RECORD.moved]), pause(record), element("ul", {}, ...record[RECORD.lines].map((line) => element("li", {}, line)))]));

@@ -37,7 +37,7 @@ def asked(text: str) -> set[str]:
 
 
 def dashboard() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(resources.files("conf").joinpath("grafana", "consumer-groups.json").read_text())
+    found: dict[str, Any] = json.loads(resources.files("conf").joinpath("grafana/consumer-groups.json").read_text())
     return found
 
 
@@ -54,7 +54,7 @@ def test_dashboard_asks_for_what_is_served() -> None:
 
 def test_rules_ask_for_what_is_served() -> None:
     """Goal: no rule is silent because of a name."""
-    text = resources.files("conf").joinpath("prometheus", "groupledger.rules.yaml").read_text()
+    text = resources.files("conf").joinpath("prometheus/groupledger.rules.yaml").read_text()
     expressions = [rule["expr"] for rule in yaml.safe_load(text)["groups"][0]["rules"]]
     assert asked(" ".join(expressions)) <= served()
 

@@ -182,7 +182,8 @@ def numbers(row: LagRow) -> tuple[Any, ...]:
 
 
 def ask(warehouse: Path, *arguments: str) -> Any:
-    result = CliRunner().invoke(main, ["lag", "--warehouse", str(warehouse), "--cluster", CLUSTER, *arguments])
+    wide = CliRunner(env={"COLUMNS": "300"})
+    result = wide.invoke(main, ["lag", "--warehouse", str(warehouse), "--cluster", CLUSTER, *arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 
@@ -191,7 +192,9 @@ def test_lag_command(warehouse: Path) -> None:
     """Goal: the columns of Kafka's tool first; the round of then with --at; sums; what rules would have said."""
     text = ask(warehouse).stdout
     headings = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID"]
-    assert [text.find(heading) for heading in headings] == sorted(text.find(heading) for heading in headings)
+    positions = [text.find(heading) for heading in headings]
+    assert -1 < positions[0] < positions[-1]
+    assert positions == sorted(positions)
     found = [json.loads(line) for line in ask(warehouse, "--group", "g1", "--at", at(4), "--json").stdout.splitlines()]
     assert [(row["partition"], row["committed_offset"], row["lag"]) for row in found if row["partition"] < 2] == [
         (0, 40, 20),

@@ -150,7 +150,7 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 
 def rules() -> list[dict[str, Any]]:
-    text = resources.files("conf").joinpath("prometheus", "groupledger.rules.yaml").read_text()
+    text = resources.files("conf").joinpath("prometheus/groupledger.rules.yaml").read_text()
     (group,) = yaml.safe_load(text)["groups"]
     found: list[dict[str, Any]] = group["rules"]
     return found

@@ -115,7 +115,7 @@ def to_check(spark: SparkSession, table: Table, rows: list[Row]) -> DataFrame:
     return with_rules(frame(spark, table, rows), table, suite_of(table))
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def great_expectations() -> None:
     """Its import, whose warnings are about its own dependencies."""
     with warnings.catch_warnings():
@@ -123,6 +123,7 @@ def great_expectations() -> None:
         importlib.import_module("great_expectations")
 
 
+@pytest.mark.usefixtures("great_expectations")
 @pytest.mark.slow
 @pytest.mark.parametrize("table", all_tables(), ids=lambda table: table.name)
 def test_every_expectation_can_fail(spark: SparkSession, table: Table) -> None:
@@ -153,6 +154,7 @@ def test_every_file_is_about_a_table() -> None:
         assert all(each["description"].endswith(".") for each in written["expectations"])
 
 
+@pytest.mark.usefixtures("great_expectations")
 def test_quality_of_a_warehouse(
     spark: SparkSession, filled_warehouse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -176,6 +178,7 @@ def test_quality_of_a_warehouse(
     assert not any("mix-0000" in page for page in pages)
 
 
+@pytest.mark.usefixtures("great_expectations")
 def test_large_tables_are_left_to_spark(spark: SparkSession) -> None:
     """Goal: above the limit the same suite runs in Spark, with the same counts."""
     rows = to_check(spark, GROUPS, [good_row(GROUPS), good_row(GROUPS) | {"group_type": "no such thing"}])

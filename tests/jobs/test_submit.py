@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 from deltalake import DeltaTable
 
@@ -26,12 +27,14 @@ def test_pipeline_in_a_local_cluster(tmp_path: Path) -> None:
     # Away from the checkout, which the interpreter would find before the archive.
     job = tmp_path / "cli.py"
     job.write_bytes((ROOT / "jobs" / "cli.py").read_bytes())
+    spark_home = Path(pyspark.__file__).parent
     submit = [
-        *(str(Path(sys.executable).parent / "spark-submit"), "--master", "local-cluster[1,1,1024]"),
+        *(str(spark_home / "bin" / "spark-submit"), "--master", "local-cluster[1,1,1024]"),
         *("--conf", f"spark.pyspark.python={sys.executable}", "--conf", "spark.ui.enabled=false"),
         *("--jars", ",".join(local_jars()), "--py-files", str(archive), str(job)),
     ]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "PYTHONPATH"))}
+    environment["SPARK_HOME"] = str(spark_home)
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
