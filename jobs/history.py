@@ -148,9 +148,9 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
         def write(table: Table) -> DataFrame:
             rows = table_rows(folded, table, ledger.cluster)
             if before is not None:
-                rows = before.with_carried_over(table, rows)
-                replace_cluster(ledger.warehouse, table, ledger.cluster, rows)
-            elif counts[table.name]:
+                replace_cluster(ledger.warehouse, table, ledger.cluster, before.with_carried_over(table, rows))
+                return ledger.rows(table)
+            if counts[table.name]:
                 upsert(ledger.warehouse, table, rows)
             return rows
 

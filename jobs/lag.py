@@ -126,7 +126,8 @@ def lag_of(
     """The rows of some rounds in a row, going on from what the rounds up to `last_ms` left."""
     inputs = inputs_of(rows, group_id)
     rounds = Rounds(part, ends_until(inputs.watermarks, last_ms))
-    before = inputs.watermarks.where(at_ms() <= last_ms)
+    # Said as a constant in a first run, so that Spark leaves out all that follows from it.
+    before = inputs.watermarks.where(F.lit(last_ms > 0) & (at_ms() <= last_ms))
     lag = _of_group(last_window(rows, last_ms, rules), group_id)
     seeds = group_seeds(before, inputs.commits, lag, rounds.ends_before, rules)
     events = lag_events(inputs, rounds, seeds, topic_seeds(before))
@@ -136,7 +137,7 @@ def lag_of(
 def last_window(rows: Rows, last_ms: int, rules: LagRules) -> DataFrame:
     """Of `lag`. Compared as timestamps, so that files are left out by their statistics."""
     begin, end = (F.timestamp_millis(F.lit(at)) for at in (last_ms - rules.status.window_ms, last_ms))
-    return rows(LAG).where(F.col("sampled_at").between(begin, end))
+    return rows(LAG).where(F.lit(last_ms > 0) & F.col("sampled_at").between(begin, end))
 
 
 def inputs_of(rows: Rows, group_id: str | None = None) -> LagInputs:

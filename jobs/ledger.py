@@ -147,8 +147,8 @@ def set_checkpoint_aside(storage: Storage, checkpoint_folder: str) -> None:
 
 
 def known_positions(ledger: Ledger) -> dict[int, int]:
-    """The offset behind the last one that the ledger knows of, per partition: from its rows, from `coverage`, which knows
-    also of offsets that hold no row, and from what retention has removed."""
+    """The offset behind the last one that the ledger knows of, per partition: from its rows, from `coverage` (which
+    also knows of offsets that hold no row), and from what retention has removed."""
     from_rows = ledger.rows(COORDINATOR_RECORDS).groupBy("kafka_partition").agg(F.max("kafka_offset") + 1)
     from_coverage = ledger.rows(COVERAGE).groupBy("kafka_partition").agg(F.max("to_offset"))
     positions: dict[int, int] = {}

@@ -31,7 +31,7 @@ VIEW = """
 ## offset_commits
 
 A view over `coordinator_records` and the history, since commits are not stored twice: `groupledger sql` has it, and
-`conf/views/offset_commits.sql` is its text for other engines.
+`schemas/views/offset_commits.sql` is its text for other engines.
 """
 
 

@@ -85,7 +85,7 @@ def test_one_instant(spark: SparkSession, warehouse: Path, tmp_path: Path) -> No
 
 def test_the_view_of_commits(spark: SparkSession, warehouse: Path) -> None:
     """Goal: `offset_commits` in plain SQL gives in Spark and in DuckDB the rows of the transform."""
-    text = (resources.files("conf") / "views" / "offset_commits.sql").read_text()
+    text = (resources.files("schemas") / "views" / "offset_commits.sql").read_text()
     tables = {table.name: table for table in all_tables()}
     frames = [read_table(spark, str(warehouse), tables[name]) for name in READ_BY_THE_VIEW]
     view = offset_commits(*frames)

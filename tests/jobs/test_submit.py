@@ -20,8 +20,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 
 def test_pipeline_in_a_local_cluster(tmp_path: Path) -> None:
-    """Goal: `ingest` decodes on executors that have nothing but the archive and the interpreter's libraries, and says
-    what is wrong with its exit code."""
+    """Goal: `ingest` decodes on executors that have nothing but the archive and the interpreter's libraries."""
     simulate(SCENARIOS["leader-loss"], 1, tmp_path / "simulated", 1, None, lambda _text: None)
     archive = build(tmp_path / "groupledger.zip")
     # Away from the checkout, which the interpreter would find before the archive.
@@ -36,19 +35,12 @@ def test_pipeline_in_a_local_cluster(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "PYTHONPATH"))}
     environment["SPARK_HOME"] = str(spark_home)
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*submit, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-
     warehouse = tmp_path / "warehouse"
-    done = run("ingest", "--capture", str(tmp_path / "simulated" / "capture"), "--warehouse", str(warehouse))
+    command = [*submit, "ingest", "--capture", str(tmp_path / "simulated" / "capture"), "--warehouse", str(warehouse)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2_000:]
     records = DeltaTable(str(warehouse / "coordinator_records")).to_pyarrow_table(
         columns=["record_type", "decode_error"]
     )
     assert records.num_rows > 100
     assert records["decode_error"].null_count == records.num_rows
-    wrong = run("ingest", "--capture", "nowhere", "--warehouse", str(warehouse))
-    assert wrong.returncode == 2
-    assert "nowhere holds no Parquet files" in wrong.stderr

@@ -113,8 +113,10 @@ def rows(stats: DataFrame) -> dict[tuple[str, str, int], dict[str, Any]]:
 
 def test_counts(rows: dict[tuple[str, str, int], dict[str, Any]]) -> None:
     """Goal: births, follow-ups and unseen generations are told apart; what nobody knows adds nothing."""
-    names = ("rebalances", "births", "increments_without_record", "cooperative_follow_ups", "mean_interval_ms")
-    names += ("members_joined", "members_left", "members_replaced", "partitions_moved", "pause_lower_ms")
+    names = (
+        *("rebalances", "births", "increments_without_record", "cooperative_follow_ups", "mean_interval_ms"),
+        *("members_joined", "members_left", "members_replaced", "partitions_moved", "pause_lower_ms"),
+    )
     found = {key: tuple(row[name] for name in names) for key, row in rows.items() if key[0] == "calm"}
     assert found == {
         ("calm", "hour", 0): (3, 1, 2, 1, 915_000, 2, 1, 1, 6, 40),
