@@ -173,7 +173,9 @@ def transact(stage: Stage, member: Consumer) -> None:
 
 def described(stage: Stage) -> dict[Place, tuple[int | None, int | None, int | None]]:
     """CURRENT-OFFSET, LOG-END-OFFSET and LAG of each partition, as the tool prints them."""
-    text = run_tool(TOOL, "--bootstrap-server", stage.bootstrap_servers, "--describe", "--all-groups")
+    # Not --all-groups: the tool gives up at the first group that it can't describe, and others may have made one.
+    groups = [word for group in GROUPS for word in ("--group", group)]
+    text = run_tool(TOOL, "--bootstrap-server", stage.bootstrap_servers, "--describe", *groups)
     found = {}
     for line in text.splitlines():
         words = line.split()
