@@ -191,7 +191,7 @@ def cluster_checks(settings: KafkaSettings, bootstrap_servers: str) -> Iterator[
     yield transactions(topic)
     yield read_right(settings, bootstrap_servers)
     with admin_client(bootstrap_servers, settings) as admin:
-        broker = str(admin.describe_cluster()["brokers"][0]["node_id"])
+        broker = str(admin.describe_cluster()["brokers"][0]["broker_id"])
         yield from setting_checks(described(admin, "topic", OFFSETS_TOPIC), described(admin, "broker", broker))
 
 

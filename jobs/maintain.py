@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 STATE_FOLDER = "_groupledger"
 MAX_FILE_SIZE = "spark.databricks.delta.optimize.maxFileSize"
+# VACUUM lists a table in as many tasks as this says, however few its folders: by default 10,000, which takes minutes.
+LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+LISTING_TASKS_PER_CORE = 4
 READ_FIRST = "a streaming reader has not read the table to its end (run `groupledger history` or `pipeline`)"
 
 
@@ -126,7 +129,6 @@ class Maintenance:
         what, condition = self._closed(table)
         if self.is_dry_run:
             return Step(table.name, "optimize", f"would compact {what}")
-        self.spark.conf.set(MAX_FILE_SIZE, self.settings.maintain.optimize_file_mb * 1024 * 1024)
         builder = self._delta(table).optimize()
         builder = builder if condition is None else builder.where(condition)
         (row,) = builder.executeCompaction().collect()
@@ -171,6 +173,8 @@ def maintain(
                 for held in (cluster, logs_of(cluster)):
                     lease = Lease(storage, held, "groupledger maintain", settings.lease.duration_s)
                     stack.enter_context(lease)
+        spark.conf.set(MAX_FILE_SIZE, settings.maintain.optimize_file_mb * 1024 * 1024)
+        spark.conf.set(LISTING_TASKS, LISTING_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
         run = Maintenance(spark, storage, warehouse, settings, now, is_dry_run, readers(storage))
         steps: list[Step] = []
         for table in all_tables():
