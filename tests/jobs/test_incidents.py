@@ -9,7 +9,6 @@ from collections import Counter
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -20,12 +19,15 @@ from jobs.settings import load_settings
 from jobs.warehouse import table_path
 from schemas.tables.incidents import INCIDENTS
 from tests.jobs.ledgers import open_test_ledger
+from tests.jobs.simulated_log import REQUESTS_OF
 from tests.jobs.warehouses import SIMULATED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+    from tests.jobs.simulated_log import Simulated
 
     Row = dict[str, Any]
 
@@ -49,12 +51,11 @@ def warehouse(filled_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession, filled_warehouse: Path, warehouse: Path) -> dict[str, list[Row]]:
+def found(spark: SparkSession, simulated: Simulated, warehouse: Path) -> dict[str, list[Row]]:
     """The rows from the topic alone, with the logs, and once more."""
     before = update(spark, warehouse)
-    simulated = filled_warehouse.parent / "simulated"
     with open_test_ledger(spark, warehouse, SIMULATED) as ledger:
-        sources = LogSources([simulated / "request-log"], [simulated / "server-log"])
+        sources = LogSources([simulated.broker_logs / "request-log"], [simulated.broker_logs / "server-log"])
         import_logs(ledger, load_settings().logs, sources, threading.Event())
     return {"topic": before, "logs": update(spark, warehouse), "again": update(spark, warehouse)}
 
@@ -67,12 +68,15 @@ def test_from_the_topic_alone(found: dict[str, list[Row]]) -> None:
     assert not kinds & REFUSED
 
 
-def test_with_the_logs(found: dict[str, list[Row]], filled_warehouse: Path) -> None:
+def test_with_the_logs(found: dict[str, list[Row]], simulated: Simulated) -> None:
     """Goal: every refused request of the truth is in an incident, and what was guessed of it is replaced."""
-    rejections = pq.read_table(filled_warehouse.parent / "simulated" / "truth" / "rejections.parquet").to_pylist()
     errors = {"UNKNOWN_MEMBER_ID": "unknown_member", "FENCED_INSTANCE_ID": "fenced_instance"}
     errors |= {"ILLEGAL_GENERATION": "illegal_generation"}
-    expected = Counter((row["group_id"], errors[row["error"]]) for row in rejections if row["error"] in errors)
+    expected = Counter(
+        (row.group_id, errors[row.error])
+        for row in simulated.truth.rejections
+        if row.error in errors and row.group_id == REQUESTS_OF
+    )
     told: Counter[Any] = Counter()
     for row in found["logs"]:
         if row["kind"] in REFUSED:
