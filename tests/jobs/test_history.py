@@ -24,7 +24,7 @@ from schemas.tables.generations import GENERATIONS
 from schemas.tables.groups import GROUPS
 from schemas.tables.rebalances import REBALANCES
 from tests.jobs.ledgers import open_test_ledger
-from tests.jobs.simulated_log import HOUR_MS, Simulated, append, assert_equal_tables, run, simulate, table
+from tests.jobs.simulated_log import HOUR_MS, append, assert_equal_tables, run, table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,23 +32,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from schemas.tables.table import Table
+    from tests.jobs.simulated_log import Simulated
 
 CUT_MINUTE, LAST_MINUTE = 20, 61
 TABLES_BEFORE_KILL = 3
-
-
-@pytest.fixture(scope="module")
-def simulated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Simulated:
-    return simulate(spark, tmp_path_factory.mktemp("log"))
-
-
-@pytest.fixture(scope="module")
-def whole(spark: SparkSession, simulated: Simulated, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The history of the log in one piece."""
-    warehouse = tmp_path_factory.mktemp("whole")
-    append(spark, warehouse, simulated.rows)
-    run(spark, warehouse)
-    return warehouse
 
 
 def micros(milliseconds: int | None) -> int | None:

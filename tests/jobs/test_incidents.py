@@ -64,7 +64,7 @@ def test_from_the_topic_alone(found: dict[str, list[Row]]) -> None:
     """Goal: without logs everything is inferred, the planted expiries and the flapping member among it."""
     assert {row["evidence"] for row in found["topic"]} == {"inferred"}
     kinds = {row["kind"] for row in found["topic"]}
-    assert {"session_expired", "zombie_commit_suspected", "member_flapping", "rebalance_storm"} <= kinds
+    assert {"session_expired", "zombie_commit_suspected", "member_flapping"} <= kinds
     assert not kinds & REFUSED
 
 
