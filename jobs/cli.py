@@ -112,11 +112,9 @@ def pipeline(
     if samples_directory is not None and capture_directory is None:
         raise click.UsageError("A cluster is sampled by itself: --samples goes with --capture.")
     settings = load_settings(conf, cluster=cluster)
-    from jobs.history import update_history
     from jobs.import_samples import import_samples
-    from jobs.incidents import update_incidents
-    from jobs.lag import update_lag
     from jobs.ledger import open_ledger
+    from jobs.pipeline import derive
     from jobs.samples import sample
     from jobs.stream import StopOnSignal
 
@@ -127,12 +125,7 @@ def pipeline(
         elif samples_directory is not None:
             import_samples(ledger, samples_directory)
         run_ingest(ledger, settings, stop, bootstrap_servers, capture_directory, recover=recover)
-        if not stop.is_set():
-            update_history(ledger, stop)
-        if not stop.is_set():
-            update_lag(ledger, stop)
-        if not stop.is_set():
-            update_incidents(ledger)
+        derive(ledger, stop)
         if not stop.is_set() and settings.quality.after_pipeline:
             check_quality(ledger)
 

@@ -18,14 +18,12 @@ from jobs.answers import Warehouse
 from jobs.demo_findings import show_findings
 from jobs.demo_truth import show_truth
 from jobs.errors import InputError, OutsideError
-from jobs.history import update_history
 from jobs.import_logs import LogSources, import_logs
 from jobs.import_samples import import_samples
-from jobs.incidents import update_incidents
 from jobs.ingest import KafkaIngest, ingest_kafka
 from jobs.ingest_capture import ingest_capture
-from jobs.lag import update_lag
 from jobs.ledger import open_ledger
+from jobs.pipeline import derive
 from jobs.report import write_report
 from jobs.samples import sample
 from jobs.settings import load_settings
@@ -82,12 +80,6 @@ def run_demo_on_cluster(
         derive(ledger, stop)
         show_findings(ledger)
         end(ledger, directory, settings, say)
-
-
-def derive(ledger: Ledger, stop: threading.Event) -> None:
-    update_history(ledger, stop)
-    update_lag(ledger, stop)
-    update_incidents(ledger)
 
 
 def end(ledger: Ledger, directory: Path, settings: Settings, say: Callable[[str], None]) -> None:

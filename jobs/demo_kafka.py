@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from jobs.demo import CLUSTER, derive, end, new_directory
+from jobs.demo import CLUSTER, end, new_directory
 from jobs.errors import OutsideError
 from jobs.ingest import KafkaIngest, ingest_kafka
 from jobs.ledger import open_ledger
 from jobs.local_broker import LocalBroker, LocalKafkaError
 from jobs.local_traffic import make_offsets_topic, run_demo_traffic
+from jobs.pipeline import derive
 from jobs.samples import sample
 from jobs.settings import load_settings
 from jobs.stream import StopOnSignal

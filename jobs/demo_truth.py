@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from coordinator.errors import Error
 from jobs.terminal import print_table
 from schemas.tables.assignments import ASSIGNMENTS
 from schemas.tables.coordinator_events import COORDINATOR_EVENTS
@@ -18,6 +19,7 @@ from schemas.tables.generations import GENERATIONS
 from schemas.tables.incidents import INCIDENTS
 from schemas.tables.rebalances import REBALANCES
 from transforms.group_activity import true_rebalances
+from transforms.incident_rules.sighting import KIND_OF_ERROR
 from transforms.rebalance_triggers import with_triggers
 
 if TYPE_CHECKING:
@@ -28,12 +30,7 @@ if TYPE_CHECKING:
     from jobs.ledger import Ledger
 
 # The kinds of incidents that are refused requests, with the error that each is.
-ERRORS = {
-    "illegal_generation": "ILLEGAL_GENERATION",
-    "unknown_member": "UNKNOWN_MEMBER_ID",
-    "fenced_instance": "FENCED_INSTANCE_ID",
-    "rebalance_in_progress_commit": "REBALANCE_IN_PROGRESS",
-}
+ERRORS = {KIND_OF_ERROR[error]: error.name for error in Error if error in KIND_OF_ERROR}
 
 
 def show_truth(ledger: Ledger, directory: Path) -> None:

@@ -8,7 +8,6 @@ last, adds nothing twice.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from jobs.offsets_topic import OFFSETS_TOPIC
 from jobs.source import CAPTURE, Source, check_same_source, read_source, write_source
 from jobs.storage import open_storage
 from jobs.stream import run_query, start_query
+from jobs.warehouse import not_a_pattern
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from schemas.tables.coverage import TAILED
 from transforms.coverage import Reading
@@ -87,7 +87,7 @@ def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, rec
 
 def files_pattern(directory: str) -> str:
     """A pattern for the files. With the bare directory Spark's file source could not go on with another one later."""
-    return re.sub(r"([\\*?\[\]{}])", r"\\\1", directory.rstrip("/")) + f"/{FILES}"
+    return not_a_pattern(directory.rstrip("/")) + f"/{FILES}"
 
 
 def read_capture(ledger: Ledger, directory: str) -> DataFrame:

@@ -8,7 +8,6 @@ actions say `dataChange: false`) adds none.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -17,7 +16,7 @@ from pyspark.sql import functions as F
 
 from jobs.checkpoint import kafka_positions, read_checkpoint, source_offset
 from jobs.offsets_topic import OFFSETS_TOPIC
-from jobs.warehouse import table_path
+from jobs.warehouse import not_a_pattern, table_path
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from transforms.offset_commits import commit_log
 
@@ -62,8 +61,7 @@ def added_files(actions: str) -> Iterable[tuple[str, int]]:
 
 def commits_in(ledger: Ledger, files: NewFiles) -> DataFrame:
     """A `commit_log` of our cluster."""
-    # Spark takes a path for a pattern.
-    folder = re.sub(r"([\\*?\[\]{}])", r"\\\1", table_path(ledger.warehouse, COORDINATOR_RECORDS))
+    folder = not_a_pattern(table_path(ledger.warehouse, COORDINATOR_RECORDS))
     reader = ledger.spark.read.schema(COORDINATOR_RECORDS.schema).option("basePath", folder)
     rows = reader.parquet(*[f"{folder}/{path}" for path in files.paths])
     return commit_log(rows.where(F.col("cluster") == F.lit(ledger.cluster)))

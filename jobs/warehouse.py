@@ -6,6 +6,7 @@ there already must have all the columns of its file; more are no harm, since sch
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from jobs.errors import InputError
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from schemas.tables.table import Table
+
+
+def not_a_pattern(path: str) -> str:
+    """Spark's file source takes a path for a pattern: the one that fits this path only."""
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
 
 
 def table_path(warehouse: str, table: Table) -> str:

@@ -15,12 +15,12 @@ from pyspark.sql.types import ArrayType, BooleanType, LongType, StringType, Stru
 
 from schemas.tables.rebalances import REBALANCES
 from schemas.tables.table import column
+from transforms.group_activity import GROUP
 from transforms.logs.triggers import EVENT_COLUMNS, KINDS, triggers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-GROUP = ["cluster", "group_id"]
 KEY = [*REBALANCES.key]
 TRIGGER = StructType(
     [

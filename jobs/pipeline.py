@@ -1,0 +1,24 @@
+"""What every pass makes of the records that it has read: history, lag and incidents, each from the ones before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobs.history import update_history
+from jobs.incidents import update_incidents
+from jobs.lag import update_lag
+
+if TYPE_CHECKING:
+    import threading
+
+    from jobs.ledger import Ledger
+
+
+def derive(ledger: Ledger, stop: threading.Event) -> None:
+    """Each step goes on from where it ended the last time; none is begun once told to stop."""
+    if not stop.is_set():
+        update_history(ledger, stop)
+    if not stop.is_set():
+        update_lag(ledger, stop)
+    if not stop.is_set():
+        update_incidents(ledger)
