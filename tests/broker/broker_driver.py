@@ -7,7 +7,7 @@ event answers, and what a timer does.
 - Ids are the broker's. A join with an empty id goes to the broker first, and the coordinator is given the UUID that
   it drew, from the answer or, while the join is parked, from DescribeGroups: the order of Java's maps hangs on it.
 - Times are compared by windows: what the coordinator does at a virtual instant the broker must have stamped between the
-  real instants around it.
+  real instants around it. A wall clock that was set meanwhile widens them by as much.
 - Time is scaled: `time_scale` virtual milliseconds are one real one, and timeouts on the wire are divided by it.
 - A parked request is followed by a *fence*, some request on another connection whose answer is awaited. With one
   network and one handler thread (`SETTINGS`) the parked one is then in front of all later ones: the network thread
@@ -127,6 +127,7 @@ class BrokerDriver(Driver):
         self._waiting: list[_Waiting] = []
         self._producers: dict[int, Producer] = {}
         self._moments: list[tuple[int, float]] = []
+        self._clock_offsets_ms: list[float] = []
         self._origin_seconds = time.monotonic() - self._virtual_seconds()
         self._control = self._connect()
         await_groups(self._control, [*self._group_ids])
@@ -238,7 +239,9 @@ class BrokerDriver(Driver):
         return self.model.now_ms / 1_000 / self._time_scale
 
     def _mark(self) -> None:
-        self._moments.append((self.model.now_ms, time.time() * 1_000))
+        wall_ms = time.time() * 1_000
+        self._moments.append((self.model.now_ms, wall_ms))
+        self._clock_offsets_ms.append(wall_ms - time.monotonic() * 1_000)
 
     def advance(self, milliseconds: int) -> None:
         self._mark()
@@ -345,7 +348,8 @@ class BrokerDriver(Driver):
     def _is_in_window(self, virtual_ms: int, real_ms: int) -> bool:
         first = max(0, bisect_left(self._moments, (virtual_ms, 0.0)) - 1)
         last = min(len(self._moments) - 1, bisect_right(self._moments, (virtual_ms, float("inf"))))
-        return self._moments[first][1] - CLOCK_SLACK_MS <= real_ms <= self._moments[last][1] + CLOCK_SLACK_MS
+        slack_ms = CLOCK_SLACK_MS + max(self._clock_offsets_ms) - min(self._clock_offsets_ms)
+        return self._moments[first][1] - slack_ms <= real_ms <= self._moments[last][1] + slack_ms
 
     # The end
 
