@@ -67,8 +67,8 @@ if TYPE_CHECKING:
 
 OPEN_ONLY = 2**63 - 1  # an offset that no record has
 
-# How many rounds are folded at once: a task holds all events of a group of so many.
-ROUNDS_PER_PART = 240
+# How many rounds are folded at once, a day of them at five minutes: a task holds all events of a group of so many.
+ROUNDS_PER_PART = 288
 
 
 def lag_rules(settings: Settings) -> LagRules:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -19,7 +19,7 @@ from jobs.lease import Lease
 from jobs.retention import read_floors
 from jobs.session import spark_session
 from jobs.storage import open_storage
-from jobs.warehouse import create_table, table_path
+from jobs.warehouse import create_table, snapshot, table_path
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from schemas.tables.coverage import COVERAGE
 
@@ -127,13 +127,10 @@ def last_table_batch(ledger: Ledger, query_id: str) -> int | None:
 
 
 def last_transaction(ledger: Ledger, table: Table, application_id: str) -> int | None:
-    """The last version that an application has written to a table under its transaction id, None before the first;
-    Delta's Python API does not show it. The table is made if it is not there."""
+    """The last version that an application has written to a table under its transaction id, None before the first.
+    The table is made if it is not there."""
     create_table(ledger.spark, ledger.warehouse, table)
-    jvm: Any = ledger.spark.sparkContext._jvm  # noqa: SLF001 - the only way to Delta's log
-    session: Any = ledger.spark._jsparkSession  # noqa: SLF001 - as above
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session, table_path(ledger.warehouse, table))
-    version = log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty()).transactions().get(application_id)
+    version = snapshot(ledger.spark, ledger.warehouse, table).transactions().get(application_id)
     return int(version.get()) if version.isDefined() else None
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from jobs.warehouse import table_path
+from jobs.warehouse import snapshot, table_path
 from schemas.tables.table import IS_CARRIED_OVER
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ def upsert(warehouse: str, table: Table, rows: DataFrame) -> None:
     """`rows` have each key once, and a time in `fixed_time_column`."""
     from delta.tables import DeltaTable
 
+    if snapshot(rows.sparkSession, warehouse, table).numOfFiles() == 0:
+        rows.select(*table.schema.names).write.format("delta").mode("append").save(table_path(warehouse, table))
+        return
     reach = within_reach(table, rows)
     if reach is None:
         return

@@ -7,7 +7,7 @@ there already must have all the columns of its file; more are no harm, since sch
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobs.errors import InputError
 
@@ -44,6 +44,14 @@ def latest_version(spark: SparkSession, warehouse: str, table: Table) -> int:
 
     (row,) = DeltaTable.forPath(spark, table_path(warehouse, table)).history(1).select("version").collect()
     return int(row.version)
+
+
+def snapshot(spark: SparkSession, warehouse: str, table: Table) -> Any:
+    """Delta's own, of a table as it is now: what Delta's Python API does not show."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the only way to Delta's log
+    session: Any = spark._jsparkSession  # noqa: SLF001 - as above
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session, table_path(warehouse, table))
+    return log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty())
 
 
 def create_table(spark: SparkSession, warehouse: str, table: Table) -> None:

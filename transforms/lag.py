@@ -143,10 +143,12 @@ def lag_events(inputs: LagInputs, rounds: Rounds, seeds: DataFrame, topic_seeds:
 
 def is_below(ends: Mapping[int, tuple[int, End]]) -> Any:
     """Of commits: a round has counted it."""
-    found = F.lit(False)
+    by_partition = [0] * (max(ends, default=-1) + 1)
     for partition, (_, end) in ends.items():
-        found |= (F.col("kafka_partition") == partition) & (F.col("kafka_offset") < end.offset)
-    return found
+        by_partition[partition] = end.offset
+    # One literal, however many partitions: comparisons with each of them take Spark longer to plan than to do.
+    known = F.array(*[F.lit(offset).cast("long") for offset in by_partition]).cast("array<long>")
+    return F.col("kafka_offset") < F.coalesce(F.get(known, F.col("kafka_partition")), F.lit(0))
 
 
 def fold_lag(events: DataFrame, rounds: Rounds, rules: LagRules, *, emit_from_ms: int = 0) -> DataFrame:

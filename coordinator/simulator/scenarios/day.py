@@ -1,6 +1,7 @@
 """A day of many groups: each plays one of the scenarios at its own hour, and works undisturbed before and after.
 
-`day` is as close to Kafka's defaults as a long day allows; `demo` is for whoever waits for it.
+`day` is as close to Kafka's defaults as a long day allows. `demo` is for whoever waits for it: most of its groups work
+a shift of some hours, as jobs do, and all take their time.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ SINGLE = (
     offsets.transactional_commits,
 )
 _HOURS = 24
+_HOUR_MS = 60 * MINUTE_MS
 _PERCENT_BY_HOUR = (
     *(20, 15, 10, 10, 15, 30, 60, 90, 120, 140, 150, 150),
     *(140, 145, 150, 150, 140, 120, 100, 90, 80, 60, 40, 30),
@@ -49,31 +51,50 @@ _PACE = {"heartbeat_interval_ms": 15_000, "auto_commit_interval_ms": 60_000}
 # A member that processes when the join phase ends syncs after that, and beats for the first time an interval later:
 # both together must stay below its session, or every rebalance costs members.
 _PROCESSING_MS = (5_000, 20_000)
-# Again a fourth of the requests. A member still commits within its session, so that its silence can be told.
+# A fourth of the requests. A member still commits within its session, so that its silence can be told.
 _DEMO_PACE = {"session_timeout_ms": 240_000, "heartbeat_interval_ms": 80_000, "auto_commit_interval_ms": 120_000}
 # Longer, and a group that changes its protocol never comes to rest: somebody is always late.
 _DEMO_PROCESSING_MS = (25_000, 45_000)
 _DEMO_GROUPS = 2 * len(SINGLE)
+_SHIFT_HOURS = 3
+_ALL_DAY = 8  # every so many groups one works all day
 
 
 def play(group: Script) -> None:
     at_pace_of_day(group)
-    _play(group)
+    group.delay_ms = _some_hour_ms(group)
+    _play(group, 0, _HOURS)
 
 
 def play_demo(group: Script) -> None:
     group.pace = _DEMO_PACE
     group.processing_ms = _DEMO_PROCESSING_MS
-    _play(group)
+    if group.number % _ALL_DAY == 0:
+        group.delay_ms = _some_hour_ms(group)
+        _play(group, 0, _HOURS)
+        return
+    start_hour, minutes = divmod(_some_hour_ms(group), _HOUR_MS)
+    group.began_at_ms += start_hour * _HOUR_MS + minutes
+    _play(group, start_hour, _SHIFT_HOURS)
+    group.plan(_SHIFT_HOURS * 60, "end_of_shift", _end_shift, group)
 
 
-def _play(group: Script) -> None:
-    """The group's number says which scenario, chance says when; production follows the hours of the day."""
-    scenario = SINGLE[group.number % len(SINGLE)]
-    group.delay_ms = group.source.between(0, (_HOURS - 2) * 60) * MINUTE_MS
-    scenario.play(group)
-    for hour in range(_HOURS):
-        group.simulation.at(group.began_at_ms + hour * 60 * MINUTE_MS, _produce, group, _PERCENT_BY_HOUR[hour])
+def _some_hour_ms(group: Script) -> int:
+    return group.source.between(0, (_HOURS - 2) * 60) * MINUTE_MS
+
+
+def _play(group: Script, start_hour: int, hours: int) -> None:
+    """The group's number says which scenario; production follows the hours of the day."""
+    SINGLE[group.number % len(SINGLE)].play(group)
+    for hour in range(hours):
+        percent = _PERCENT_BY_HOUR[(start_hour + hour) % _HOURS]
+        group.simulation.at(group.began_at_ms + hour * _HOUR_MS, _produce, group, percent)
+
+
+def _end_shift(group: Script) -> None:
+    _produce(group, 0)
+    for application in group.applications:
+        application.close()
 
 
 def at_pace_of_day(group: Script) -> None:
