@@ -40,7 +40,9 @@ class Script:
 
     # The world
 
-    def topic(self, name: str, partitions: int, records_per_minute: int = 120) -> str:
+    def topic(
+        self, name: str, partitions: int, records_per_minute: int = 120, retention_ms: int = 7 * 1_440 * MINUTE_MS
+    ) -> str:
         """A topic of this group alone."""
         full_name = f"{name}.{self.group_id}"
         self.simulation.topics.create(
@@ -49,6 +51,7 @@ class Script:
             records_per_minute=records_per_minute,
             now_ms=self.began_at_ms,
             source=self.source.source("topic", name),
+            retention_ms=retention_ms,
         )
         self.topics.append(full_name)
         return full_name

@@ -96,3 +96,57 @@ def test_admin_reset_is_rewound() -> None:
     statuses = [row.status for rows in found for row in rows]
     assert "rewound" in statuses
     assert statuses[-1] != "rewound"
+
+
+def between(name: str, first_minute: int, last_minute: int) -> list[LagRow]:
+    """The rows of the rounds of some minutes; a run shifts its group's beginning by up to one."""
+    _, found = played(name)
+    bounds = (BEGAN_AT_MS + minute * MINUTE_MS for minute in (first_minute, last_minute))
+    first_ms, last_ms = bounds
+    return [row for rows in found for row in rows if first_ms <= row.sampled_at_ms <= last_ms]
+
+
+def test_topic_recreated() -> None:
+    """Goal: while only commits of the former topic are there, no lag is given on the new one; then it is again."""
+    before, after = between("topic-recreated", 3, 11), between("topic-recreated", 14, 19)
+    assert {row.flags for row in before if row.status == "ok"} == {()}
+    assert len(after) == 6 * 4
+    assert all("topic_recreated" in row.flags and row.lag is None and row.lag_seconds is None for row in after)
+    assert all(row.lag is not None and not row.flags for row in between("topic-recreated", 25, 30))
+
+
+def test_retention_passes_the_consumer() -> None:
+    """Goal: what retention removed unread is lost, not lag, and grows by what is produced; a restart ends it."""
+    simulation, _ = played("retention-passes")
+    lost = between("retention-passes", 17, 21)
+    assert len(lost) == 5 * 4
+    for row in lost:
+        log_start = simulation.topics.by_name[row.topic].start_offset(row.partition, row.sampled_at_ms)
+        assert row.committed_offset is not None
+        assert row.messages_lost == log_start - row.committed_offset > 0
+        assert row.lag == simulation.topics.by_name[row.topic].end_offset(row.partition, row.sampled_at_ms) - log_start
+        assert "messages_lost" in row.flags
+    assert all(row.messages_lost == 0 for row in between("retention-passes", 26, 30))
+
+
+def test_idle_topic() -> None:
+    """Goal: who has read all of a topic that rests is ok, with a lag of zero records and zero seconds, however old its
+    last commit is; when records come again, no lag from before is made up."""
+    idle = between("idle-topic", 9, 21)
+    assert len(idle) == 13 * 4
+    assert {(row.status, row.lag, row.lag_seconds) for row in idle} == {("ok", 0, 0.0)}
+    again = [row for row in between("idle-topic", 23, 30) if row.lag_seconds is not None]
+    assert again
+    assert all(row.lag_seconds <= 2 * MINUTE_MS / 1_000 for row in again if row.lag_seconds is not None)
+
+
+@pytest.mark.parametrize("name", ["idle-topic", "retention-passes", "stuck-consumer", "partitions-added"])
+def test_commits_newer_than_the_sample(name: str) -> None:
+    """Goal: a round counts what lay below the ends that it read, and so is never ahead of the log, though the whole log
+    was known when it was computed; the last commit of all would have been, most of the time."""
+    simulation, found = played(name)
+    last = {(row.topic, row.partition): row.committed_offset or 0 for row in found[-1]}
+    early = [row for rows in found[: len(found) // 2] for row in rows]
+    ends = [simulation.topics.by_name[row.topic].end_offset(row.partition, row.sampled_at_ms) for row in early]
+    assert all(row.raw_lag is not None and row.raw_lag >= 0 for row in early)
+    assert sum(end < last[row.topic, row.partition] for end, row in zip(ends, early, strict=True)) > len(early) // 2

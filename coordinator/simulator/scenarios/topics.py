@@ -1,0 +1,53 @@
+"""Scenarios about what is read: topics that are made anew, that outrun their readers, or rest."""
+
+from __future__ import annotations
+
+from coordinator.simulator.scenarios.registry import scenario
+from coordinator.simulator.scenarios.script import MINUTE_MS, Script
+
+_RECORDS_PER_MINUTE = 120
+
+
+@scenario("topic-recreated", "The group is stopped, its topic is deleted and made anew, and the group starts again.")
+def topic_recreated(group: Script) -> None:
+    topic = group.topic("orders", 4)
+    applications = group.deploy(2, [topic], auto_offset_reset="earliest")
+    group.start(applications)
+    for application in applications:
+        group.plan(8, "stop", application.close, by=application)
+
+    def recreate() -> None:
+        source = group.source.source("recreated")
+        group.simulation.topics.create(
+            topic, 0, records_per_minute=_RECORDS_PER_MINUTE, now_ms=group.simulation.now_ms, source=source
+        )
+        group.simulation.topics.add_partitions(
+            topic, 4, records_per_minute=_RECORDS_PER_MINUTE, now_ms=group.simulation.now_ms
+        )
+
+    group.plan(12, "topic_recreated", recreate)
+    group.start(applications, 20)
+
+
+@scenario("retention-passes", "The group is stopped for longer than its topic keeps records, and starts again.")
+def retention_passes(group: Script) -> None:
+    applications = group.deploy(2, [group.topic("orders", 4, retention_ms=6 * MINUTE_MS)], auto_offset_reset="earliest")
+    group.start(applications)
+    for application in applications:
+        group.plan(8, "stop", application.close, by=application)
+    group.start(applications, 22)
+
+
+@scenario("idle-topic", "Nothing is produced for a quarter of an hour.")
+def idle_topic(group: Script) -> None:
+    topic = group.topic("orders", 4)
+    group.start(group.deploy(2, [topic]))
+    for minutes, rate in ((6, 0), (21, _RECORDS_PER_MINUTE)):
+        group.plan(minutes, "production", _produce, group, topic, rate)
+
+
+def _produce(group: Script, topic: str, records_per_minute: int) -> None:
+    group.simulation.topics.produce(topic, records_per_minute, group.simulation.now_ms)
+
+
+ABOUT_TOPICS = (topic_recreated, retention_passes, idle_topic)
