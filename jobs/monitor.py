@@ -1,15 +1,17 @@
 """`groupledger monitor`: lag as it is now, every interval, served as metrics and kept in the tables.
 
-One Spark application under one lease does three things at once, each in a thread of its own:
+One Spark application under one lease does four things at once, each in a thread of its own:
 
     ingest    the stream of `ingest --continuous`, with the same checkpoint
     rounds    at each interval: sample the brokers, wait until the ingest has passed the ends that were read first, take
-              the commits of the new versions of `coordinator_records`, compute lag, publish it, then write the round
+              the commits of the new versions of `coordinator_records`, compute lag, publish it
+    writer    each round into the tables, in their order, while the next one is sampled
     history   first the tables are read into memory; then `update_history` on a slower trigger, whose results feed the
               rounds after it
 
 Rules.
-- Metrics come from memory and are published before anything is written, so that no table is in their way.
+- Metrics come from memory and are published before anything is written, so that no table is in their way. Writing is
+  at most one round behind: the next is not handed over before.
 - A partition of `__consumer_offsets` that the ingest has not passed in time is left out of the round's ends: what its
   groups have committed since counts in the next round, and their rows say that they are stale.
 - Nothing is served before the first round is complete: an ingest that is still reading last year's commits would show
@@ -23,6 +25,7 @@ Rules.
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -85,7 +88,8 @@ def run_monitor(ledger: Ledger, run: MonitorRun, stop: threading.Event) -> None:
 
         history = Worker(HISTORY, lambda: follow_history(ledger, rounds.state, stop), cancel_history)
         address = settings.monitor.metrics_address
-        with serve(address, run.metrics_port, rounds.exposition, rounds.troubles) as port, rounds.screen:
+        served = serve(address, run.metrics_port, rounds.exposition, rounds.troubles)
+        with served as port, rounds.screen, closing(rounds.state):
             ledger.say(f"metrics at http://{address}:{port}/metrics, health at /healthz")
             with working(stop, ingesting):
                 rounds.catch_up()
@@ -166,6 +170,7 @@ class Rounds:
             at_s = next_round_at(time.time(), self._run.interval_s, self._ends_took_s)
             if not self._stop.wait(max(at_s - time.time(), 0)):
                 self._round()
+        self.state.await_written()
 
     def _round(self) -> None:
         began_s = time.monotonic()

@@ -6,6 +6,7 @@ All of it is a copy of what the tables hold, brought up to date by what each rou
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from transforms.offset_commits import commit_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
+    from concurrent.futures import Future
 
     from prometheus_client import Metric
     from pyspark.sql import DataFrame
@@ -58,6 +60,8 @@ class MonitorState:
         self._rows: list[LagRow] = []
         self._states: tuple[GroupState, ...] = ()
         self.rollups: list[Rollup] = []  # of the last round
+        self._writer = ThreadPoolExecutor(1, "writer")
+        self._written: Future[None] | None = None
 
     # From the tables
 
@@ -72,6 +76,7 @@ class MonitorState:
 
     def recover(self) -> None:
         """What a round needs of the commits, from the tables; every round that they hold has its lag."""
+        self.await_written()
         ledger = self._ledger
         # Before the table is read: commits that come twice are passed over, and none must be left out.
         self._version = latest_version(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
@@ -136,10 +141,23 @@ class MonitorState:
         yield from lag_metrics(cluster, self._rows, self.rollups, infos, settings, round(round_s * 1000))
 
     def append(self, sampled: Round) -> None:
-        """The last round into the tables. `watermarks` come before `lag`: a round that has only them is computed at the
-        next start; and after `group_states`, which that needs."""
+        """Have the last round written into the tables, once the one before is."""
+        self.await_written()
+        self._written = self._writer.submit(self._append, sampled, self._rows)
+
+    def await_written(self) -> None:
+        """Raises what writing has raised."""
+        if self._written is not None:
+            self._written.result()
+
+    def close(self) -> None:
+        self._writer.shutdown()
+
+    def _append(self, sampled: Round, rows: list[LagRow]) -> None:
+        """`watermarks` come before `lag`: a round that has only them is computed at the next start; and after
+        `group_states`, which that needs."""
         append_round(self._ledger, sampled)
-        append_lag(self._ledger, sampled.sampled_at_ms, self._rows)
+        append_lag(self._ledger, sampled.sampled_at_ms, rows)
 
 
 def lag_round(sampled: Round, passed: Collection[int]) -> LagRound:

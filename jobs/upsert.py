@@ -28,7 +28,7 @@ def upsert(warehouse: str, table: Table, rows: DataFrame) -> None:
     """`rows` have each key once, and a time in `fixed_time_column`."""
     from delta.tables import DeltaTable
 
-    if snapshot(rows.sparkSession, warehouse, table).numOfFiles() == 0:
+    if snapshot(rows.sparkSession, warehouse, table).numOfFilesIfKnown().contains(0):
         rows.select(*table.schema.names).write.format("delta").mode("append").save(table_path(warehouse, table))
         return
     reach = within_reach(table, rows)

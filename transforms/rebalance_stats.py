@@ -11,33 +11,41 @@ A member flaps if `flapping_tenures` of its tenures ended in the window, none of
 `flapping_tenure_ms`: under the same instance id or, dynamic, from the same client id and host. The last one to leave a
 group does no harm, so that is none, unless it was thrown out: think of a job that runs every five minutes. A partition
 flaps if `flapping_owners` intervals of ownership ended in the window.
+
+The counting is plain Python, one call for each group: as Spark's joins and windows the same was half of a first batch
+of history, nearly all of it planning.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Window
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from schemas.tables.rebalance_stats import REBALANCE_STATS
-from schemas.tables.table import CLUSTER
-from transforms.group_activity import GROUP, is_birth
+from transforms.group_activity import GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pyspark.sql import Column, DataFrame
+    Row = dict[str, Any]
 
 WINDOWS = ("hour", "day")
-KEY = [*GROUP, "window", "window_start"]
+LENGTHS_US = {"hour": 3_600_000_000, "day": 86_400_000_000}
 # Names kept of what flaps; the counts tell of all.
 WORST = 10
-NULL_IF_NONE = ("mean_interval_ms", "longest_pause_upper_ms")
 # What a member is known by over several tenures.
-PLACE = ["group_instance_id", "client_id", "client_host"]
+PLACE = ("group_instance_id", "client_id", "client_host")
+UNIT = ("topic", "partition")
+JOINED, LEFT, REPLACED = {"member_joined"}, {"member_left"}, {"member_replaced", "dynamic_restart"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,7 @@ def touched_windows(rebalances: DataFrame, members: DataFrame, assignments: Data
         )
         for window in WINDOWS
     ]
-    return _all(parts).distinct()
+    return reduce(DataFrame.unionByName, parts).distinct()
 
 
 def rebalance_stats(
@@ -83,103 +91,146 @@ def rebalance_stats(
     The other inputs hold at least all rows that begin (rebalances) or end in a window, and the rebalances of
     `StatsRules.reach_ms` before it.
     """
-    groups = windows.select(*GROUP).distinct()
-    rebalances = rebalances.join(groups, GROUP, "left_semi")
-    counted = _rebalance_counts(_in_windows(_with_storms(rebalances, rules), windows))
-    flapping_members = _in_windows(_short_tenures(members, rebalances, rules), windows, "left_at")
-    lost = _in_windows(assignments.where(F.col("valid_to").isNotNull()), windows, "valid_to")
-    joined = counted.join(
-        _worst(flapping_members, PLACE, "short_tenures", rules.flapping_tenures, "flapping_member"), KEY, "full"
-    ).join(
-        _worst(lost, ["topic", "partition"], "owners_lost", rules.flapping_owners, "flapping_partition"), KEY, "full"
-    )
-    fields = [field for field in REBALANCE_STATS.schema if field.name != CLUSTER.name]
-    return joined.na.fill(0, [name for name in joined.columns if name not in NULL_IF_NONE]).select(
-        CLUSTER.name, *[F.col(field.name).cast(field.dataType).alias(field.name) for field in fields]
-    )
-
-
-def _all(parts: Sequence[DataFrame]) -> DataFrame:
-    return reduce(lambda one, other: one.unionByName(other), parts)
-
-
-def _in_windows(rows: DataFrame, windows: DataFrame, at: str = "happened_at") -> DataFrame:
-    """Each row once for each of its windows."""
-    placed = [
-        rows.withColumn("window", F.lit(window)).withColumn("window_start", F.date_trunc(window, at))
-        for window in WINDOWS
-    ]
-    return _all(placed).join(windows, KEY, "left_semi")
-
-
-def _with_storms(rebalances: DataFrame, rules: StatsRules) -> DataFrame:
-    """`is_stormy`: there was a storm at this rebalance; `is_storm_start`: and none at the one before."""
-    recent = (
-        Window.partitionBy(*GROUP)
-        .orderBy(F.unix_millis("happened_at"))
-        .rangeBetween(-rules.storm_window_ms + 1, Window.currentRow)
-    )
-    before = Window.partitionBy(*GROUP, "is_counted").orderBy("happened_at", "kafka_offset")
-    by_members = rules.storm_rebalances_per_member * F.coalesce(F.max("member_count").over(recent), F.lit(0))
-    enough = F.greatest(F.lit(float(rules.storm_rebalances)), by_members)
-    rows = rebalances.withColumn("is_counted", ~is_birth() & F.col("caused_by_generation").isNull())
-    rows = rows.withColumn("is_stormy", F.col("is_counted") & (F.count_if("is_counted").over(recent) >= enough))
-    starts = F.col("is_stormy") & ~F.lag("is_stormy", 1, False).over(before)
-    return rows.withColumn("is_storm_start", starts)
-
-
-def _rebalance_counts(rows: DataFrame) -> DataFrame:
-    is_rebalance = ~is_birth()
-    rebalance_ms = F.when(is_rebalance, F.unix_millis("happened_at"))
-    number = F.count_if(is_rebalance)
-
-    def changes(*kinds: str) -> Column:
-        found = F.filter("changes", lambda change: change["kind"].isin(*kinds))
-        return F.coalesce(F.sum(F.size(F.coalesce(found, F.array()))), F.lit(0).cast("long"))
-
-    return rows.groupBy(*KEY).agg(
-        number.alias("rebalances"),
-        F.count_if(is_birth()).alias("births"),
-        F.sum("generation_gap").alias("increments_without_record"),
-        F.count_if(F.col("caused_by_generation").isNotNull()).alias("cooperative_follow_ups"),
-        F.when(number > 1, F.floor((F.max(rebalance_ms) - F.min(rebalance_ms)) / (number - 1))).alias(
-            "mean_interval_ms"
-        ),
-        changes("member_joined").alias("members_joined"),
-        changes("member_left").alias("members_left"),
-        changes("member_replaced", "dynamic_restart").alias("members_replaced"),
-        F.sum("partitions_moved").alias("partitions_moved"),
-        F.sum("pause_lower_ms").alias("pause_lower_ms"),
-        F.max("pause_upper_ms").alias("longest_pause_upper_ms"),
-        F.count_if("is_storm_start").alias("storms"),
-        F.count_if("is_stormy").alias("storm_rebalances"),
-    )
-
-
-def _short_tenures(members: DataFrame, rebalances: DataFrame, rules: StatsRules) -> DataFrame:
     tenure_ms = F.unix_millis("left_at") - F.unix_millis("joined_at")
-    is_known = F.col("is_start_known") & F.col("is_end_known")
-    emptied = rebalances.where(F.col("member_count") == 0).select(*GROUP, F.col("kafka_offset").alias("to_offset"))
-    emptied = emptied.distinct().withColumn("is_last", F.lit(True))
-    is_harmless = F.col("is_last").isNotNull() & (F.coalesce("leave_cause", F.lit("left")) == "left")
-    is_dynamic = F.col("group_instance_id").isNull()
-    return (
-        members.where(is_known & (tenure_ms < F.lit(rules.flapping_tenure_ms)))
-        .join(emptied, [*GROUP, "to_offset"], "left")
-        .where(~is_harmless)
-        .withColumn("client_id", F.when(is_dynamic, F.col("client_id")))
-        .withColumn("client_host", F.when(is_dynamic, F.col("client_host")))
-    )
+    is_short = F.col("is_start_known") & F.col("is_end_known") & (tenure_ms < F.lit(rules.flapping_tenure_ms))
+    counted = ("kafka_offset", "generation_gap", "caused_by_generation", "member_count", "partitions_moved")
+    pauses = ("pause_lower_ms", "pause_upper_ms")
+    kinds = F.transform("changes", lambda change: change["kind"]).alias("kinds")
+    parts = [
+        _part("windows", windows, "window_start", "window"),
+        _part("rebalances", rebalances, "happened_at", *counted, *pauses, kinds),
+        _part("tenures", members.where(is_short), "left_at", "to_offset", "leave_cause", *PLACE),
+        _part("losses", assignments.where(F.col("valid_to").isNotNull()), "valid_to", *UNIT),
+    ]
+    groups = F.broadcast(windows.select(*GROUP).distinct())
+    rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    rows = rows.join(groups, GROUP, "left_semi").repartition(*GROUP).sortWithinPartitions(*GROUP, "source")
+
+    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = to_arrow_schema(REBALANCE_STATS.schema)
+        told = (row for batch in batches for row in batch.to_pylist())
+        for (cluster, group_id), of_group in groupby(told, itemgetter(*GROUP)):
+            sources = {source: list(of) for source, of in groupby(of_group, itemgetter("source"))}
+            found = [{"cluster": cluster, "group_id": group_id, **row} for row in group_stats(sources, rules)]
+            yield pa.RecordBatch.from_pylist(found, schema=schema)
+
+    return rows.mapInArrow(count, REBALANCE_STATS.schema)
 
 
-def _worst(rows: DataFrame, columns: Sequence[str], number: str, threshold: int, name: str) -> DataFrame:
-    """Grain: group and window. What has at least `threshold` rows there: how many of it, and the worst."""
-    found = rows.groupBy(*KEY, *columns).agg(F.count("*").cast("int").alias(number))
-    found = found.where(F.col(number) >= F.lit(threshold))
-    # Sorted by the negative number, then by name, so that equal tables come of equal rows.
-    ordered = F.sort_array(F.collect_list(F.struct((-F.col(number)).alias("rank"), *columns, number)))
-    worst = F.transform(
-        F.slice(ordered, 1, WORST),
-        lambda each: F.struct(*[each[column].alias(column) for column in (*columns, number)]),
-    )
-    return found.groupBy(*KEY).agg(F.count("*").alias(f"{name}_count"), worst.alias(f"{name}s"))
+def _part(source: str, rows: DataFrame, at: str, *columns: Any) -> DataFrame:
+    return rows.select(*GROUP, F.lit(source).alias("source"), F.unix_micros(at).alias("at_us"), *columns)
+
+
+# One group
+
+
+def group_stats(sources: dict[str, list[Row]], rules: StatsRules) -> Iterator[Row]:
+    """The rows of its windows, but for cluster and group id; sources are those of `rebalance_stats`."""
+    rebalances = _with_storms(sources.get("rebalances", []), rules)
+    emptied = {row["kafka_offset"] for row in rebalances if row["member_count"] == 0}
+    tenures = [row for row in sources.get("tenures", []) if not _is_harmless(row, emptied)]
+    flapping_members = _by_window(tenures, _place)
+    flapping_partitions = _by_window(sources.get("losses", []), itemgetter(*UNIT))
+    in_window: dict[tuple[str, int], list[Row]] = {}
+    for row in rebalances:
+        for key in _windows_of(row["at_us"]):
+            in_window.setdefault(key, []).append(row)
+    for row in sources.get("windows", []):
+        key = (row["window"], row["at_us"])
+        members = _worst(flapping_members.get(key), PLACE, "short_tenures", rules.flapping_tenures)
+        partitions = _worst(flapping_partitions.get(key), UNIT, "owners_lost", rules.flapping_owners)
+        if key in in_window or members or partitions:
+            yield {
+                "window": row["window"],
+                "window_start": row["at_us"],
+                **_counts(in_window.get(key, [])),
+                "flapping_member_count": len(members),
+                "flapping_members": members[:WORST] or None,
+                "flapping_partition_count": len(partitions),
+                "flapping_partitions": partitions[:WORST] or None,
+            }
+
+
+def _windows_of(at_us: int) -> list[tuple[str, int]]:
+    return [(window, at_us - at_us % LENGTHS_US[window]) for window in WINDOWS]
+
+
+def _with_storms(rebalances: Sequence[Row], rules: StatsRules) -> list[Row]:
+    """In order, with `is_birth`, `is_stormy` (there was a storm at this one) and `is_storm_start` (and none at the one
+    before)."""
+    rows = sorted(rebalances, key=itemgetter("at_us", "kafka_offset"))
+    times_ms = [row["at_us"] // 1_000 for row in rows]
+    is_birth = ["group_started" in (row["kinds"] or ()) for row in rows]
+    is_counted = [not birth and row["caused_by_generation"] is None for birth, row in zip(is_birth, rows, strict=True)]
+    first = end = 0
+    was_stormy = False
+    found = []
+    for row, at_ms, birth, counted in zip(rows, times_ms, is_birth, is_counted, strict=True):
+        while times_ms[first] <= at_ms - rules.storm_window_ms:
+            first += 1
+        while end < len(rows) and times_ms[end] <= at_ms:
+            end += 1
+        members = max((each["member_count"] or 0 for each in rows[first:end]), default=0)
+        enough = max(rules.storm_rebalances, rules.storm_rebalances_per_member * members)
+        is_stormy = counted and sum(is_counted[first:end]) >= enough
+        found.append({**row, "is_birth": birth, "is_stormy": is_stormy, "is_storm_start": is_stormy and not was_stormy})
+        if counted:
+            was_stormy = is_stormy
+    return found
+
+
+def _counts(rows: Sequence[Row]) -> Row:
+    times_ms = [row["at_us"] // 1_000 for row in rows if not row["is_birth"]]
+    number = len(times_ms)
+    kinds = Counter(kind for row in rows for kind in row["kinds"] or ())
+
+    def changes(wanted: set[str]) -> int:
+        return sum(kinds[kind] for kind in wanted)
+
+    def total(name: str) -> int:
+        return sum(row[name] or 0 for row in rows)
+
+    uppers_ms = [row["pause_upper_ms"] for row in rows if row["pause_upper_ms"] is not None]
+    return {
+        "rebalances": number,
+        "births": len(rows) - number,
+        "increments_without_record": total("generation_gap"),
+        "cooperative_follow_ups": sum(row["caused_by_generation"] is not None for row in rows),
+        "mean_interval_ms": (max(times_ms) - min(times_ms)) // (number - 1) if number > 1 else None,
+        "members_joined": changes(JOINED),
+        "members_left": changes(LEFT),
+        "members_replaced": changes(REPLACED),
+        "partitions_moved": total("partitions_moved"),
+        "pause_lower_ms": total("pause_lower_ms"),
+        "longest_pause_upper_ms": max(uppers_ms, default=None),
+        "storms": total("is_storm_start"),
+        "storm_rebalances": total("is_stormy"),
+    }
+
+
+def _is_harmless(tenure: Row, emptied: set[int]) -> bool:
+    """The last one to leave, and not thrown out."""
+    return tenure["to_offset"] in emptied and tenure["leave_cause"] in (None, "left")
+
+
+def _place(tenure: Row) -> tuple[Any, ...]:
+    if tenure["group_instance_id"] is not None:
+        return (tenure["group_instance_id"], None, None)
+    return (None, tenure["client_id"], tenure["client_host"])
+
+
+def _by_window(rows: Iterable[Row], name: Callable[[Row], tuple[Any, ...]]) -> dict[tuple[str, int], Counter[Any]]:
+    """How often what is named so ended, by window."""
+    found: dict[tuple[str, int], Counter[Any]] = {}
+    for row in rows:
+        for key in _windows_of(row["at_us"]):
+            found.setdefault(key, Counter())[name(row)] += 1
+    return found
+
+
+def _worst(counts: Counter[Any] | None, columns: Sequence[str], number: str, threshold: int) -> list[Row]:
+    """What was counted at least so often, the worst first, and equals by name, so that equal tables come of equal
+    rows."""
+    found = [(name, count) for name, count in (counts or {}).items() if count >= threshold]
+    found.sort(key=lambda each: (-each[1], [(part is not None, part) for part in each[0]]))
+    return [{**dict(zip(columns, name, strict=True)), number: count} for name, count in found]

@@ -93,7 +93,7 @@ def generation(number: int) -> Row:
 
 
 def commit(offset: int) -> Row:
-    names = {"group_id": GROUP, "topic": TOPIC, "partition": 0, "metadata": HOSTILE}
+    names: dict[str, Any] = {"group_id": GROUP, "topic": TOPIC, "partition": 0, "metadata": HOSTILE}
     return offset_commit(offset=offset, commit_timestamp_ms=START_MS, **names)
 
 
