@@ -18,6 +18,7 @@ from jobs.answers import Warehouse
 from jobs.demo_findings import show_findings
 from jobs.demo_truth import show_truth
 from jobs.errors import InputError, OutsideError
+from jobs.history import TABLES as HISTORY_TABLES
 from jobs.import_logs import LogSources, import_logs
 from jobs.import_samples import import_samples
 from jobs.ingest import KafkaIngest, ingest_kafka
@@ -25,8 +26,13 @@ from jobs.ingest_capture import ingest_capture
 from jobs.ledger import open_ledger
 from jobs.pipeline import derive
 from jobs.report import write_report
-from jobs.samples import sample
+from jobs.samples import SAMPLE_TABLES, sample
 from jobs.settings import load_settings
+from jobs.warehouse import create_table
+from schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from schemas.tables.coverage import COVERAGE
+from schemas.tables.incidents import INCIDENTS
+from schemas.tables.lag import LAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,6 +63,8 @@ def run_demo(directory: Path, seed: int, say: Callable[[str], None]) -> None:
     warehouse, simulated = directory.resolve() / "warehouse", directory / "simulation"
     with simulation(simulated, seed) as finish, open_ledger(settings, str(warehouse), "demo", say) as ledger:
         say("simulating a day of forty groups")
+        for table in (*SAMPLE_TABLES, COORDINATOR_RECORDS, COVERAGE, *HISTORY_TABLES, LAG, INCIDENTS):
+            create_table(ledger.spark, ledger.warehouse, table)  # a core is idle, and the JVM cold
         finish()
         import_samples(ledger, str(simulated))
         ingest_capture(ledger, str(simulated / "capture"), stop, recover=False)

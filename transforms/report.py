@@ -113,15 +113,15 @@ def _gravity() -> Column:
 def ranked_groups(
     groups: DataFrame, rebalances: DataFrame, incidents: DataFrame, rounds: DataFrame, limits: Limits
 ) -> DataFrame:
-    """Grain: group. Its row in `groups`, with its counts in the period and its newest round of lag; `all_groups` counts
-    what there is. The other tables are of the period already."""
+    """Grain: group. Its row in `groups`, with its counts in the period and its lag in the newest round; `all_groups`
+    counts what there is. The other tables are of the period already."""
     counts = incidents.groupBy(*GROUP).agg(
         *(F.count_if(F.col("severity") == severity).alias(f"{severity}_incidents") for severity in SEVERITIES)
     )
     found = (
         groups.join(rebalance_counts(rebalances), GROUP, "left")
         .join(counts, GROUP, "left")
-        .join(newest_round(rounds), GROUP, "left")
+        .join(of_newest_round(rounds), GROUP, "left")
         .fillna(0, ["rebalances", "increments_without_record", *(f"{severity}_incidents" for severity in SEVERITIES)])
         .withColumn("all_groups", F.count("*").over(Window.partitionBy("cluster")))
     )
@@ -141,9 +141,10 @@ def lag_rounds(lag: DataFrame) -> DataFrame:
     )
 
 
-def newest_round(rounds: DataFrame) -> DataFrame:
-    newest = Window.partitionBy(*GROUP).orderBy(F.desc("sampled_at"))
-    return rounds.withColumn("_place", F.row_number().over(newest)).where(F.col("_place") == 1).drop("_place")
+def of_newest_round(lag: DataFrame) -> DataFrame:
+    """Of the cluster's, not of each group's: who is gone by then has no lag now."""
+    newest = F.max("sampled_at").over(Window.partitionBy("cluster"))
+    return lag.withColumn("_newest", newest).where(F.col("sampled_at") == F.col("_newest")).drop("_newest")
 
 
 def lag_points(rounds: DataFrame, since: datetime, until: datetime, limits: Limits) -> DataFrame:
@@ -157,12 +158,10 @@ def lag_points(rounds: DataFrame, since: datetime, until: datetime, limits: Limi
 
 
 def worst_partitions(lag: DataFrame, limits: Limits) -> DataFrame:
-    """Of each group's newest round, the partitions that are furthest behind."""
-    newest = F.max("sampled_at").over(Window.partitionBy(*GROUP))
-    of_newest = lag.withColumn("_newest", newest).where(F.col("sampled_at") == F.col("_newest")).drop("_newest")
+    """Of each group, the partitions that are furthest behind in the newest round."""
     time = F.coalesce("lag_seconds", "lag_seconds_lower_bound")
     order = [time.desc_nulls_last(), F.desc_nulls_last("lag"), F.col("topic"), F.col("partition")]
-    return first_of_group(of_newest, order, limits.lag_partitions)
+    return first_of_group(of_newest_round(lag), order, limits.lag_partitions)
 
 
 def group_totals(groups: DataFrame) -> DataFrame:

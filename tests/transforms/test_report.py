@@ -72,8 +72,8 @@ def test_newest_generations(spark: SparkSession) -> None:
 
 
 def test_ranked_groups_and_lag(spark: SparkSession) -> None:
-    """Goal: errors go before rebalances; lag is that of a group's newest round, its worst rounds are the points, and
-    what is not known is counted and adds nothing."""
+    """Goal: errors go before rebalances; lag is that of the newest round, in which a group that is gone has no part;
+    the worst rounds are the points, and what is not known is counted and adds nothing."""
     groups = frame(spark, GROUPS, [{"group_id": name, "last_seen_at": START} for name in ("calm", "busy", "broken")])
     rebalances = frame(spark, REBALANCES, [{"group_id": "busy", "to_generation": 2, "happened_at": START}])
     incident = {"incident_id": "1", "severity": "error", "last_seen_at": START}
@@ -88,7 +88,8 @@ def test_ranked_groups_and_lag(spark: SparkSession) -> None:
             {"group_id": "busy", "topic": "a", "sampled_at": at(second), "partition": number, "lag": value}
             | {"lag_seconds": seconds, "status": "ok"}
             for second, number, value, seconds in samples
-        ],
+        ]
+        + [{"group_id": "broken", "topic": "a", "sampled_at": at(0), "partition": 0, "lag": 99, "lag_seconds": 99.0}],
     )
     rounds = report.lag_rounds(lag)
     ranked = report.ranked_groups(groups, rebalances, incidents, rounds, LIMITS).collect()
@@ -98,7 +99,9 @@ def test_ranked_groups_and_lag(spark: SparkSession) -> None:
         ("busy", 0, 1, 7, 4.0, 3),
     ]
     points = report.lag_points(rounds, START, START + timedelta(seconds=100), LIMITS).orderBy("sampled_at").collect()
-    assert [(row.lag, row.lag_seconds, row.lag_unknown_partitions) for row in points] == [(50, 50.0, 1), (7, 4.0, 0)]
+    assert [(row.lag, row.lag_seconds, row.lag_unknown_partitions) for row in points] == [
+        *((99, 99.0, 0), (50, 50.0, 1), (7, 4.0, 0))
+    ]
     worst = report.worst_partitions(lag, LIMITS).collect()
     assert [(row.partition, row.lag, row.of_group) for row in worst] == [(1, 4, 2)]
     graver = report.newest_incidents(incidents, LIMITS).collect()
