@@ -85,11 +85,11 @@ def test_ranked_groups_and_lag(spark: SparkSession) -> None:
         spark,
         LAG,
         [
-            {"group_id": "busy", "topic": "a", "sampled_at": at(second), "partition": number, "lag": value}
+            {"group_id": group_id, "topic": "a", "sampled_at": at(second), "partition": number, "lag": value}
             | {"lag_seconds": seconds, "status": "ok"}
-            for second, number, value, seconds in samples
-        ]
-        + [{"group_id": "broken", "topic": "a", "sampled_at": at(0), "partition": 0, "lag": 99, "lag_seconds": 99.0}],
+            for group_id, told in (("busy", samples), ("broken", [(0, 0, 99, 99.0)]))
+            for second, number, value, seconds in told
+        ],
     )
     rounds = report.lag_rounds(lag)
     ranked = report.ranked_groups(groups, rebalances, incidents, rounds, LIMITS).collect()
