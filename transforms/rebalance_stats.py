@@ -31,7 +31,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from schemas.tables.rebalance_stats import REBALANCE_STATS
-from transforms.group_activity import GROUP
+from transforms.group_activity import GROUP, is_birth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -45,7 +45,6 @@ WORST = 10
 # What a member is known by over several tenures.
 PLACE = ("group_instance_id", "client_id", "client_host")
 UNIT = ("topic", "partition")
-JOINED, LEFT, REPLACED = {"member_joined"}, {"member_left"}, {"member_replaced", "dynamic_restart"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ def rebalance_stats(
     kinds = F.transform("changes", lambda change: change["kind"]).alias("kinds")
     parts = [
         _part("windows", windows, "window_start", "window"),
-        _part("rebalances", rebalances, "happened_at", *counted, *pauses, kinds),
+        _part("rebalances", rebalances, "happened_at", *counted, *pauses, kinds, is_birth().alias("is_birth")),
         _part("tenures", members.where(is_short), "left_at", "to_offset", "leave_cause", *PLACE),
         _part("losses", assignments.where(F.col("valid_to").isNotNull()), "valid_to", *UNIT),
     ]
@@ -156,16 +155,14 @@ def _windows_of(at_us: int) -> list[tuple[str, int]]:
 
 
 def _with_storms(rebalances: Sequence[Row], rules: StatsRules) -> list[Row]:
-    """In order, with `is_birth`, `is_stormy` (there was a storm at this one) and `is_storm_start` (and none at the one
-    before)."""
+    """In order, with `is_stormy` (there was a storm at this one) and `is_storm_start` (and none at the one before)."""
     rows = sorted(rebalances, key=itemgetter("at_us", "kafka_offset"))
     times_ms = [row["at_us"] // 1_000 for row in rows]
-    is_birth = ["group_started" in (row["kinds"] or ()) for row in rows]
-    is_counted = [not birth and row["caused_by_generation"] is None for birth, row in zip(is_birth, rows, strict=True)]
+    is_counted = [not row["is_birth"] and row["caused_by_generation"] is None for row in rows]
     first = end = 0
     was_stormy = False
     found = []
-    for row, at_ms, birth, counted in zip(rows, times_ms, is_birth, is_counted, strict=True):
+    for row, at_ms, counted in zip(rows, times_ms, is_counted, strict=True):
         while times_ms[first] <= at_ms - rules.storm_window_ms:
             first += 1
         while end < len(rows) and times_ms[end] <= at_ms:
@@ -173,7 +170,7 @@ def _with_storms(rebalances: Sequence[Row], rules: StatsRules) -> list[Row]:
         members = max((each["member_count"] or 0 for each in rows[first:end]), default=0)
         enough = max(rules.storm_rebalances, rules.storm_rebalances_per_member * members)
         is_stormy = counted and sum(is_counted[first:end]) >= enough
-        found.append({**row, "is_birth": birth, "is_stormy": is_stormy, "is_storm_start": is_stormy and not was_stormy})
+        found.append({**row, "is_stormy": is_stormy, "is_storm_start": is_stormy and not was_stormy})
         if counted:
             was_stormy = is_stormy
     return found
@@ -183,9 +180,6 @@ def _counts(rows: Sequence[Row]) -> Row:
     times_ms = [row["at_us"] // 1_000 for row in rows if not row["is_birth"]]
     number = len(times_ms)
     kinds = Counter(kind for row in rows for kind in row["kinds"] or ())
-
-    def changes(wanted: set[str]) -> int:
-        return sum(kinds[kind] for kind in wanted)
 
     def total(name: str) -> int:
         return sum(row[name] or 0 for row in rows)
@@ -197,9 +191,9 @@ def _counts(rows: Sequence[Row]) -> Row:
         "increments_without_record": total("generation_gap"),
         "cooperative_follow_ups": sum(row["caused_by_generation"] is not None for row in rows),
         "mean_interval_ms": (max(times_ms) - min(times_ms)) // (number - 1) if number > 1 else None,
-        "members_joined": changes(JOINED),
-        "members_left": changes(LEFT),
-        "members_replaced": changes(REPLACED),
+        "members_joined": kinds["member_joined"],
+        "members_left": kinds["member_left"],
+        "members_replaced": kinds["member_replaced"] + kinds["dynamic_restart"],
         "partitions_moved": total("partitions_moved"),
         "pause_lower_ms": total("pause_lower_ms"),
         "longest_pause_upper_ms": max(uppers_ms, default=None),

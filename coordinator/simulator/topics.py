@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from coordinator.simulator.source import Source
 
 MINUTE_MS = 60_000
+RETENTION_MS = 7 * 86_400_000  # Kafka's default
 _LEADER_EPOCH = 0
 
 
@@ -89,7 +90,7 @@ class Topics:
         records_per_minute: int,
         now_ms: int,
         source: Source,
-        retention_ms: int = 7 * 86_400_000,
+        retention_ms: int = RETENTION_MS,
     ) -> Topic:
         topic = Topic(name, source.kafka_id(), retention_ms)
         self.by_name[name] = topic

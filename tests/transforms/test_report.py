@@ -100,7 +100,9 @@ def test_ranked_groups_and_lag(spark: SparkSession) -> None:
     ]
     points = report.lag_points(rounds, START, START + timedelta(seconds=100), LIMITS).orderBy("sampled_at").collect()
     assert [(row.lag, row.lag_seconds, row.lag_unknown_partitions) for row in points] == [
-        *((99, 99.0, 0), (50, 50.0, 1), (7, 4.0, 0))
+        (99, 99.0, 0),
+        (50, 50.0, 1),
+        (7, 4.0, 0),
     ]
     worst = report.worst_partitions(lag, LIMITS).collect()
     assert [(row.partition, row.lag, row.of_group) for row in worst] == [(1, 4, 2)]

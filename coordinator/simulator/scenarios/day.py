@@ -45,7 +45,6 @@ _PERCENT_BY_HOUR = (
     *(20, 15, 10, 10, 15, 30, 60, 90, 120, 140, 150, 150),
     *(140, 145, 150, 150, 140, 120, 100, 90, 80, 60, 40, 30),
 )
-_RECORDS_PER_MINUTE = 120
 # A day of requests is long: consumers of this pace send a fifth of those that Kafka's defaults make them send.
 _PACE = {"heartbeat_interval_ms": 15_000, "auto_commit_interval_ms": 60_000}
 # A member that processes when the join phase ends syncs after that, and beats for the first time an interval later:
@@ -73,9 +72,9 @@ def play_demo(group: Script) -> None:
         group.delay_ms = _some_hour_ms(group)
         _play(group, 0, _HOURS)
         return
-    start_hour, minutes = divmod(_some_hour_ms(group), _HOUR_MS)
-    group.began_at_ms += start_hour * _HOUR_MS + minutes
-    _play(group, start_hour, _SHIFT_HOURS)
+    start_ms = _some_hour_ms(group)
+    group.began_at_ms += start_ms
+    _play(group, start_ms // _HOUR_MS, _SHIFT_HOURS)
     group.plan(_SHIFT_HOURS * 60, "end_of_shift", _end_shift, group)
 
 
@@ -88,11 +87,11 @@ def _play(group: Script, start_hour: int, hours: int) -> None:
     SINGLE[group.number % len(SINGLE)].play(group)
     for hour in range(hours):
         percent = _PERCENT_BY_HOUR[(start_hour + hour) % _HOURS]
-        group.simulation.at(group.began_at_ms + hour * _HOUR_MS, _produce, group, percent)
+        group.simulation.at(group.began_at_ms + hour * _HOUR_MS, group.produce, percent)
 
 
 def _end_shift(group: Script) -> None:
-    _produce(group, 0)
+    group.produce(0)
     for application in group.applications:
         application.close()
 
@@ -100,11 +99,6 @@ def _end_shift(group: Script) -> None:
 def at_pace_of_day(group: Script) -> None:
     group.pace = _PACE
     group.processing_ms = _PROCESSING_MS
-
-
-def _produce(group: Script, percent: int) -> None:
-    for topic in group.topics:
-        group.simulation.topics.produce(topic, _RECORDS_PER_MINUTE * percent // 100, group.simulation.now_ms)
 
 
 _CONFIG = Config(offsets_retention_ms=60 * MINUTE_MS)

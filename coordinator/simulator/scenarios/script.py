@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator.client.config import ConsumerConfig
 from coordinator.simulator.application import Application, RawClient
+from coordinator.simulator.topics import RETENTION_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 MINUTE_MS = 60_000
 SECOND_MS = 1_000
+RECORDS_PER_MINUTE = 120  # of each partition, unless told otherwise
 _START_WITHIN_MS = 2_000  # applications of one deployment start together, but not at once
 
 
@@ -41,7 +43,11 @@ class Script:
     # The world
 
     def topic(
-        self, name: str, partitions: int, records_per_minute: int = 120, retention_ms: int = 7 * 1_440 * MINUTE_MS
+        self,
+        name: str,
+        partitions: int,
+        records_per_minute: int = RECORDS_PER_MINUTE,
+        retention_ms: int = RETENTION_MS,
     ) -> str:
         """A topic of this group alone."""
         full_name = f"{name}.{self.group_id}"
@@ -55,6 +61,11 @@ class Script:
         )
         self.topics.append(full_name)
         return full_name
+
+    def produce(self, percent: int) -> None:
+        """From now on, to all topics, of the usual rate."""
+        for topic in self.topics:
+            self.simulation.topics.produce(topic, RECORDS_PER_MINUTE * percent // 100, self.simulation.now_ms)
 
     def deploy(
         self, count: int, topics: Sequence[str], kind: type[Application] = Application, **config: Any

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from coordinator.simulator.scenarios.registry import scenario
-from coordinator.simulator.scenarios.script import MINUTE_MS, Script
-
-_RECORDS_PER_MINUTE = 120
+from coordinator.simulator.scenarios.script import MINUTE_MS, RECORDS_PER_MINUTE, Script
 
 
 @scenario("topic-recreated", "The group is stopped, its topic is deleted and made anew, and the group starts again.")
@@ -17,13 +15,10 @@ def topic_recreated(group: Script) -> None:
         group.plan(8, "stop", application.close, by=application)
 
     def recreate() -> None:
-        source = group.source.source("recreated")
-        group.simulation.topics.create(
-            topic, 0, records_per_minute=_RECORDS_PER_MINUTE, now_ms=group.simulation.now_ms, source=source
-        )
-        group.simulation.topics.add_partitions(
-            topic, 4, records_per_minute=_RECORDS_PER_MINUTE, now_ms=group.simulation.now_ms
-        )
+        source, topics, now_ms = group.source.source("recreated"), group.simulation.topics, group.simulation.now_ms
+        # Its partitions come after it, so that they begin at 0, and not as those of a topic that has a past.
+        topics.create(topic, 0, records_per_minute=RECORDS_PER_MINUTE, now_ms=now_ms, source=source)
+        topics.add_partitions(topic, 4, records_per_minute=RECORDS_PER_MINUTE, now_ms=now_ms)
 
     group.plan(12, "topic_recreated", recreate)
     group.start(applications, 20)
@@ -40,14 +35,9 @@ def retention_passes(group: Script) -> None:
 
 @scenario("idle-topic", "Nothing is produced for a quarter of an hour.")
 def idle_topic(group: Script) -> None:
-    topic = group.topic("orders", 4)
-    group.start(group.deploy(2, [topic]))
-    for minutes, rate in ((6, 0), (21, _RECORDS_PER_MINUTE)):
-        group.plan(minutes, "production", _produce, group, topic, rate)
-
-
-def _produce(group: Script, topic: str, records_per_minute: int) -> None:
-    group.simulation.topics.produce(topic, records_per_minute, group.simulation.now_ms)
+    group.start(group.deploy(2, [group.topic("orders", 4)]))
+    for minutes, percent in ((6, 0), (21, 100)):
+        group.plan(minutes, "production", group.produce, percent)
 
 
 ABOUT_TOPICS = (topic_recreated, retention_passes, idle_topic)

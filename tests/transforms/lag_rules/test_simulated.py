@@ -101,8 +101,7 @@ def test_admin_reset_is_rewound() -> None:
 def between(name: str, first_minute: int, last_minute: int) -> list[LagRow]:
     """The rows of the rounds of some minutes; a run shifts its group's beginning by up to one."""
     _, found = played(name)
-    bounds = (BEGAN_AT_MS + minute * MINUTE_MS for minute in (first_minute, last_minute))
-    first_ms, last_ms = bounds
+    first_ms, last_ms = (BEGAN_AT_MS + minute * MINUTE_MS for minute in (first_minute, last_minute))
     return [row for rows in found for row in rows if first_ms <= row.sampled_at_ms <= last_ms]
 
 
