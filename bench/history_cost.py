@@ -142,13 +142,11 @@ def count_files_read(ledger: Ledger, batch: DataFrame) -> int:
     """The files that the statistics leave to the upserts of one more batch."""
     counted = 0
 
-    def upsert_and_count(warehouse: str, table: Table, rows: DataFrame) -> None:
+    def upsert_and_count(warehouse: str, table: Table, rows: DataFrame, earliest_us: int | None = None) -> None:
         nonlocal counted
-        reach = within_reach(table, rows)
-        if reach is not None:
-            old = ledger.spark.read.format("delta").load(table_path(warehouse, table)).alias("old")
-            counted += len(old.where(reach).inputFiles())
-        upsert(warehouse, table, rows)
+        old = ledger.spark.read.format("delta").load(table_path(warehouse, table)).alias("old")
+        counted += len(old.where(within_reach(table, earliest_us)).inputFiles())
+        upsert(warehouse, table, rows, earliest_us)
 
     modules: tuple[Any, ...] = (jobs.history, jobs.rebalance_stats)
     for module in modules:

@@ -19,10 +19,10 @@ from pyspark.sql import functions as F
 from jobs.checkpoint import read_checkpoint
 from jobs.errors import InputError
 from jobs.ledger import set_checkpoint_aside
-from jobs.rebalance_stats import COUNTED, update_rebalance_stats
+from jobs.rebalance_stats import COUNTED, rebuild_rebalance_stats, update_rebalance_stats
 from jobs.source import read_source
 from jobs.stream import must_stop, wait
-from jobs.upsert import replace_cluster, upsert
+from jobs.upsert import earliest, replace_cluster, upsert
 from jobs.warehouse import create_table, latest_version, read_table, table_exists, table_path
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from schemas.tables.generations import GENERATIONS
@@ -142,21 +142,29 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
     open_groups = open_groups_of(ledger, records) if before is None else before.open_groups(marks)
     folded = fold_groups(group_events(records, open_groups, marks), marks).persist()
     try:
-        names = [*(table.name for table in DERIVED_TABLES), OPEN_GROUPS.name]
-        counts = folded.select(*[F.count(name).alias(name) for name in names]).collect()[0].asDict()
+        tables = (*DERIVED_TABLES, OPEN_GROUPS)
+        found = folded.select(
+            F.struct(*[F.count(table.name).alias(table.name) for table in tables]).alias("counts"),
+            F.struct(*[earliest(table, f"{table.name}.").alias(table.name) for table in tables]).alias("earliest_us"),
+        ).collect()[0]
+        counts: dict[str, int] = found.counts.asDict()
+        earliest_us: dict[str, int | None] = found.earliest_us.asDict()
+        rows = {table: table_rows(folded, table, ledger.cluster) for table in tables}
 
-        def write(table: Table) -> DataFrame:
-            rows = table_rows(folded, table, ledger.cluster)
+        def write(table: Table) -> None:
             if before is not None:
-                replace_cluster(ledger.warehouse, table, ledger.cluster, before.with_carried_over(table, rows))
-                return ledger.rows(table)
-            if counts[table.name]:
-                upsert(ledger.warehouse, table, rows)
-            return rows
+                replaced = before.with_carried_over(table, rows[table])
+                replace_cluster(ledger.warehouse, table, ledger.cluster, replaced)
+            elif counts[table.name]:
+                upsert(ledger.warehouse, table, rows[table], earliest_us[table.name])
 
-        written = {table: write(table) for table in DERIVED_TABLES}
-        if is_rebuild or any(counts[table.name] for table in COUNTED):
-            update_rebalance_stats(ledger, written, is_rebuild=is_rebuild)
+        for table in DERIVED_TABLES:
+            write(table)
+        counted_us = [time_us for table in COUNTED if (time_us := earliest_us[table.name]) is not None]
+        if is_rebuild:
+            rebuild_rebalance_stats(ledger)
+        elif counted_us:
+            update_rebalance_stats(ledger, rows, min(counted_us))
         write(OPEN_GROUPS)
     finally:
         folded.unpersist()

@@ -6,50 +6,51 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from jobs.upsert import earliest_time, replace_cluster, upsert
+from jobs.upsert import bounding_column, replace_cluster, upsert
 from jobs.warehouse import table_path
 from schemas.tables.assignments import ASSIGNMENTS
 from schemas.tables.members import MEMBERS
 from schemas.tables.rebalance_stats import REBALANCE_STATS
 from schemas.tables.rebalances import REBALANCES
-from transforms.rebalance_stats import StatsRules, rebalance_stats, touched_windows
+from transforms.rebalance_stats import LENGTHS_US, StatsRules, rebalance_stats, touches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from jobs.ledger import Ledger
     from schemas.tables.table import Table
 
-# Each with the column that places a row in a window.
-COUNTED = {REBALANCES: "happened_at", MEMBERS: "left_at", ASSIGNMENTS: "valid_to"}
+COUNTED = (REBALANCES, MEMBERS, ASSIGNMENTS)
 
 
-def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, DataFrame], *, is_rebuild: bool) -> None:
-    """`written` are the rows of the three tables that a batch has just written."""
+def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, DataFrame], earliest_us: int) -> None:
+    """`written` are the rows that a batch has just written of the tables; in those that are counted, nothing happened
+    or ended before `earliest_us`."""
     rules = stats_rules(ledger)
-    windows = touched_windows(written[REBALANCES], written[MEMBERS], written[ASSIGNMENTS], rules).persist()
-    try:
-        earliest = earliest_time(windows, "window_start")
-        if earliest is None:  # a rebuild of no history at all
-            earliest = F.timestamp_micros(F.lit(0))
-        since = earliest - F.make_dt_interval(secs=F.lit(rules.reach_ms / 1000))
-        rebalances, members, assignments = (rows_since(ledger, table, since, windows) for table in COUNTED)
-        found = rebalance_stats(windows, rebalances, members, assignments, rules)
-        if is_rebuild:
-            replace_cluster(ledger.warehouse, REBALANCE_STATS, ledger.cluster, found)
-        else:
-            upsert(ledger.warehouse, REBALANCE_STATS, found.persist())
-            found.unpersist()
-    finally:
-        windows.unpersist()
+    day_us = LENGTHS_US["day"]
+    since_us = earliest_us // day_us * day_us
+    touched = touches(written[REBALANCES], written[MEMBERS], written[ASSIGNMENTS], rules)
+    reach_us = since_us - rules.reach_ms * 1_000
+    rebalances, members, assignments = (rows_since(ledger, table, reach_us, touched.sparkSession) for table in COUNTED)
+    found = rebalance_stats(touched, rebalances, members, assignments, rules)
+    upsert(ledger.warehouse, REBALANCE_STATS, found, since_us)
 
 
-def rows_since(ledger: Ledger, table: Table, since: Column, windows: DataFrame) -> DataFrame:
+def rebuild_rebalance_stats(ledger: Ledger) -> None:
+    rules = stats_rules(ledger)
+    rebalances, members, assignments = (ledger.rows(table) for table in COUNTED)
+    touched = touches(rebalances, members, assignments, rules)
+    found = rebalance_stats(touched, rebalances, members, assignments, rules)
+    replace_cluster(ledger.warehouse, REBALANCE_STATS, ledger.cluster, found)
+
+
+def rows_since(ledger: Ledger, table: Table, since_us: int, session: SparkSession) -> DataFrame:
     """What the transform needs of a table, in the session of the batch."""
-    rows = windows.sparkSession.read.format("delta").load(table_path(ledger.warehouse, table))
-    return rows.where((F.col("cluster") == F.lit(ledger.cluster)) & (F.col(COUNTED[table]) >= since))
+    rows = session.read.format("delta").load(table_path(ledger.warehouse, table))
+    is_late = F.col(str(bounding_column(table))) >= F.timestamp_micros(F.lit(since_us))
+    return rows.where((F.col("cluster") == F.lit(ledger.cluster)) & is_late)
 
 
 def stats_rules(ledger: Ledger) -> StatsRules:

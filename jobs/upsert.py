@@ -24,19 +24,17 @@ if TYPE_CHECKING:
     from schemas.tables.table import Table
 
 
-def upsert(warehouse: str, table: Table, rows: DataFrame) -> None:
-    """`rows` have each key once, and a time in `fixed_time_column`."""
+def upsert(warehouse: str, table: Table, rows: DataFrame, earliest_us: int | None = None) -> None:
+    """`rows` have each key once, and a time in `fixed_time_column`. `earliest_us` is what `earliest` finds in them, or
+    before that; a table without a `bounding_column` needs none."""
     from delta.tables import DeltaTable
 
     if snapshot(rows.sparkSession, warehouse, table).numOfFilesIfKnown().contains(0):
         rows.select(*table.schema.names).write.format("delta").mode("append").save(table_path(warehouse, table))
         return
-    reach = within_reach(table, rows)
-    if reach is None:
-        return
     condition = reduce(and_, [F.col(f"old.{name}") == F.col(f"new.{name}") for name in table.key])
     old = DeltaTable.forPath(rows.sparkSession, table_path(warehouse, table)).alias("old")
-    merge = old.merge(rows.alias("new"), condition & reach)
+    merge = old.merge(rows.alias("new"), condition & within_reach(table, earliest_us))
     # A row that was carried over stays so, whatever ends it.
     changes: dict[str, str | Column] = {
         name: F.col(f"new.{name}") for name in table.schema.names if name != IS_CARRIED_OVER.name
@@ -44,22 +42,24 @@ def upsert(warehouse: str, table: Table, rows: DataFrame) -> None:
     merge.whenMatchedUpdate(set=changes).whenNotMatchedInsertAll().execute()
 
 
-def within_reach(table: Table, rows: DataFrame) -> Column | None:
-    """Which rows of the table, as `old`, an upsert of these can meet; None if there are none to upsert."""
-    if table.end_column is not None:
-        ended = F.col(f"old.{table.end_column}")
-        earliest = earliest_time(rows, table.end_column)
-        return ended.isNull() if earliest is None else ended.isNull() | (ended >= earliest)
-    if table.fixed_time_column is not None:
-        earliest = earliest_time(rows, table.fixed_time_column)
-        return None if earliest is None else F.col(f"old.{table.fixed_time_column}") >= earliest
-    return F.lit(True)
+def within_reach(table: Table, earliest_us: int | None) -> Column:
+    """Which rows of the table, as `old`, an upsert of rows from that time on can meet."""
+    if bounding_column(table) is None:
+        return F.lit(True)
+    time = F.col(f"old.{bounding_column(table)}")
+    # Through an integer, since a Python datetime of the host's zone is ambiguous once a year.
+    is_late = F.lit(False) if earliest_us is None else time >= F.timestamp_micros(F.lit(earliest_us))
+    return is_late if table.end_column is None else time.isNull() | is_late
 
 
-def earliest_time(rows: DataFrame, column: str) -> Column | None:
-    """As a literal. Through an integer, since a Python datetime of the host's zone is ambiguous once a year."""
-    (earliest_us,) = rows.agg(F.unix_micros(F.min(column))).collect()[0]
-    return None if earliest_us is None else F.timestamp_micros(F.lit(earliest_us))
+def bounding_column(table: Table) -> str | None:
+    return table.end_column or table.fixed_time_column
+
+
+def earliest(table: Table, prefix: str = "") -> Column:
+    """To aggregate rows by: microseconds, null where there are none; `prefix` is the struct that the rows lie in."""
+    column = bounding_column(table)
+    return F.lit(None) if column is None else F.unix_micros(F.min(f"{prefix}{column}"))
 
 
 def replace_cluster(warehouse: str, table: Table, cluster: str, rows: DataFrame) -> None:

@@ -63,31 +63,22 @@ class StatsRules:
         return 2 * self.storm_window_ms
 
 
-def touched_windows(rebalances: DataFrame, members: DataFrame, assignments: DataFrame, rules: StatsRules) -> DataFrame:
-    """Grain: group and window: those whose row may change with rows of the three tables that are new or changed."""
+def touches(rebalances: DataFrame, members: DataFrame, assignments: DataFrame, rules: StatsRules) -> DataFrame:
+    """Grain: a row of the three tables that is new or changed, with the times from and to which it may change what a
+    window says."""
     moments = rebalances.select(*GROUP, F.col("happened_at").alias("at"), F.lit(rules.reach_ms).alias("reach_ms"))
     for rows, ended in ((members, "left_at"), (assignments, "valid_to")):
         moments = moments.unionByName(rows.select(*GROUP, F.col(ended).alias("at"), F.lit(0).alias("reach_ms")))
-    until = F.timestamp_millis(F.unix_millis("at") + F.col("reach_ms"))
-    parts = [
-        moments.where(F.col("at").isNotNull()).select(
-            *GROUP,
-            F.lit(window).alias("window"),
-            F.explode(
-                F.sequence(F.date_trunc(window, "at"), F.date_trunc(window, until), F.expr(f"INTERVAL 1 {window}"))
-            ).alias("window_start"),
-        )
-        for window in WINDOWS
-    ]
-    return reduce(DataFrame.unionByName, parts).distinct()
+    until_us = F.unix_micros("at") + F.col("reach_ms") * 1_000
+    return moments.where(F.col("at").isNotNull()).select(*GROUP, "at", until_us.alias("until_us"))
 
 
 def rebalance_stats(
-    windows: DataFrame, rebalances: DataFrame, members: DataFrame, assignments: DataFrame, rules: StatsRules
+    touched: DataFrame, rebalances: DataFrame, members: DataFrame, assignments: DataFrame, rules: StatsRules
 ) -> DataFrame:
-    """Grain: group and window, of `windows` those that have something in them.
+    """Grain: group and window, of those that are touched (see `touches`) the ones that have something in them.
 
-    The other inputs hold at least all rows that begin (rebalances) or end in a window, and the rebalances of
+    The other inputs hold at least all rows that begin (rebalances) or end in such a window, and the rebalances of
     `StatsRules.reach_ms` before it.
     """
     tenure_ms = F.unix_millis("left_at") - F.unix_millis("joined_at")
@@ -96,12 +87,12 @@ def rebalance_stats(
     pauses = ("pause_lower_ms", "pause_upper_ms")
     kinds = F.transform("changes", lambda change: change["kind"]).alias("kinds")
     parts = [
-        _part("windows", windows, "window_start", "window"),
+        _part("touches", touched, "at", "until_us"),
         _part("rebalances", rebalances, "happened_at", *counted, *pauses, kinds, is_birth().alias("is_birth")),
         _part("tenures", members.where(is_short), "left_at", "to_offset", "leave_cause", *PLACE),
         _part("losses", assignments.where(F.col("valid_to").isNotNull()), "valid_to", *UNIT),
     ]
-    groups = F.broadcast(windows.select(*GROUP).distinct())
+    groups = F.broadcast(touched.select(*GROUP).distinct())
     rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
     rows = rows.join(groups, GROUP, "left_semi").repartition(*GROUP).sortWithinPartitions(*GROUP, "source")
 
@@ -134,20 +125,26 @@ def group_stats(sources: dict[str, list[Row]], rules: StatsRules) -> Iterator[Ro
     for row in rebalances:
         for key in _windows_of(row["at_us"]):
             in_window.setdefault(key, []).append(row)
-    for row in sources.get("windows", []):
-        key = (row["window"], row["at_us"])
+    for key in sorted(_touched_windows(sources.get("touches", []))):
         members = _worst(flapping_members.get(key), PLACE, "short_tenures", rules.flapping_tenures)
         partitions = _worst(flapping_partitions.get(key), UNIT, "owners_lost", rules.flapping_owners)
         if key in in_window or members or partitions:
+            window, window_start = key
             yield {
-                "window": row["window"],
-                "window_start": row["at_us"],
+                "window": window,
+                "window_start": window_start,
                 **_counts(in_window.get(key, [])),
                 "flapping_member_count": len(members),
                 "flapping_members": members[:WORST] or None,
                 "flapping_partition_count": len(partitions),
                 "flapping_partitions": partitions[:WORST] or None,
             }
+
+
+def _touched_windows(touched: Iterable[Row]) -> set[tuple[str, int]]:
+    hour_us = LENGTHS_US["hour"]
+    hours = {(row["at_us"] // hour_us, row["until_us"] // hour_us) for row in touched}
+    return {key for first, last in hours for hour in range(first, last + 1) for key in _windows_of(hour * hour_us)}
 
 
 def _windows_of(at_us: int) -> list[tuple[str, int]]:

@@ -83,12 +83,12 @@ class KillBefore:
         self.survived = survived
         self.has_killed = False
 
-    def __call__(self, warehouse: str, which: Table, rows: DataFrame) -> None:
+    def __call__(self, warehouse: str, which: Table, rows: DataFrame, earliest_us: int | None = None) -> None:
         if self.survived == 0:
             self.has_killed = True
             raise KilledError
         self.survived -= 1
-        upsert(warehouse, which, rows)
+        upsert(warehouse, which, rows, earliest_us)
 
 
 def test_any_cut_and_any_kill(

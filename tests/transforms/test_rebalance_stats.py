@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from schemas.tables.assignments import ASSIGNMENTS
 from schemas.tables.members import MEMBERS
 from schemas.tables.rebalances import REBALANCES
-from transforms.rebalance_stats import StatsRules, rebalance_stats, touched_windows
+from transforms.rebalance_stats import StatsRules, rebalance_stats, touches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +99,7 @@ def inputs(spark: SparkSession) -> tuple[DataFrame, DataFrame, DataFrame]:
 
 @pytest.fixture(scope="module")
 def stats(inputs: tuple[DataFrame, DataFrame, DataFrame]) -> DataFrame:
-    return rebalance_stats(touched_windows(*inputs, RULES), *inputs, RULES).persist()
+    return rebalance_stats(touches(*inputs, RULES), *inputs, RULES).persist()
 
 
 @pytest.fixture(scope="module")
@@ -160,8 +160,8 @@ def test_any_batch_touches_what_it_changes(inputs: tuple[DataFrame, DataFrame, D
     rebalances, members, assignments = inputs
     is_new = (F.col("group_id") == "storm") & (F.col("kafka_offset") == 3)  # in the first hour's last minute
     old = (rebalances.where(~is_new), members, assignments)
-    before = rebalance_stats(touched_windows(*old, RULES), *old, RULES)
-    new = touched_windows(rebalances.where(is_new), members.limit(0), assignments.limit(0), RULES)
+    before = rebalance_stats(touches(*old, RULES), *old, RULES)
+    new = touches(rebalances.where(is_new), members.limit(0), assignments.limit(0), RULES)
     again = rebalance_stats(new, *inputs, RULES)
-    found = before.join(new, ["group_id", "window", "window_start"], "left_anti").unionByName(again)
+    found = before.join(again, ["group_id", "window", "window_start"], "left_anti").unionByName(again)
     assert sorted(map(repr, found.select(stats.columns).collect())) == sorted(map(repr, stats.collect()))
