@@ -152,6 +152,7 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
         rows = {table: table_rows(folded, table, ledger.cluster) for table in tables}
 
         def write(table: Table) -> None:
+            ledger.give_way()
             if before is not None:
                 replaced = before.with_carried_over(table, rows[table])
                 replace_cluster(ledger.warehouse, table, ledger.cluster, replaced)

@@ -34,9 +34,14 @@ if TYPE_CHECKING:
     from schemas.tables.table import Table
 
 
+def go_on() -> None:
+    """Gives way to nobody."""
+
+
 @dataclass(frozen=True)
 class Ledger:
-    """Where one cluster's records go, and who may write there now."""
+    """Where one cluster's records go, and who may write there now. `give_way` is called between two writes of a long
+    job, and returns when that may go on."""
 
     spark: SparkSession
     storage: Storage
@@ -45,6 +50,7 @@ class Ledger:
     lease: Lease
     say: Callable[[str], None]
     settings: Settings
+    give_way: Callable[[], None] = go_on
 
     @property
     def checkpoint_folder(self) -> str:

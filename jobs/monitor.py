@@ -7,7 +7,7 @@ One Spark application under one lease does four things at once, each in a thread
               the commits of the new versions of `coordinator_records`, compute lag, publish it
     writer    each round into the tables, in their order, while the next one is sampled
     history   first the tables are read into memory; then `update_history` on a slower trigger, whose results feed the
-              rounds after it
+              rounds after it; between two of its writes it waits until no round is under way, an interval at most
 
 Rules.
 - Metrics come from memory and are published before anything is written, so that no table is in their way. Writing is
@@ -24,6 +24,7 @@ Rules.
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -49,7 +50,6 @@ from jobs.worker import Worker, working
 from transforms.coverage_at import iso
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Iterator, Mapping
 
     from prometheus_client import Metric
@@ -86,7 +86,8 @@ def run_monitor(ledger: Ledger, run: MonitorRun, stop: threading.Event) -> None:
             context.setLogLevel("FATAL")  # what is broken off on purpose is no error
             context.cancelJobsWithTag(HISTORY)
 
-        history = Worker(HISTORY, lambda: follow_history(ledger, rounds.state, stop), cancel_history)
+        polite = replace(ledger, give_way=rounds.wait_for_gap)
+        history = Worker(HISTORY, lambda: follow_history(polite, rounds.state, stop), cancel_history)
         address = settings.monitor.metrics_address
         served = serve(address, run.metrics_port, rounds.exposition, rounds.troubles)
         with served as port, rounds.screen, closing(rounds.state):
@@ -105,7 +106,7 @@ def follow_history(ledger: Ledger, state: MonitorState, stop: threading.Event) -
     # Spark's jobs of this thread share the cores with those of the rounds, and don't stand before them in the queue.
     context.setLocalProperty("spark.scheduler.pool", HISTORY)
     while not stop.is_set():
-        state.update_history(stop)
+        state.update_history(ledger, stop)
         stop.wait(ledger.settings.monitor.history_interval_s)
 
 
@@ -121,6 +122,8 @@ class Rounds:
         self._run = run
         self._ingesting = ingesting
         self._stop = stop
+        self._is_between_rounds = threading.Event()
+        self._is_between_rounds.set()
         self._stalls = Stalls()
         self._report = MonitorReport()
         self._published_ms: int | None = None
@@ -169,8 +172,16 @@ class Rounds:
                 continue
             at_s = next_round_at(time.time(), self._run.interval_s, self._ends_took_s)
             if not self._stop.wait(max(at_s - time.time(), 0)):
-                self._round()
+                self._is_between_rounds.clear()
+                try:
+                    self._round()
+                finally:
+                    self._is_between_rounds.set()
         self.state.await_written()
+
+    def wait_for_gap(self) -> None:
+        """Until no round is under way, but not for ever where they leave no gap."""
+        self._is_between_rounds.wait(self._run.interval_s)
 
     def _round(self) -> None:
         began_s = time.monotonic()
