@@ -1,10 +1,11 @@
 """How old is what a monitor shows? From a commit on a real broker to its value on `/metrics`, and to the table `lag`.
 
-    python -m bench.freshness [--commits 2000] [--groups 20] [--seconds 200] [--interval 5s]
+    python -m bench.freshness [--commits 2000] [--groups 20] [--seconds 200] [--warm-up 60] [--interval 5s]
 
 Groups commit at random instants; of every commit, the time until the metrics or the table first show it or a later one
-counts. Nothing but the broker, the monitor and this process runs. Prints median, 99th percentile and worst of both, the
-time of a batch, and what the tables hold then.
+counts. Nothing but the broker, the monitor and this process runs. Prints median, 99th percentile and worst of both, for
+the first seconds of a JVM that has just started and for the time after them; the time of a batch, and what the tables
+hold then.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Seen:
 
     def __init__(self) -> None:
         self.committed: dict[int, list[tuple[int, float]]] = defaultdict(list)
-        self.delays_s: list[float] = []
+        self.delays: list[tuple[float, float]] = []  # when it was committed, and how long it took
         self._next: dict[int, int] = defaultdict(int)
 
     def look(self, values: Iterator[tuple[int, int]]) -> None:
@@ -62,7 +63,8 @@ class Seen:
         for group, value in values:
             commits = self.committed[group]
             while self._next[group] < len(commits) and commits[self._next[group]][0] <= value:
-                self.delays_s.append(now_s - commits[self._next[group]][1])
+                committed_s = commits[self._next[group]][1]
+                self.delays.append((committed_s, now_s - committed_s))
                 self._next[group] += 1
 
 
@@ -132,12 +134,19 @@ def measure(bootstrap_servers: str, address: str, warehouse: Path, arguments: ar
         text = fetch(f"{address}/metrics")
         on_metrics.look((int(group), int(float(value))) for group, value in OFFSET.findall(text))
         in_table.look(table.new_values())
-        return min(len(in_table.delays_s), len(on_metrics.delays_s)) >= expected
+        return min(len(in_table.delays), len(on_metrics.delays)) >= expected
 
     wait_for(look, arguments.seconds + DRAIN_SECONDS_MAX, "all commits to be seen")
     for committer in committers:
         committer.join()
     return on_metrics, in_table
+
+
+def say_parts(name: str, seen: Seen, warm_up_s: float) -> None:
+    began_s = min(committed_s for committed_s, _ in seen.delays)
+    cold = [delay_s for committed_s, delay_s in seen.delays if committed_s < began_s + warm_up_s]
+    say(name, [delay_s for committed_s, delay_s in seen.delays if committed_s >= began_s + warm_up_s])
+    say(f"  in the first {warm_up_s:.0f} s", cold)
 
 
 def say(name: str, values: list[float]) -> None:
@@ -159,7 +168,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--commits", type=int, default=2_000)
     parser.add_argument("--groups", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=200)
+    parser.add_argument("--seconds", type=float, default=200, help="with the warm-up")
+    parser.add_argument("--warm-up", type=float, default=60)
     parser.add_argument("--interval", default="5s")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, LocalBroker(Path(name) / "kafka", jvm_options=()) as broker:
@@ -187,8 +197,8 @@ def main() -> None:
             code = monitor.wait(HEALTHY_SECONDS_MAX)
         assert code == 0, log.read_text()
         print(f"every {arguments.interval}, {arguments.groups} groups:")
-        say("commit to /metrics", on_metrics.delays_s)
-        say("commit to the table lag", in_table.delays_s)
+        say_parts("commit to /metrics", on_metrics, arguments.warm_up)
+        say_parts("commit to the table lag", in_table, arguments.warm_up)
         say("one batch of the ingest", [float(seconds) for seconds in BATCH.findall(log.read_text())])
         for table in TABLES:
             files, versions = files_of(warehouse, table)

@@ -10,8 +10,8 @@ One Spark application under one lease does four things at once, each in a thread
               rounds after it; between two of its writes it waits until no round is under way, an interval at most
 
 Rules.
-- Metrics come from memory and are published before anything is written, so that no table is in their way. Writing is
-  at most one round behind: the next is not handed over before.
+- Metrics come from memory and are published before anything is written, so that no table is in their way. Writing may
+  be a few rounds behind, and then holds up the next.
 - A partition of `__consumer_offsets` that the ingest has not passed in time is left out of the round's ends: what its
   groups have committed since counts in the next round, and their rows say that they are stale.
 - Nothing is served before the first round is complete: an ingest that is still reading last year's commits would show

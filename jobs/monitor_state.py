@@ -6,6 +6,7 @@ All of it is a copy of what the tables hold, brought up to date by what each rou
 from __future__ import annotations
 
 import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 # More new rows than this at once, and it is cheaper to read what counts of them from the table.
 ROWS_FOLLOWED_MAX = 200_000
+# So many rounds may wait in memory for the writer, which is slow while Spark is cold or the history is at work.
+ROUNDS_WAITING_MAX = 3
 # Behind every record: the history of now holds what has not ended.
 NOW = 2**63 - 1
 
@@ -61,7 +64,7 @@ class MonitorState:
         self._states: tuple[GroupState, ...] = ()
         self.rollups: list[Rollup] = []  # of the last round
         self._writer = ThreadPoolExecutor(1, "writer")
-        self._written: Future[None] | None = None
+        self._writing: deque[Future[None]] = deque()
 
     # From the tables
 
@@ -143,14 +146,14 @@ class MonitorState:
         yield from lag_metrics(cluster, self._rows, self.rollups, infos, settings, round(round_s * 1000))
 
     def append(self, sampled: Round) -> None:
-        """Have the last round written into the tables, once the one before is."""
-        self.await_written()
-        self._written = self._writer.submit(self._append, sampled, self._rows)
+        """Have the last round written into the tables behind those before it."""
+        self.await_written(ROUNDS_WAITING_MAX)
+        self._writing.append(self._writer.submit(self._append, sampled, self._rows))
 
-    def await_written(self) -> None:
-        """Raises what writing has raised."""
-        if self._written is not None:
-            self._written.result()
+    def await_written(self, waiting_max: int = 0) -> None:
+        """Until no more rounds than that wait. Raises what writing has raised."""
+        while self._writing and (len(self._writing) > waiting_max or self._writing[0].done()):
+            self._writing.popleft().result()
 
     def close(self) -> None:
         self._writer.shutdown()
