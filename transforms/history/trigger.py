@@ -7,6 +7,8 @@ the record of a commit does not say whether it came by a transaction, and such a
 runs from a heartbeat before it, and they are never further apart than a third of the session if Kafka's advice is kept.
 One that used to commit more often than once a session, and was silent for longer, expired; if it was silent for longer
 than max.poll.interval.ms, which a consumer sends as its rebalance timeout, its own client gave up polling and left.
+The join phase may itself be as long as a session: it began, at the latest, when the first of those who stayed fell
+silent to join again, and a member that had not been silent for a session by then left.
 Of several members who have to join again after a cooperative round any may be the first: the leader, or another one.
 Confidences are judgements and no frequencies: they order the guesses.
 """
@@ -38,27 +40,42 @@ class Guess:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """How long a member had not committed, and the mean interval of its busiest partition; None where unknown."""
+    """How long a member had not committed when the join phase was complete, and the mean interval of its busiest
+    partition. `begun_ms` is how long at the most when the rebalance began: a rhythm after the last commit of the first
+    of those who stayed to fall silent, and join again. None where unknown."""
 
     silence_ms: int | None
     cadence_ms: float | None
+    begun_ms: float | None = None
 
 
-def silences(group: OpenGroup, tenures: Iterable[Tenure], moment_ms: int) -> dict[str, Silence]:
-    """By member id, at the moment when the join phase was complete; in one pass over the group's ownership."""
-    times_ms: dict[str, list[int]] = {tenure.facts.member_id: [] for tenure in tenures}
-    cadences: dict[str, list[float]] = {member_id: [] for member_id in times_ms}
+def silences(group: OpenGroup, gone: Iterable[Tenure], moment_ms: int) -> dict[str, Silence]:
+    """By member id, of those who went, at the moment when the join phase was complete; in one pass over the group's
+    ownership."""
+    times_ms: dict[str, int] = {}
+    cadences: dict[str, float] = {}
     for owner, unit in _owned(group.owners):
         committed = group.commits.get(unit)
-        if owner not in times_ms or committed is None or committed.last_ms is None or not committed.owner_commits:
+        if committed is None or committed.last_ms is None or not committed.owner_commits:
             continue
-        times_ms[owner].append(committed.last_ms)
+        times_ms[owner] = max(committed.last_ms, times_ms.get(owner, 0))
         if committed.owner_commits >= TIMING_COMMITS_MIN:
-            cadences[owner].append((committed.last_ms - committed.owner_first_ms) / (committed.owner_commits - 1))
-    return {
-        owner: Silence(max(0, moment_ms - max(times)) if times else None, min(cadences[owner], default=None))
-        for owner, times in times_ms.items()
-    }
+            cadence_ms = (committed.last_ms - committed.owner_first_ms) / (committed.owner_commits - 1)
+            cadences[owner] = min(cadence_ms, cadences.get(owner, cadence_ms))
+    ids = {tenure.facts.member_id for tenure in gone}
+    stayed = [(times_ms[owner], cadence_ms) for owner, cadence_ms in cadences.items() if owner not in ids]
+    found = {}
+    for owner in ids:
+        last_ms = times_ms.get(owner)
+        if last_ms is None:
+            found[owner] = Silence(None, cadences.get(owner))
+            continue
+        # One that was silent before it was idle, and tells nothing.
+        begun_ms = min(
+            (time_ms + rhythm_ms - last_ms for time_ms, rhythm_ms in stayed if time_ms > last_ms), default=None
+        )
+        found[owner] = Silence(max(0, moment_ms - last_ms), cadences.get(owner), begun_ms)
+    return found
 
 
 def _owned(owners: Mapping[Unit, Interval]) -> Iterable[tuple[str, Unit]]:
@@ -68,24 +85,35 @@ def _owned(owners: Mapping[Unit, Interval]) -> Iterable[tuple[str, Unit]]:
 def departure(facts: MemberFacts, silence: Silence) -> Guess:
     is_static = facts.group_instance_id is not None
     if silence.silence_ms is None:
-        if is_static:
-            return Guess("session_expired", 0.6, "a static member never committed; it does not leave when it closes")
-        return Guess("left", 0.5, "the member never committed")
+        return _without_commits(is_static=is_static)
     explanation = f"last commit {silence.silence_ms} ms before, session timeout {facts.session_timeout_ms} ms"
     if silence.cadence_ms is not None:
         explanation += f", mean interval of its commits {silence.cadence_ms:.0f} ms"
+    begun_ms = silence.silence_ms if silence.begun_ms is None else min(silence.begun_ms, silence.silence_ms)
+    if begun_ms < silence.silence_ms:
+        explanation += f", the first who stayed fell silent at {begun_ms:.0f} ms"
     if silence.silence_ms < facts.session_timeout_ms:
-        return _within_a_session(facts, silence.silence_ms, silence.cadence_ms, explanation)
-    if silence.cadence_ms is None or silence.cadence_ms > facts.session_timeout_ms:
+        return _within_a_session(facts, begun_ms, silence.cadence_ms, explanation)
+    is_slow = silence.cadence_ms is None or silence.cadence_ms > facts.session_timeout_ms
+    if is_slow:
         explanation += ", no faster rhythm of commits known"
-        return Guess("session_expired", 0.7, explanation) if is_static else Guess("left", 0.5, explanation)
+    if is_static:
+        return Guess("session_expired", 0.7 if is_slow else 0.85, explanation)
+    if is_slow or begun_ms < facts.session_timeout_ms:
+        return Guess("left", 0.5, explanation)
     poll_ms = facts.rebalance_timeout_ms
-    if not is_static and facts.session_timeout_ms < poll_ms <= silence.silence_ms:
+    if facts.session_timeout_ms < poll_ms <= silence.silence_ms:
         return Guess("left_poll_timeout", 0.7, f"{explanation}, rebalance timeout {poll_ms} ms")
     return Guess("session_expired", 0.85, explanation)
 
 
-def _within_a_session(facts: MemberFacts, quiet_ms: int, cadence_ms: float | None, explanation: str) -> Guess:
+def _without_commits(*, is_static: bool) -> Guess:
+    if is_static:
+        return Guess("session_expired", 0.6, "a static member never committed; it does not leave when it closes")
+    return Guess("left", 0.5, "the member never committed")
+
+
+def _within_a_session(facts: MemberFacts, quiet_ms: float, cadence_ms: float | None, explanation: str) -> Guess:
     heartbeat_ms = facts.session_timeout_ms / HEARTBEATS_PER_SESSION
     is_regular = cadence_ms is not None and cadence_ms <= heartbeat_ms
     if is_regular and quiet_ms >= facts.session_timeout_ms - heartbeat_ms:
