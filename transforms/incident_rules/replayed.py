@@ -2,9 +2,10 @@
 
 It is fed with a group's requests in the order of their arrival, and with the group's records, which are the truth
 about it: a record that the replay would not have written (a line is missing, or a setting of the broker differs)
-replaces what the replay believes. In between it can fall behind: a request that speaks for a later generation than it
-knows of proves that, and until the next record it claims nothing. Nor does it ever of a member whose joining it has not
-seen. A member that joins with an id that nobody has used is believed to have been given it.
+replaces what the replay believes. One that it has written is no news, even if it has heard of more since: a record is
+found behind the requests of its millisecond. In between it can fall behind: a request that speaks for a later
+generation than it knows of proves that, and until the next record it claims nothing. Nor does it ever of a member whose
+joining it has not seen. A member that joins with an id that nobody has used is believed to have been given it.
 
 The log's times are those of the answers, in whole milliseconds, less the exact duration: arrivals that are less than a
 millisecond apart, on different connections, are tied. Where another order of theirs gives another answer, it is
@@ -33,7 +34,7 @@ from transforms.incident_rules.requests_again import coordinator_request, first_
 from transforms.incident_rules.sighting import KIND_OF_ERROR, REPLAYED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from coordinator.group import Group
     from coordinator.operation import Result
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.95  # measured by bench.incident_accuracy, and rounded down
 TIE_US = 1_000
-# A client that is told that it is no member stops its heartbeats: one that goes on was told nothing of the kind.
+# A client that is told that it is no member stops its heartbeats: one that goes on was told nothing of the kind, and its
+# commits in that generation were not either.
 REFUSED_BEATS_MAX = 3
 _ORDER_MATTERS = ("JOIN_GROUP", "SYNC_GROUP", "LEAVE_GROUP")
 _INT32_MAX = (1 << 31) - 1
@@ -60,9 +62,11 @@ def replayed(facts: GroupFacts) -> Iterator[Sighting]:
         return
     replay = Replay(facts)
     replay.run()
-    beats = Counter(_beat(request) for request, error, _ in replay.answers if is_refusal(error))
+    refused_beats = Counter(
+        _tenure(request) for request, error, _ in replay.answers if request.api == "HEARTBEAT" and is_refusal(error)
+    )
     for request, error, is_ambiguous in replay.answers:
-        goes_on = request.api == "HEARTBEAT" and beats[_beat(request)] > REFUSED_BEATS_MAX
+        goes_on = refused_beats[_tenure(request)] > REFUSED_BEATS_MAX
         if request.error_code is None and not goes_on:
             for sighting in refusals(request, int(error), REPLAYED, is_ambiguous=is_ambiguous):
                 yield replace(sighting, confidence=CONFIDENCE / 2 if is_ambiguous else CONFIDENCE)
@@ -71,17 +75,19 @@ def replayed(facts: GroupFacts) -> Iterator[Sighting]:
 @dataclass(slots=True)
 class _Belief:
     """What the replay takes the group for. Requests are known by their number; `asked` are not answered yet, and
-    `sure_of` those of them that it asked while it knew that it was not behind."""
+    `sure_of` those of them that it asked while it knew that it was not behind. `written` are its own records since the
+    last one of the group's."""
 
     coordinator: Coordinator
     asked: dict[int, Request] = field(default_factory=dict)
     sure_of: set[int] = field(default_factory=set)
+    written: list[tuple[int, frozenset[str]] | None] = field(default_factory=list)
     is_behind: bool = False
     now_ms: int = 0
 
 
-def _beat(request: Request) -> tuple[str, str | None, int | None]:
-    return request.api, request.member_id, request.generation
+def _tenure(request: Request) -> tuple[str | None, int | None]:
+    return request.member_id, request.generation
 
 
 class Replay:
@@ -140,19 +146,22 @@ class Replay:
 
     def _agrees(self, record: GroupState) -> bool:
         """The replay's group is where the record has it, or on its way from there."""
+        told = None if record.record_json is None else _told(json.loads(record.record_json))
+        if told in self._belief.written:
+            del self._belief.written[: self._belief.written.index(told) + 1]
+            return True
         group = self._belief.coordinator.group(self._group_id)
-        if record.record_json is None or group is None:
-            return record.record_json is None and group is None
-        value = json.loads(record.record_json)
-        members = {each["member_id"] for each in value["members"]}
+        if told is None or group is None:
+            return told is None and group is None
         is_settled = group.state in (State.STABLE, State.EMPTY, State.PREPARING_REBALANCE)
-        return is_settled and group.generation_id == value["generation"] and set(group.members) == members
+        return is_settled and (group.generation_id, frozenset(group.members)) == told
 
     def _load(self, now_ms: int) -> None:
         log = []
         if self._last is not None and self._last.record_json is not None:
             log = [Batch(0, 0, self._last.at_ms, (_record(self._group_id, self._last.record_json),))]
         self._take(self._belief.coordinator.load(0, log, now_ms=self._time(now_ms)))
+        self._belief.written.clear()
         self._belief.sure_of.clear()  # whoever waited there is answered by nobody now
         self._note_members()
 
@@ -243,12 +252,22 @@ class Replay:
             self._take(self._belief.coordinator.handle(made, now_ms=self._belief.now_ms))
 
     def _take(self, result: Result) -> None:
+        self._belief.written += [
+            None if record.value is None else _told(record.value)
+            for record in result.records
+            if record.record_type == "group_metadata"
+        ]
         for response in result.responses:
             request = self._belief.asked.pop(response.request_id, None)
             if request is None or response.request_id not in self._belief.sure_of:
                 continue
             self._belief.sure_of.discard(response.request_id)
             self.answers.append((request, error_of(response), False))
+
+
+def _told(value: Mapping[str, Any]) -> tuple[int, frozenset[str]]:
+    """Generation and members of a group's record: what a replay is held to."""
+    return value["generation"], frozenset(each["member_id"] for each in value["members"])
 
 
 def is_refusal(error: Error) -> bool:
