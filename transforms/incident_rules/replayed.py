@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.95  # measured by bench.incident_accuracy, and rounded down
 TIE_US = 1_000
-# A client that is told that it is no member stops its heartbeats: one that goes on was told nothing of the kind, and its
-# commits in that generation were not either.
+# A client that is told that it is no member stops its heartbeats: if one goes on, it was told nothing of the kind, and
+# its commits in that generation were not refused.
 REFUSED_BEATS_MAX = 3
 _ORDER_MATTERS = ("JOIN_GROUP", "SYNC_GROUP", "LEAVE_GROUP")
 _INT32_MAX = (1 << 31) - 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.transforms.incident_rules.faults import play, with_losses, without_answers
+from tests.transforms.incident_rules.faults import FAILOVERS, play, with_losses, without_answers
 from tests.transforms.incident_rules.made import RULES, T, facts, request
 from tests.transforms.incident_rules.scores import answer_differences, is_told_apart, judged_replay
 from transforms.incident_rules import GroupState, Request, incidents
@@ -100,7 +100,9 @@ def test_who_goes_on_was_not_refused() -> None:
     """Goal: a client stops its heartbeats when it is told that it is no member; one that goes on proves the replay to
     be wrong, and nothing is claimed."""
     going_on = [heartbeat(25_000 + number * 1_000, "m-1") for number in range(4)]
-    assert told(heartbeat(1_000, "m-1"), *going_on, *beats("m-2", 30_000)) == []
+    commit = request("OFFSET_COMMIT", None, T + 25_500, body=json.dumps({"groupId": "g"}), offsets=[(0, 7)])
+    assert told(heartbeat(1_000, "m-1"), commit, *beats("m-2", 30_000)) == [(25_500, "unknown_member")]
+    assert told(heartbeat(1_000, "m-1"), commit, *going_on, *beats("m-2", 30_000)) == []
 
 
 def test_ties() -> None:
@@ -131,4 +133,12 @@ def test_simulated_faults() -> None:
         assert bool(judged) == (played.name != "rolling-restart")
         lost = list(judged_replay(with_losses(stripped, random, 0.05), played.facts))
         assert sum(each.is_true and each.is_claimed for each in lost) >= len(lost) - 1
+        assert [each for each in answer_differences(played.facts) if is_told_apart(*each)] == []
+
+
+@pytest.mark.slow
+def test_a_record_is_found_behind_the_requests_of_its_millisecond() -> None:
+    """Goal: the first record of a group of static members, who joined in the same millisecond, does not make strangers
+    of them."""
+    for played in play(*FAILOVERS, seed=7):
         assert [each for each in answer_differences(played.facts) if is_told_apart(*each)] == []
