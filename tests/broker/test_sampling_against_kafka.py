@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ign
 from jobs.brokers import connect
 from jobs.local_broker import run_tool
 from jobs.local_traffic import make_offsets_topic
+from jobs.monitor_rules import Stalls, Vitals, troubles
 from jobs.offsets_topic import OFFSETS_TOPIC
 from jobs.sampling import ends_of, sample_watermarks, take_round
 from jobs.settings import load_settings
@@ -120,3 +121,37 @@ def test_a_round_is_what_kafka_says(broker: LocalBroker) -> None:
     assert all(row.subscribed_topics == (OTHER_TOPIC, TOPIC) for row in states.values())
     assert not sampled.unseen_topics
     assert not sampled.silent_brokers
+
+
+def test_an_open_transaction_is_told(broker: LocalBroker) -> None:
+    """Goal: offsets that a transaction has committed and nobody has ended hold up the reader of their partition, which
+    is a trouble once it has lasted; when the transaction is ended, it is none any more."""
+    client: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers}
+    make_offsets_topic(broker.bootstrap_servers)
+    stalls = Stalls()
+
+    def look(at_s: int) -> list[str]:
+        rows = take(broker, None).watermarks
+        ends = ((row.partition, *row.offsets[1:]) for row in rows if row.topic == OFFSETS_TOPIC and row.offsets)
+        at_ms = at_s * 1000
+        stalls.look(ends, at_ms)
+        vitals = Vitals(is_ingesting=True, published_ms=at_ms, lag_offsets=0, stalled_ms=stalls.stalled_ms(at_ms))
+        return troubles(vitals, at_ms, interval_s=15, stalled_after_s=60)
+
+    assert look(0) == []
+    assert not stalls.hidden()
+    consumer = Consumer({**client, "group.id": "stalled"})
+    writer = Producer({**client, "transactional.id": "stalled"})
+    writer.init_transactions()
+    writer.begin_transaction()
+    writer.send_offsets_to_transaction([TopicPartition(TOPIC, 0, 1)], consumer.consumer_group_metadata())
+    assert look(10) == []
+    (partition,) = stalls.hidden()
+    # Since the last look at which all was well.
+    held_up = f"Open transactions hold up the reader in partitions {partition} of __consumer_offsets, for 70 s."
+    assert look(70) == [held_up]
+    writer.abort_transaction()
+    assert look(80) == []
+    assert not stalls.hidden()
+    consumer.close()
+    del writer  # or it would tell of the broker's end
