@@ -5,10 +5,10 @@ resets its session timer, so a member that committed less than a session timeout
 not expire: it left, or an administrator removed it if it is static (a static member says nothing when it closes). But
 the record of a commit does not say whether it came by a transaction, and such a commit resets nothing: then the session
 runs from a heartbeat before it, and they are never further apart than a third of the session if Kafka's advice is kept.
+Part of such a silence is the join phase, which began, at the latest, when the first of those who stayed fell silent to
+join again.
 One that used to commit more often than once a session, and was silent for longer, expired; if it was silent for longer
 than max.poll.interval.ms, which a consumer sends as its rebalance timeout, its own client gave up polling and left.
-The join phase may itself be as long as a session: it began, at the latest, when the first of those who stayed fell
-silent to join again, and a member that had not been silent for a session by then left.
 Of several members who have to join again after a cooperative round any may be the first: the leader, or another one.
 Confidences are judgements and no frequencies: they order the guesses.
 """
@@ -89,17 +89,14 @@ def departure(facts: MemberFacts, silence: Silence) -> Guess:
     explanation = f"last commit {silence.silence_ms} ms before, session timeout {facts.session_timeout_ms} ms"
     if silence.cadence_ms is not None:
         explanation += f", mean interval of its commits {silence.cadence_ms:.0f} ms"
-    begun_ms = silence.silence_ms if silence.begun_ms is None else min(silence.begun_ms, silence.silence_ms)
-    if begun_ms < silence.silence_ms:
-        explanation += f", the first who stayed fell silent at {begun_ms:.0f} ms"
     if silence.silence_ms < facts.session_timeout_ms:
-        return _within_a_session(facts, begun_ms, silence.cadence_ms, explanation)
+        return _within_a_session(facts, silence, explanation)
     is_slow = silence.cadence_ms is None or silence.cadence_ms > facts.session_timeout_ms
     if is_slow:
         explanation += ", no faster rhythm of commits known"
     if is_static:
         return Guess("session_expired", 0.7 if is_slow else 0.85, explanation)
-    if is_slow or begun_ms < facts.session_timeout_ms:
+    if is_slow:
         return Guess("left", 0.5, explanation)
     poll_ms = facts.rebalance_timeout_ms
     if facts.session_timeout_ms < poll_ms <= silence.silence_ms:
@@ -113,14 +110,19 @@ def _without_commits(*, is_static: bool) -> Guess:
     return Guess("left", 0.5, "the member never committed")
 
 
-def _within_a_session(facts: MemberFacts, quiet_ms: float, cadence_ms: float | None, explanation: str) -> Guess:
+def _within_a_session(facts: MemberFacts, silence: Silence, explanation: str) -> Guess:
     heartbeat_ms = facts.session_timeout_ms / HEARTBEATS_PER_SESSION
-    is_regular = cadence_ms is not None and cadence_ms <= heartbeat_ms
-    if is_regular and quiet_ms >= facts.session_timeout_ms - heartbeat_ms:
+    is_regular = silence.cadence_ms is not None and silence.cadence_ms <= heartbeat_ms
+    if is_regular and _quiet_ms(silence) >= facts.session_timeout_ms - heartbeat_ms:
         return Guess("session_expired", 0.6, f"{explanation}; commits in transactions do not reset it")
     if facts.group_instance_id is not None:
         return Guess("admin_removed", 0.7, explanation)
     return Guess("left", 0.95, explanation)
+
+
+def _quiet_ms(silence: Silence) -> float:
+    """How long a member had been silent when the join phase began, at the most."""
+    return min(each for each in (silence.silence_ms, silence.begun_ms) if each is not None)
 
 
 def infer(
