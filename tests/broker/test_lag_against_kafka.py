@@ -257,19 +257,26 @@ def test_time_lag_against_the_records_own_time(stage: Stage, observer: Observer)
     stamps: list[int] = []
     producer = Producer(stage.librdkafka())
     consumer = stage.consumer("lag-time")
+    # The first interpolation begins at the sample before, which other tests may have taken long ago.
+    began_ms = time.time_ns() // 1_000_000
+    observer.round()
     began = time.monotonic()
     rows: list[LagRow] = []
+    slowest_write_s = slowest_round_s = 0.0
     while (elapsed_s := time.monotonic() - began) < LOAD_S:
         for _ in range(1 + 8 * (int(elapsed_s) % 3)):  # bursts and pauses
             stamps.append(time.time_ns() // 1_000_000)
             producer.produce(STAMPED, b"", timestamp=stamps[-1])
         producer.flush(10)
+        written_s = time.monotonic() - began
+        slowest_write_s = max(slowest_write_s, written_s - elapsed_s)
         if len(rows) < elapsed_s:
             behind = len(stamps) * len(rows) // (2 * LOAD_S)
             consumer.commit(offsets=[TopicPartition(STAMPED, 0, behind)], asynchronous=False)
             rows.append(observer.round()["lag-time", STAMPED, 0])
+            slowest_round_s = max(slowest_round_s, time.monotonic() - began - written_s)
     consumer.close()
-    sampled_ms = [row.sampled_at_ms for row in rows]
+    sampled_ms = [began_ms, *(row.sampled_at_ms for row in rows)]
     apart_ms = max(later - earlier for earlier, later in pairwise(sampled_ms))
     errors = []
     for row in rows:
@@ -283,5 +290,5 @@ def test_time_lag_against_the_records_own_time(stage: Stage, observer: Observer)
             errors.append(abs(row.lag_seconds - true_s))
     assert errors
     # A record is stamped before it is written, and a round takes some time itself.
-    assert max(errors) <= apart_ms / 1_000 + 0.5
+    assert max(errors) <= apart_ms / 1_000 + slowest_write_s + slowest_round_s
     logging.getLogger(__name__).info("%d samples, %d ms apart at most: %.3f s off", len(errors), apart_ms, max(errors))
