@@ -40,18 +40,21 @@ class Guess:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """How long a member had not committed when the join phase was complete, and the mean interval of its busiest
-    partition. `begun_ms` is how long at the most when the rebalance began: a rhythm after the last commit of the first
-    of those who stayed to fall silent, and join again. None where unknown."""
+    """How long a member had not committed when the join phase was complete, and how long at the most when it began: a
+    rhythm after the last commit of the first of those who stayed to fall silent, and join again. The mean interval of
+    its busiest partition is None where unknown."""
 
-    silence_ms: int | None
+    silence_ms: int
+    quiet_ms: float
     cadence_ms: float | None
-    begun_ms: float | None = None
 
 
-def silences(group: OpenGroup, gone: Iterable[Tenure], moment_ms: int) -> dict[str, Silence]:
-    """By member id, of those who went, at the moment when the join phase was complete; in one pass over the group's
-    ownership."""
+def silences(group: OpenGroup, gone: Iterable[Tenure], moment_ms: int) -> dict[str, Silence | None]:
+    """By member id, of those who went, at the moment when the join phase was complete; None of one that never
+    committed. In one pass over the group's ownership."""
+    found: dict[str, Silence | None] = {tenure.facts.member_id: None for tenure in gone}
+    if not found:
+        return {}
     times_ms: dict[str, int] = {}
     cadences: dict[str, float] = {}
     for owner, unit in _owned(group.owners):
@@ -62,19 +65,13 @@ def silences(group: OpenGroup, gone: Iterable[Tenure], moment_ms: int) -> dict[s
         if committed.owner_commits >= TIMING_COMMITS_MIN:
             cadence_ms = (committed.last_ms - committed.owner_first_ms) / (committed.owner_commits - 1)
             cadences[owner] = min(cadence_ms, cadences.get(owner, cadence_ms))
-    ids = {tenure.facts.member_id for tenure in gone}
-    stayed = [(times_ms[owner], cadence_ms) for owner, cadence_ms in cadences.items() if owner not in ids]
-    found = {}
-    for owner in ids:
-        last_ms = times_ms.get(owner)
-        if last_ms is None:
-            found[owner] = Silence(None, cadences.get(owner))
-            continue
+    stayed = [(times_ms[owner], cadence_ms) for owner, cadence_ms in cadences.items() if owner not in found]
+    for owner in times_ms.keys() & found.keys():
+        last_ms = times_ms[owner]
+        silence_ms = max(0, moment_ms - last_ms)
         # One that was silent before it was idle, and tells nothing.
-        begun_ms = min(
-            (time_ms + rhythm_ms - last_ms for time_ms, rhythm_ms in stayed if time_ms > last_ms), default=None
-        )
-        found[owner] = Silence(max(0, moment_ms - last_ms), cadences.get(owner), begun_ms)
+        begun_ms = (time_ms + rhythm_ms - last_ms for time_ms, rhythm_ms in stayed if time_ms > last_ms)
+        found[owner] = Silence(silence_ms, min((silence_ms, *begun_ms)), cadences.get(owner))
     return found
 
 
@@ -82,47 +79,34 @@ def _owned(owners: Mapping[Unit, Interval]) -> Iterable[tuple[str, Unit]]:
     return ((owner, unit) for unit, interval in owners.items() for owner in interval.owners)
 
 
-def departure(facts: MemberFacts, silence: Silence) -> Guess:
+def departure(facts: MemberFacts, silence: Silence | None) -> Guess:
     is_static = facts.group_instance_id is not None
-    if silence.silence_ms is None:
-        return _without_commits(is_static=is_static)
+    if silence is None:
+        if is_static:
+            return Guess("session_expired", 0.6, "a static member never committed; it does not leave when it closes")
+        return Guess("left", 0.5, "the member never committed")
     explanation = f"last commit {silence.silence_ms} ms before, session timeout {facts.session_timeout_ms} ms"
     if silence.cadence_ms is not None:
         explanation += f", mean interval of its commits {silence.cadence_ms:.0f} ms"
     if silence.silence_ms < facts.session_timeout_ms:
         return _within_a_session(facts, silence, explanation)
-    is_slow = silence.cadence_ms is None or silence.cadence_ms > facts.session_timeout_ms
-    if is_slow:
+    if silence.cadence_ms is None or silence.cadence_ms > facts.session_timeout_ms:
         explanation += ", no faster rhythm of commits known"
-    if is_static:
-        return Guess("session_expired", 0.7 if is_slow else 0.85, explanation)
-    if is_slow:
-        return Guess("left", 0.5, explanation)
+        return Guess("session_expired", 0.7, explanation) if is_static else Guess("left", 0.5, explanation)
     poll_ms = facts.rebalance_timeout_ms
-    if facts.session_timeout_ms < poll_ms <= silence.silence_ms:
+    if not is_static and facts.session_timeout_ms < poll_ms <= silence.silence_ms:
         return Guess("left_poll_timeout", 0.7, f"{explanation}, rebalance timeout {poll_ms} ms")
     return Guess("session_expired", 0.85, explanation)
-
-
-def _without_commits(*, is_static: bool) -> Guess:
-    if is_static:
-        return Guess("session_expired", 0.6, "a static member never committed; it does not leave when it closes")
-    return Guess("left", 0.5, "the member never committed")
 
 
 def _within_a_session(facts: MemberFacts, silence: Silence, explanation: str) -> Guess:
     heartbeat_ms = facts.session_timeout_ms / HEARTBEATS_PER_SESSION
     is_regular = silence.cadence_ms is not None and silence.cadence_ms <= heartbeat_ms
-    if is_regular and _quiet_ms(silence) >= facts.session_timeout_ms - heartbeat_ms:
+    if is_regular and silence.quiet_ms >= facts.session_timeout_ms - heartbeat_ms:
         return Guess("session_expired", 0.6, f"{explanation}; commits in transactions do not reset it")
     if facts.group_instance_id is not None:
         return Guess("admin_removed", 0.7, explanation)
     return Guess("left", 0.95, explanation)
-
-
-def _quiet_ms(silence: Silence) -> float:
-    """How long a member had been silent when the join phase began, at the most."""
-    return min(each for each in (silence.silence_ms, silence.begun_ms) if each is not None)
 
 
 def infer(
