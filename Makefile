@@ -21,7 +21,7 @@ demo-kafka: setup ## the same steps on a real broker with real consumers
 	@$(BIN)/groupledger demo --local-broker
 
 test: check ## everything that CI runs: lint, types, unit, property, Spark, broker and fault tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --durations=30
 
 test-fast: setup ## the tests that need no Java: under half a minute
 	$(BIN)/python -m pytest -q -m "not spark and not broker and not fault and not java and not browser and not slow"

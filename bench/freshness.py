@@ -172,6 +172,8 @@ def main() -> None:
     parser.add_argument("--warm-up", type=float, default=60)
     parser.add_argument("--interval", default="5s")
     arguments = parser.parse_args()
+    if arguments.seconds <= arguments.warm_up:
+        parser.error("--seconds includes the warm-up, and must be longer.")
     with tempfile.TemporaryDirectory() as name, LocalBroker(Path(name) / "kafka", jvm_options=()) as broker:
         servers, warehouse, log = broker.bootstrap_servers, Path(name) / "warehouse", Path(name) / "monitor.log"
         make_offsets_topic(servers)
