@@ -7,9 +7,9 @@ event answers, and what a timer does.
 - Ids are the broker's. A join with an empty id goes to the broker first, and the coordinator is given the UUID that
   it drew, from the answer or, while the join is parked, from DescribeGroups: the order of Java's maps hangs on it.
 - Times are compared by windows: what the coordinator does at a virtual instant the broker must have stamped between the
-  real instants around it. A wall clock that was set meanwhile widens them by as much. The broker answers SyncGroup
-  before it takes the group to be stable, maybe a moment after the next request: the time of a state may be as late as
-  the record that tells it.
+  real instants around it. A wall clock that was set meanwhile widens them by as much. The broker may answer before it
+  is done, SyncGroup before it takes the group to be stable, the first JoinGroup before it writes the new group: a
+  record may be as late as the answer to the *next* request, and the time of a state as late as its record.
 - Time is scaled: `time_scale` virtual milliseconds are one real one, and timeouts on the wire are divided by it.
 - A parked request is followed by a *fence*, some request on another connection whose answer is awaited. With one
   network and one handler thread (`SETTINGS`) the parked one is then in front of all later ones: the network thread
@@ -327,7 +327,7 @@ class BrokerDriver(Driver):
 
     def _is_same(self, expected: Appended, found: Appended) -> bool:
         """Equal when the timestamps are in their windows and timeouts are taken back to virtual time."""
-        appended = self._window(expected.timestamp_ms)
+        appended = self._window(expected.timestamp_ms, answers_after=1)
         times = [(found.timestamp_ms, appended)]
         one, other = expected.record, found.record
         if one.value is not None and other.value is not None:
@@ -349,10 +349,11 @@ class BrokerDriver(Driver):
         same_producer = expected.producer_id == found.producer_id
         return same_producer and one == other and all(first <= real_ms <= last for real_ms, (first, last) in times)
 
-    def _window(self, virtual_ms: int) -> tuple[float, float]:
-        """In which the broker does what the coordinator does at this virtual time."""
+    def _window(self, virtual_ms: int, answers_after: int = 0) -> tuple[float, float]:
+        """In which the broker does what the coordinator does at this virtual time, with so many more answers taken."""
         first = max(0, bisect_left(self._moments, (virtual_ms, 0.0)) - 1)
-        last = min(len(self._moments) - 1, bisect_right(self._moments, (virtual_ms, float("inf"))))
+        last = bisect_right(self._moments, (virtual_ms, float("inf"))) + answers_after
+        last = min(last, len(self._moments) - 1)
         slack_ms = CLOCK_SLACK_MS + max(self._clock_offsets_ms) - min(self._clock_offsets_ms)
         return self._moments[first][1] - slack_ms, self._moments[last][1] + slack_ms
 
