@@ -128,6 +128,8 @@ def test_an_open_transaction_is_told(broker: LocalBroker) -> None:
     is a trouble once it has lasted; when the transaction is ended, it is none any more."""
     client: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers}
     make_offsets_topic(broker.bootstrap_servers)
+    admin = AdminClient(client)  # kept: what it has begun ends with it
+    admin.create_topics([NewTopic("stalled", 1, 1)])["stalled"].result()
     stalls = Stalls()
 
     def look(at_s: int) -> list[str]:
@@ -144,7 +146,7 @@ def test_an_open_transaction_is_told(broker: LocalBroker) -> None:
     writer = Producer({**client, "transactional.id": "stalled"})
     writer.init_transactions()
     writer.begin_transaction()
-    writer.send_offsets_to_transaction([TopicPartition(TOPIC, 0, 1)], consumer.consumer_group_metadata())
+    writer.send_offsets_to_transaction([TopicPartition("stalled", 0, 1)], consumer.consumer_group_metadata())
     assert look(10) == []
     (partition,) = stalls.hidden()
     # Since the last look at which all was well.
