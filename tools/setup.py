@@ -6,6 +6,7 @@ inputs, so a second run does nothing and a changed lock file or JAR list builds 
 - `.jars/spark/`  Delta Lake and the Kafka connector, `.jars/kafka/` a whole Kafka broker for tests, demo and benchmark;
                   both resolved by the Ivy that pyspark ships, with the project's own cache (`.ivy/`) and settings, so
                   that neither ~/.ivy2 nor ~/.m2 is read.
+- `.jars/spark-classes.jsa`  the classes of a Spark session, ready for the JVM that made it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def main() -> int:
         build_environment()
         for name in JAR_SETS:
             retrieve_jars(java, name)
+        archive_classes(java)
         install_browser()
     except SetupError as error:
         print(f"setup: {error}", file=sys.stderr)
@@ -118,6 +120,25 @@ def retrieve_jars(java: str, name: str) -> None:
     stamp.write()
 
 
+def archive_classes(java: str) -> None:
+    """Without it every command that starts Spark takes some seconds longer, and says the same."""
+    version = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+    program = ROOT / "tools" / "class_archive.py"
+    inputs = [program, ROOT / "conf" / "ivy" / "spark.xml", ROOT / "requirements" / "project.lock"]
+    target = ROOT / ".jars" / "spark-classes.jsa"
+    stamp = Stamp(target.with_suffix(".stamp"), inputs, version)
+    if stamp.is_current() and target.is_file():
+        return
+    print("setup: keeping Spark's classes for the JVM (a minute)", flush=True)
+    answer = subprocess.run([PYTHON, program, target], capture_output=True, text=True, check=False)
+    if answer.returncode != 0 or not target.is_file():
+        raise SetupError(
+            "Spark does not run, so its classes could not be archived: give it 3 GiB of free memory, then run"
+            f" `make setup` again. Its last words: {answer.stderr.strip()[-300:]}"
+        )
+    stamp.write()
+
+
 def shipped_ivy() -> Path:
     found = sorted(ENVIRONMENT.glob("lib/python*/site-packages/pyspark/jars/ivy-*.jar"))
     if len(found) != 1:
@@ -129,8 +150,8 @@ class Stamp:
     """A file that says from which inputs something was built. It changes with the interpreter and the place as well,
     since an environment can't be moved."""
 
-    def __init__(self, path: Path, inputs: list[Path]) -> None:
-        digest = hashlib.sha256(f"{sys.version}\n{ROOT}\n".encode())
+    def __init__(self, path: Path, inputs: list[Path], fact: str = "") -> None:
+        digest = hashlib.sha256(f"{sys.version}\n{ROOT}\n{fact}".encode())
         for file in inputs:
             digest.update(file.read_bytes())
         self.path = path
