@@ -21,10 +21,10 @@ demo-kafka: setup ## the same steps on a real broker with real consumers
 	@$(BIN)/groupledger demo --local-broker
 
 test: check ## everything that CI runs: lint, types, unit, property, Spark, broker and fault tests
-	$(BIN)/python -m pytest --durations=30
+	$(BIN)/python -m pytest -n 2 --durations=30
 
 test-fast: setup ## the tests that need no Java: under half a minute
-	$(BIN)/python -m pytest -q -m "not spark and not broker and not fault and not java and not browser and not slow"
+	$(BIN)/python -m pytest -n 2 -q -m "not spark and not broker and not fault and not java and not browser and not slow"
 
 check: setup ## lint, format, types and import contracts
 	$(BIN)/ruff check .
@@ -41,6 +41,8 @@ bench: setup ## measure us beside Kafka's own tools, in one run (some minutes)
 	$(BIN)/python -m bench.simulator
 	$(BIN)/python -m bench.lag --table
 	$(BIN)/python -m bench.history_matrix
+	$(BIN)/python -m bench.incident_matrix
+	$(BIN)/python -m bench.incident_accuracy --seeds 10
 	$(BIN)/python -m bench.history_cost
 	$(BIN)/python -m bench.run
 

@@ -1,15 +1,22 @@
-"""What all tests share: one Spark session for the whole run, and the marks that follow from it."""
+"""What all tests share: the Spark session, and the marks that follow from it.
+
+Of two processes (`make test`) one runs the tests with brokers and the other those of the jobs, so that what is costly
+to set up is set up once; the other files go to whoever is free.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+TOGETHER = {"brokers": ("tests/broker/", "tests/fault/"), "jobs": ("tests/jobs/",)}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -19,14 +26,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("spark")
 
 
+class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # no types are published
+    def _split_scope(self, nodeid: str) -> str:
+        """The name of what one process runs from its begin to its end."""
+        file = nodeid.partition("::")[0]
+        return next((name for name, folders in TOGETHER.items() if file.startswith(folders)), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFolder:
+    return ByFolder(config, log)
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The jobs' own session, with their defaults: local[2], two shuffle partitions, no user interface."""
-    from jobs.session import spark_session
+    from jobs.session import SHORT_LIVED, spark_session
 
-    # Tests are short: the first compiler alone is ready sooner than the second is fast. It gets 48 MiB for its code by
-    # default, which are full after a few micro-batches; then the JVM only interprets.
-    compiler = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
-    session = spark_session("groupledger tests", {"spark.driver.memory": "2g"}, compiler)
+    session = spark_session("groupledger tests", {"spark.driver.memory": "2g"}, SHORT_LIVED)
     yield session
     session.stop()
