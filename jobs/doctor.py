@@ -22,7 +22,7 @@ from jobs.answers import print_answers
 from jobs.errors import JobError
 from jobs.offsets_topic import OFFSETS_TOPIC, admin_client, describe_offsets_topic, kafka_python_security
 from jobs.session import SPARK_JARS, spark_defaults, spark_session
-from jobs.storage import LocalStorage, open_storage
+from jobs.storage import STATE_FOLDER, LocalStorage, open_storage
 from jobs.terminal import printable
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def warehouse_checks(warehouse: str) -> list[Check]:
 def write_check(warehouse: str) -> Check:
     from py4j.protocol import Py4JJavaError
 
-    name = f"_groupledger/doctor-{uuid.uuid4().hex}"
+    name = f"{STATE_FOLDER}/doctor-{uuid.uuid4().hex}"
     remedy = "check the path, and that this user may create, read and delete files there"
     try:
         local = LocalStorage(Path(warehouse.removeprefix("file:")))

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobs.errors import OutsideError
+from jobs.storage import STATE_FOLDER
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -68,7 +69,7 @@ class Lease:
     def __init__(self, storage: Storage, cluster: str, command: str, duration_s: float) -> None:
         self.lost = threading.Event()
         self._storage = storage
-        self._folder = f"_groupledger/{cluster}/lease"
+        self._folder = f"{STATE_FOLDER}/{cluster}/lease"
         self._holder = Holder(this_host(), os.getpid(), command)
         self._duration_ms = round(duration_s * 1000)
         self._number = 0

@@ -68,10 +68,12 @@ class Ledger:
 
 
 @contextmanager
-def open_ledger(settings: Settings, warehouse: str, command: str, say: Callable[[str], None]) -> Iterator[Ledger]:
+def open_ledger(
+    settings: Settings, warehouse: str, command: str, say: Callable[[str], None], java_options: str = ""
+) -> Iterator[Ledger]:
     """A Spark session, and the right to write."""
     say("starting Spark")
-    spark = spark_session(f"groupledger {command}")
+    spark = spark_session(f"groupledger {command}", java_options=java_options)
     storage = open_storage(spark, warehouse)
     with Lease(storage, settings.cluster, f"groupledger {command}", settings.lease.duration_s) as lease:
         yield Ledger(spark, storage, warehouse, settings.cluster, lease, say, settings)

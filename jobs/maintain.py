@@ -23,7 +23,7 @@ from jobs.errors import InputError
 from jobs.lease import Lease, logs_of
 from jobs.readers import readers, unread_since
 from jobs.retention import Floor, raise_floors
-from jobs.storage import open_storage
+from jobs.storage import STATE_FOLDER, open_storage
 from jobs.warehouse import read_table, table_exists, table_path
 from schemas.all_tables import all_tables, date_column, table_named
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from jobs.storage import Storage
     from schemas.tables.table import Table
 
-STATE_FOLDER = "_groupledger"
 MAX_FILE_SIZE = "spark.databricks.delta.optimize.maxFileSize"
 # VACUUM lists a table in as many tasks as this says, however few its folders: by default 10,000, which takes minutes.
 LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"

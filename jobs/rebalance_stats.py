@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from jobs.upsert import bounding_column, replace_cluster, upsert
+from jobs.upsert import bounding_column, is_since, replace_cluster, upsert
 from jobs.warehouse import table_path
 from schemas.tables.assignments import ASSIGNMENTS
 from schemas.tables.members import MEMBERS
@@ -49,8 +49,7 @@ def rebuild_rebalance_stats(ledger: Ledger) -> None:
 def rows_since(ledger: Ledger, table: Table, since_us: int, session: SparkSession) -> DataFrame:
     """What the transform needs of a table, in the session of the batch."""
     rows = session.read.format("delta").load(table_path(ledger.warehouse, table))
-    is_late = F.col(str(bounding_column(table))) >= F.timestamp_micros(F.lit(since_us))
-    return rows.where((F.col("cluster") == F.lit(ledger.cluster)) & is_late)
+    return rows.where((F.col("cluster") == F.lit(ledger.cluster)) & is_since(str(bounding_column(table)), since_us))
 
 
 def stats_rules(ledger: Ledger) -> StatsRules:

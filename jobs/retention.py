@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from jobs.storage import STATE_FOLDER
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -54,4 +56,4 @@ def above_floors(coverage: Iterable[Mapping[str, Any]], floors: Mapping[int, Flo
 
 
 def _name(cluster: str) -> str:
-    return f"_groupledger/{cluster}/floor.json"
+    return f"{STATE_FOLDER}/{cluster}/floor.json"

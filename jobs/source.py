@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from jobs.errors import InputError
+from jobs.storage import STATE_FOLDER
 from transforms.coverage import Reading
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Source:
 
 
 def source_name(cluster: str) -> str:
-    return f"_groupledger/{cluster}/source.json"
+    return f"{STATE_FOLDER}/{cluster}/source.json"
 
 
 def read_source(storage: Storage, cluster: str) -> Source | None:

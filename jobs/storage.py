@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+STATE_FOLDER = "_groupledger"
+
 
 class Storage(Protocol):
     """Names are relative to the warehouse, with `/` between parts."""

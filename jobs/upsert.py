@@ -46,10 +46,14 @@ def within_reach(table: Table, earliest_us: int | None) -> Column:
     """Which rows of the table, as `old`, an upsert of rows from that time on can meet."""
     if bounding_column(table) is None:
         return F.lit(True)
-    time = F.col(f"old.{bounding_column(table)}")
-    # Through an integer, since a Python datetime of the host's zone is ambiguous once a year.
-    is_late = F.lit(False) if earliest_us is None else time >= F.timestamp_micros(F.lit(earliest_us))
-    return is_late if table.end_column is None else time.isNull() | is_late
+    name = f"old.{bounding_column(table)}"
+    is_late = F.lit(False) if earliest_us is None else is_since(name, earliest_us)
+    return is_late if table.end_column is None else F.col(name).isNull() | is_late
+
+
+def is_since(name: str, time_us: int) -> Column:
+    """Through an integer, since a Python datetime of the host's zone is ambiguous once a year."""
+    return F.col(name) >= F.timestamp_micros(F.lit(time_us))
 
 
 def bounding_column(table: Table) -> str | None:
