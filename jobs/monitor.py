@@ -86,8 +86,7 @@ def run_monitor(ledger: Ledger, run: MonitorRun, stop: threading.Event) -> None:
             context.setLogLevel("FATAL")  # what is broken off on purpose is no error
             context.cancelJobsWithTag(HISTORY)
 
-        polite = replace(ledger, give_way=rounds.wait_for_gap)
-        history = Worker(HISTORY, lambda: follow_history(polite, rounds.state, stop), cancel_history)
+        history = Worker(HISTORY, lambda: follow_history(ledger, rounds.state, stop), cancel_history)
         address = settings.monitor.metrics_address
         served = serve(address, run.metrics_port, rounds.exposition, rounds.troubles)
         with served as port, rounds.screen, closing(rounds.state):
@@ -106,7 +105,7 @@ def follow_history(ledger: Ledger, state: MonitorState, stop: threading.Event) -
     # Spark's jobs of this thread share the cores with those of the rounds, and don't stand before them in the queue.
     context.setLocalProperty("spark.scheduler.pool", HISTORY)
     while not stop.is_set():
-        state.update_history(ledger, stop)
+        state.update_history(stop)
         stop.wait(ledger.settings.monitor.history_interval_s)
 
 
@@ -116,7 +115,7 @@ class Rounds:
     def __init__(
         self, ledger: Ledger, brokers: Brokers, run: MonitorRun, ingesting: Worker, stop: threading.Event
     ) -> None:
-        self.state = MonitorState(ledger)
+        self.state = MonitorState(replace(ledger, give_way=self.wait_for_gap))
         self._ledger = ledger
         self._brokers = brokers
         self._run = run

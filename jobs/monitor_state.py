@@ -86,10 +86,9 @@ class MonitorState:
         self._lag = recover_state(ledger, commit_log(ledger.rows(COORDINATOR_RECORDS)), self._rules)
         self._topics = sampled_topics(ledger)
 
-    def update_history(self, ledger: Ledger, stop: threading.Event) -> None:
-        """`ledger` is the same, and may give way to the rounds."""
-        update_history(ledger, stop)
-        ledger.give_way()
+    def update_history(self, stop: threading.Event) -> None:
+        update_history(self._ledger, stop)
+        self._ledger.give_way()
         self._read_history()
 
     def _read_history(self) -> None:
