@@ -19,6 +19,7 @@ from jobs.demo_findings import show_findings
 from jobs.demo_truth import show_truth
 from jobs.errors import InputError, OutsideError
 from jobs.history import TABLES as HISTORY_TABLES
+from jobs.import_logs import TABLES as LOG_TABLES
 from jobs.import_logs import LogSources, import_logs
 from jobs.import_samples import import_samples
 from jobs.ingest import KafkaIngest, ingest_kafka
@@ -27,8 +28,10 @@ from jobs.ledger import open_ledger
 from jobs.pipeline import derive
 from jobs.report import write_report
 from jobs.samples import SAMPLE_TABLES, sample
+from jobs.session import SHORT_LIVED
 from jobs.settings import load_settings
 from jobs.warehouse import create_table
+from jobs.worker import together
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from schemas.tables.coverage import COVERAGE
 from schemas.tables.incidents import INCIDENTS
@@ -61,19 +64,28 @@ def run_demo(directory: Path, seed: int, say: Callable[[str], None]) -> None:
     new_directory(directory)
     settings, stop = load_settings(cluster=CLUSTER), threading.Event()
     warehouse, simulated = directory.resolve() / "warehouse", directory / "simulation"
-    with simulation(simulated, seed) as finish, open_ledger(settings, str(warehouse), "demo", say) as ledger:
+    with (
+        simulation(simulated, seed) as finish,
+        open_ledger(settings, str(warehouse), "demo", say, SHORT_LIVED) as ledger,
+    ):
         say("simulating a day of forty groups")
-        for table in (*SAMPLE_TABLES, COORDINATOR_RECORDS, COVERAGE, *HISTORY_TABLES, LAG, INCIDENTS):
+        for table in (*SAMPLE_TABLES, COORDINATOR_RECORDS, COVERAGE, *LOG_TABLES, *HISTORY_TABLES, LAG, INCIDENTS):
             create_table(ledger.spark, ledger.warehouse, table)  # a core is idle, and the JVM cold
         finish()
-        import_samples(ledger, str(simulated))
-        ingest_capture(ledger, str(simulated / "capture"), stop, recover=False)
         logs = LogSources([simulated / "request-log"], [simulated / "server-log"])
-        import_logs(ledger, settings.logs, logs, stop)
+        together(
+            lambda: ingest_capture(ledger, str(simulated / "capture"), stop, recover=False),
+            lambda: import_samples(ledger, str(simulated)),
+            lambda: import_logs(ledger, settings.logs, logs, stop),
+        )
         derive(ledger, stop)
-        show_findings(ledger)
-        show_truth(ledger, simulated / "truth")
-        end(ledger, directory, settings, say)
+
+        def show() -> None:
+            show_findings(ledger)
+            show_truth(ledger, simulated / "truth")
+
+        together(show, lambda: report(ledger, directory, say))
+    advise(directory, settings, say)
 
 
 def run_demo_on_cluster(
@@ -82,17 +94,20 @@ def run_demo_on_cluster(
     """One pass of the pipeline over what a real cluster's topic holds."""
     new_directory(directory)
     stop = threading.Event()
-    with open_ledger(settings, str(directory.resolve() / "warehouse"), "demo", say) as ledger:
+    with open_ledger(settings, str(directory.resolve() / "warehouse"), "demo", say, SHORT_LIVED) as ledger:
         sample(ledger, bootstrap_servers)
         ingest_kafka(ledger, KafkaIngest(settings, bootstrap_servers), stop)
         derive(ledger, stop)
         show_findings(ledger)
-        end(ledger, directory, settings, say)
+        report(ledger, directory, say)
+    advise(directory, settings, say)
 
 
-def end(ledger: Ledger, directory: Path, settings: Settings, say: Callable[[str], None]) -> None:
-    report = directory / REPORT
-    write_report(Warehouse(ledger.spark, ledger.warehouse, ledger.cluster), report, say)
+def report(ledger: Ledger, directory: Path, say: Callable[[str], None]) -> None:
+    write_report(Warehouse(ledger.spark, ledger.warehouse, ledger.cluster), directory / REPORT, say)
+
+
+def advise(directory: Path, settings: Settings, say: Callable[[str], None]) -> None:
     tables = f"--warehouse {directory}/warehouse --cluster {settings.cluster}"
     say(f"try: .venv/bin/groupledger incidents {tables}")
 

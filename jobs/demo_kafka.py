@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from jobs.demo import CLUSTER, end, new_directory
+from jobs.demo import CLUSTER, advise, new_directory, report
 from jobs.errors import OutsideError
 from jobs.ingest import KafkaIngest, ingest_kafka
 from jobs.ledger import open_ledger
@@ -15,6 +15,7 @@ from jobs.local_broker import LocalBroker, LocalKafkaError
 from jobs.local_traffic import make_offsets_topic, run_demo_traffic
 from jobs.pipeline import derive
 from jobs.samples import sample
+from jobs.session import SHORT_LIVED
 from jobs.settings import load_settings
 from jobs.stream import StopOnSignal
 from jobs.terminal import print_table
@@ -41,7 +42,7 @@ def run_demo_on_local_broker(directory: Path, seconds: int, say: Callable[[str],
         with LocalBroker(directory / "kafka") as broker:
             make_offsets_topic(broker.bootstrap_servers)
             ingest = KafkaIngest(settings, broker.bootstrap_servers)
-            with open_ledger(settings, warehouse, "demo", say) as ledger, StopOnSignal() as stop:
+            with open_ledger(settings, warehouse, "demo", say, SHORT_LIVED) as ledger, StopOnSignal() as stop:
                 # What is written from here on the ledger will have seen from its begin.
                 ingest_kafka(ledger, ingest, stop)
                 say(f"running consumers against the broker for about {seconds} seconds")
@@ -50,7 +51,8 @@ def run_demo_on_local_broker(directory: Path, seconds: int, say: Callable[[str],
                 ingest_kafka(ledger, ingest, stop)
                 derive(ledger, stop)
                 show(ledger)
-                end(ledger, directory, settings, say)
+                report(ledger, directory, say)
+        advise(directory, settings, say)
     except LocalKafkaError as error:
         raise OutsideError(str(error)) from error
 

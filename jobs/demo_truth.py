@@ -1,4 +1,4 @@
-"""What the demo's ledger says beside what really happened, in numbers: in both, in the truth only, in the ledger only.
+"""What the demo's ledger says beside what really happened, in numbers.
 
 A record that Kafka removed from the topic before it was read is nobody's knowledge: the truth counts as far as the
 records that it rests on are in `coordinator_records`. What the ledger calls unknown is missing, not wrong.
@@ -32,9 +32,17 @@ if TYPE_CHECKING:
 # The kinds of incidents that are refused requests, with the error that each is.
 ERRORS = {KIND_OF_ERROR[error]: error.name for error in Error if error in KIND_OF_ERROR}
 
+Counts = tuple[int, int, int]
+
 
 def show_truth(ledger: Ledger, directory: Path) -> None:
-    """`directory` is the truth that `simulate` wrote."""
+    rows = [(what, *counts) for what, counts in beside_truth(ledger, directory).items()]
+    print_table("Beside what really happened", ("what", "right", "missing", "too many"), rows)
+
+
+def beside_truth(ledger: Ledger, directory: Path) -> dict[str, Counts]:
+    """How many of each thing are in both, in the truth only, in the ledger only. `directory` is the truth that
+    `simulate` wrote."""
     generations, owners, causes, rejections = (
         ledger.spark.read.parquet(str(directory / f"{name}.parquet"))
         for name in ("generations", "owners", "causes", "rejections")
@@ -47,22 +55,20 @@ def show_truth(ledger: Ledger, directory: Path) -> None:
     causes = causes.where("from_generation > 0").join(recorded, [*REBALANCES.key[1:]], "left_semi")
     rebalances = true_rebalances(with_triggers(ledger.rows(REBALANCES), ledger.rows(COORDINATOR_EVENTS)))
     refused = rejections.where(F.col("error").isin(*ERRORS.values()))
-    counted = {
+    return {
         "generations": compare(generation_keys(generations, F.size("member_ids")), found_generations(ledger)),
         "intervals of ownership": compare(true_owners(owners), found_owners(ledger)),
         "what started a rebalance, by the log": compare(triggers(causes, "trigger"), triggers(rebalances, "trigger")),
         "the same, inferred": compare(triggers(causes, "trigger"), triggers(rebalances, "inferred_trigger")),
         "refused requests": compare(refused.groupBy("group_id", "error").agg(weight(F.count("*"))), refusals(ledger)),
     }
-    rows = [(what, *counts) for what, counts in counted.items()]
-    print_table("Beside what really happened", ("what", "right", "missing", "too many"), rows)
 
 
 def weight(number: Column) -> Column:
     return number.alias("weight")
 
 
-def compare(truth: DataFrame, found: DataFrame) -> tuple[int, int, int]:
+def compare(truth: DataFrame, found: DataFrame) -> Counts:
     """Of two multisets of equal columns, in which a row may stand for several by its `weight`: how many are in both, in
     the first only, in the second only."""
     nothing = F.lit(0)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from jobs.history import update_history
 from jobs.incidents import update_incidents
 from jobs.lag import update_lag
+from jobs.worker import together
 
 if TYPE_CHECKING:
     import threading
@@ -19,6 +20,4 @@ def derive(ledger: Ledger, stop: threading.Event) -> None:
     if not stop.is_set():
         update_history(ledger, stop)
     if not stop.is_set():
-        update_lag(ledger, stop)
-    if not stop.is_set():
-        update_incidents(ledger)
+        together(lambda: update_lag(ledger, stop), lambda: update_incidents(ledger))

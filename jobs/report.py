@@ -72,7 +72,8 @@ def write_report(
     ranked = selection.ranked()
     page = assemble(overview(selection.overview(ranked)), selection.group_data(ranked))
     write_whole(file, page)
-    say(f"{len(ranked):,} groups from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC; the page is {file}")
+    groups = "1 group" if len(ranked) == 1 else f"{len(ranked):,} groups"
+    say(f"{groups} from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC; the page is {file}")
 
 
 def known_from(warehouse: Warehouse) -> datetime | None:

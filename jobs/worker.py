@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -55,3 +56,11 @@ def working(stop: threading.Event, worker: Worker) -> Iterator[None]:
         stop.set()
         worker.finish(STOP_SECONDS_MAX)
     worker.check()
+
+
+def together(*steps: Callable[[], object]) -> None:
+    """All of them at once, to their ends. A step of Spark's is a hundred small jobs that leave a core idle, and the
+    planning between them is one thread's. Raises what the first of those that fail has raised."""
+    with ThreadPoolExecutor(len(steps)) as pool:
+        for future in [pool.submit(step) for step in steps]:
+            future.result()
