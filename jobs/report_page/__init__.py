@@ -2,9 +2,9 @@
 
     page.html    the template: headings, tables, and places for charts; autoescaped
     page.css     its look, light and dark, wide and narrow
-    page.js      draws one group at a time from the data in the page, by Plotly, with tables that say the same
+    *.js         draw one group at a time from the data in the page, by Plotly, with tables that say the same
     names        names from data, fit to be read     overview    the page's upper half, as the template's words
-    embed        data and code inside `<script>`     group_data  one group, as page.js reads it
+    embed        data and code inside `<script>`     group_data  one group, as parts.js reads it
     times        instants and lengths of time
 
 Plotly's JavaScript comes from the Python package, as one file; with it a page is never smaller than 5 MB. Each group
@@ -26,6 +26,9 @@ from jobs.report_page.names import readable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+# Each builds on those before it.
+SCRIPTS = ("parts.js", "charts.js", "group.js", "page.js")
+
 
 def assemble(overview: Mapping[str, Any], groups: Iterable[Mapping[str, Any]]) -> str:
     """The page as text, from what `overview.overview` and, in its order of groups, `group_data.group_data` give."""
@@ -36,7 +39,7 @@ def assemble(overview: Mapping[str, Any], groups: Iterable[Mapping[str, Any]]) -
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    scripts = [code_for_script(plotly_script()), code_for_script(_own("page.js"))]
+    scripts = [code_for_script(plotly_script()), code_for_script(own_script())]
     return environment.get_template("page.html").render(
         readable(dict(overview)),
         policy=content_security_policy(scripts),
@@ -45,6 +48,11 @@ def assemble(overview: Mapping[str, Any], groups: Iterable[Mapping[str, Any]]) -
         group_blocks=(json_for_script(readable(dict(group))) for group in groups),
         json_for_script=json_for_script,
     )
+
+
+def own_script() -> str:
+    """The files as one script, in a block of their own: Plotly shares the page, and its names."""
+    return "\n".join(['"use strict";', "{", *map(_own, SCRIPTS), "}"])
 
 
 @cache

@@ -1,6 +1,6 @@
 """One group of the report, as the page's own script reads it: small, in plain lists, with instants in milliseconds.
 
-The script knows the lists by position; `page.js` names them at its head, in the same order as here.
+The script knows the lists by position; `parts.js` names them at its head, in the same order as here.
 """
 
 from __future__ import annotations
