@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING
 from urllib.error import URLError
@@ -14,52 +10,31 @@ from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.fault.topic import SHORT_LIVED, TIMEOUT_S
+from tests.fault.topic import TIMEOUT_S, LedgerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from typing_extensions import Self
 
 # Two cores that others use too: the first round comes after Spark has started and made its tables.
 SHOWN_SECONDS_MAX = 600
 SERVED = re.compile(r"metrics at (http://\S+)/metrics")
 
 
-class MonitorProcess:
+class MonitorProcess(LedgerProcess):
     """Its words go to a file, so that they can be read while it runs."""
 
     def __init__(self, warehouse: Path, bootstrap_servers: str, log: Path, *arguments: str) -> None:
-        command = ["--warehouse", str(warehouse), "--cluster", "test", "--bootstrap-servers", bootstrap_servers]
         self._log = log
+        kafka = ("--bootstrap-servers", bootstrap_servers, "--metrics-port", "0")
         with log.open("w") as words:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "jobs.cli", "monitor", *command, "--metrics-port", "0", *arguments],
-                stdout=subprocess.DEVNULL,
-                stderr=words,
-                start_new_session=True,
-                env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED},
-            )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Whatever the test did, nothing of it goes on."""
-        if self.process.poll() is None:
-            self.kill()
+            super().__init__("monitor", warehouse, *kafka, *arguments, words=words)
 
     @property
     def words(self) -> str:
         return self._log.read_text()
 
-    def kill(self) -> None:
-        """SIGKILL to Python and Java at once."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-    def finish(self) -> int:
+    def stop(self) -> int:
         """SIGTERM, and the exit code."""
         self.process.terminate()
         return self.process.wait(SHOWN_SECONDS_MAX)

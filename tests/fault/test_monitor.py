@@ -53,7 +53,7 @@ def test_killed_cut_off_and_stopped(spark: SparkSession, tmp_path: Path, broker:
         monitor.wait_until_shown(1, OFFSET, **COMMITTED)
         commit(servers, 2)
         monitor.wait_until_shown(2, OFFSET, **COMMITTED)
-        monitor.kill()
+        monitor.kill(with_java=True)
     commit(servers, 3)
     with MonitorProcess(warehouse, servers, tmp_path / "stopped.log", *arguments) as monitor:
         monitor.wait_until_shown(3, OFFSET, **COMMITTED)
@@ -63,7 +63,7 @@ def test_killed_cut_off_and_stopped(spark: SparkSession, tmp_path: Path, broker:
         broker.start()
         commit(servers, 4)
         monitor.wait_until_shown(4, OFFSET, **COMMITTED)
-        code = monitor.finish()
+        code = monitor.stop()
         assert code == 0, monitor.words
         assert "Traceback" not in monitor.words
     ingest(spark, warehouse, servers)

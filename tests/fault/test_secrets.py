@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jobs.local_broker import LocalBroker
-from tests.fault.topic import SHORT_LIVED, make_topic
+from jobs.session import SHORT_LIVED
+from tests.fault.topic import make_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

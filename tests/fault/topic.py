@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -22,6 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from jobs.ingest import KafkaIngest, ingest_kafka
 from jobs.offsets_topic import describe_offsets_topic
+from jobs.session import SHORT_LIVED
 from jobs.settings import load_settings
 from tests.jobs.ledgers import open_test_ledger
 from tests.transforms.rows import offset_commit
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 OFFSETS_TOPIC = "__consumer_offsets"
 PARTITIONS = 4
 TIMEOUT_S = 120
-# A JVM that lives for seconds starts sooner with the first compiler only.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 
 
 def make_topic(bootstrap_servers: str, **security: str) -> None:
@@ -123,14 +122,15 @@ def ingest(spark: SparkSession, warehouse: Path, bootstrap_servers: str, *, reco
 
 
 class LedgerProcess:
-    """`groupledger COMMAND` as a process of its own, with everything that it starts."""
+    """`groupledger COMMAND` as a process of its own, with everything that it starts; its words are piped to here, or
+    go into a file."""
 
-    def __init__(self, command: str, warehouse: Path, *arguments: str) -> None:
+    def __init__(self, command: str, warehouse: Path, *arguments: str, words: int | IO[str] = subprocess.PIPE) -> None:
         where = ["--warehouse", str(warehouse), "--cluster", "test"]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "jobs.cli", command, *where, *arguments],
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=words,
             text=True,
             start_new_session=True,
             env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED},
