@@ -61,7 +61,8 @@ if TYPE_CHECKING:
     from jobs.settings import LogSettings, Settings
     from schemas.tables.table import Table
 
-TABLES = {REQUEST_LOG: REQUESTS, SERVER_LOG: COORDINATOR_EVENTS}
+ROWS_OF = {REQUEST_LOG: REQUESTS, SERVER_LOG: COORDINATOR_EVENTS}
+TABLES = (*ROWS_OF.values(), LOG_QUARANTINE, TOPIC_NAMES, LOG_FILES)
 # Rows of so many lines are written in one commit: what a killed import has to do again.
 LINES_PER_BATCH = 1_000_000
 TIMES = ("first_logged_at", "last_logged_at")
@@ -144,7 +145,7 @@ class LogImport:
         self._settings = settings
         key = b"" if settings.hash_key is None else settings.hash_key.resolve().get_secret_value().encode()
         self._privacy = Privacy(settings.principals, settings.client_hosts, key)
-        for table in (*TABLES.values(), LOG_QUARANTINE, TOPIC_NAMES, LOG_FILES):
+        for table in TABLES:
             create_table(ledger.spark, ledger.warehouse, table)
         self._seen: dict[tuple[str, Path], tuple[int, int, int]] = {}
         self._known: dict[str, dict[str, list[Known]]] = {}
@@ -234,7 +235,7 @@ class LogImport:
 
     def _write(self, log: str, files: Sequence[NewLines]) -> None:
         """The tables of rows first, `log_files` last: what was not noted there is read again, and not added again."""
-        ledger, table = self._ledger, TABLES[log]
+        ledger, table = self._ledger, ROWS_OF[log]
         parse = parse_requests if log == REQUEST_LOG else parse_events
         lines = _splits(ledger, files).mapInArrow(read_splits, LINES)
         parsed = parse(lines, self._settings.time_zone, self._privacy).persist()

@@ -8,7 +8,8 @@ import json
 import re
 import shutil
 import threading
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,10 +35,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from jobs.import_logs import ImportTotals
+    from jobs.ledger import Ledger
     from schemas.tables.table import Table
     from tests.jobs.simulated_log import Simulated
 
 DAMAGED = "[2026-01-05 00:00:00,000] DEBUG Completed request:{ (kafka.request.logger)\n"
+FOLLOWED_S_MAX = 120
 TOPIC_ID = "XzX1Zm0kQ2m6o0m2zq8m1A"
 
 
@@ -162,3 +165,44 @@ def test_every_rebalance_has_its_trigger(spark: SparkSession, imported: Imported
     assert sorted(re.findall(r"trigger: (\w+), at 2026-01-05T", shown.stdout)) == sorted(of_group)
     listed = CliRunner().invoke(main, ["rebalances", "--group", REQUESTS_OF, "--json", *warehouse])
     assert {json.loads(line)["trigger"] for line in listed.stdout.splitlines()} <= set(of_group)
+
+
+def await_lines(ledger: Ledger, count: int) -> None:
+    deadline = time.monotonic() + FOLLOWED_S_MAX
+    while (ledger.rows(LOG_FILES).agg(F.sum("line_count")).first() or [None])[0] != count:
+        assert time.monotonic() < deadline, ledger.rows(LOG_FILES).collect()
+        time.sleep(0.5)
+
+
+def test_a_directory_is_followed(spark: SparkSession, simulated: Simulated, tmp_path: Path) -> None:
+    """Goal: a continuous import takes what is appended, a line only when it is whole, and a rotated file's successor;
+    it says what is wrong with a file, and goes on."""
+    smallest = min((simulated.broker_logs / "request-log").iterdir(), key=lambda path: path.stat().st_size)
+    lines = smallest.read_text().splitlines(keepends=True)[:60]
+    watched, stop = tmp_path / "kafka-request.log", threading.Event()
+    said: list[str] = []
+    totals: list[ImportTotals] = []
+    watched.write_text("".join(lines[:20]) + lines[20][:100])
+    settings = load_settings().logs.model_copy(update={"poll_interval_s": 1})
+    with open_test_ledger(spark, tmp_path / "warehouse") as quiet:
+        ledger = replace(quiet, say=said.append)
+        sources = LogSources([tmp_path], [])
+        following = threading.Thread(
+            target=lambda: totals.append(import_logs(ledger, settings, sources, stop, is_continuous=True))
+        )
+        following.start()
+        try:
+            await_lines(ledger, 20)
+            with watched.open("a") as appended:
+                appended.write(lines[20][100:] + "".join(lines[21:40]))
+            (tmp_path / "kafka-request.log.strange").write_text("no log at all\n")
+            await_lines(ledger, 40)
+            watched.rename(tmp_path / "kafka-request.log.1")
+            watched.write_text("".join(lines[40:]))
+            await_lines(ledger, 60)
+        finally:
+            stop.set()
+            following.join()
+        found = [(row.source_file, row.line_number) for row in ledger.rows(REQUESTS).collect()]
+    assert len(found) == len(set(found)) == totals[0].rows["request_log"] == 60
+    assert any("kafka-request.log.strange" in text for text in said)
