@@ -81,6 +81,10 @@ _OF_KIND = {
     kinds.ZOMBIE_COMMIT_SUSPECTED: "What it had in hand was processed again by the new owners{duplicates}; refused"
     " commits are not in the topic, so import the request log to be certain.",
 }
+_STATIC_EXPIRED = (
+    "It is a static member, which does not leave when it is stopped: if that was meant, remove it with an admin client"
+    " (removeMembersFromConsumerGroup) the next time, else it was paused, cut off, or away for too long."
+)
 _REWINDS = {
     "admin_reset": "The group had no members then, so somebody reset it: what lies between is read again{duplicates}.",
     "client_seek_or_reset": "A member sought back, or its offset was reset: what lies between is read"
@@ -131,6 +135,8 @@ def _second(row: Row) -> str:
         return _REWINDS[root]
     if kind in _OF_KIND:
         return _OF_KIND[kind]
+    if (kind, root) == (kinds.SESSION_EXPIRED, roots.SESSION_EXPIRED) and row["group_instance_id"] is not None:
+        return _STATIC_EXPIRED
     cause = _SECOND[root] if root in _SECOND else _SECOND[roots.UNKNOWN]
     if kind not in kinds.REFUSALS:
         return cause

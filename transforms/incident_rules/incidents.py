@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from transforms.incident_rules.context import Context
 from transforms.incident_rules.episodes import Episode, episode_id, episodes, incident_id
 from transforms.incident_rules.explain import explanation, setting_to_change
-from transforms.incident_rules.inferred import inferred
+from transforms.incident_rules.inferred import closed_static_members, inferred
 from transforms.incident_rules.observed import observed
 from transforms.incident_rules.patterns import patterns
 from transforms.incident_rules.replayed import replayed
 from transforms.incident_rules.roots import probable_root
 from transforms.incident_rules.sighting import (
     INFERRED,
+    INFO,
     REBALANCE_IN_PROGRESS_COMMIT,
     REFUSALS,
     REMOVALS,
@@ -38,7 +40,7 @@ def incidents(facts: GroupFacts, rules: Rules) -> list[Row]:
     """In order of their episodes."""
     context = Context(facts)
     found = [*observed(facts), *replayed(facts), *inferred(facts, rules), *patterns(facts, rules)]
-    sightings = [context.completed(sighting) for sighting in _without_refuted(found, facts)]
+    sightings = _severities([context.completed(sighting) for sighting in _without_refuted(found, facts)], facts, rules)
     expired = [sighting for sighting in sightings if sighting.kind == SESSION_EXPIRED]
     rows = []
     for episode in episodes(sightings, rules):
@@ -49,7 +51,10 @@ def incidents(facts: GroupFacts, rules: Rules) -> list[Row]:
 
 
 def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts) -> Iterator[Sighting]:
-    """No guess at a removal where a log shows another, or that the member left."""
+    """No guess at a removal where a log shows another, or that the member left; and no suspicion of a zombie where the
+    request log has the member itself and the answer to its return: had it been refused, that would be seen."""
+    spoke = {request.member_id for request in facts.requests}
+    answered = {request.response_member_id for request in facts.requests}
     seen = {each.member_id for each in sightings if each.kind in REMOVALS and each.evidence != INFERRED}
     left = {each.member_id for request in facts.requests for each in request.leaving if not each.error_code} - seen
     for sighting in sightings:
@@ -58,7 +63,20 @@ def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts) -> Iterat
                 continue
             if sighting.kind in (SESSION_EXPIRED, ZOMBIE_COMMIT_SUSPECTED) and sighting.member_id in left:
                 continue
+            is_zombie = sighting.kind == ZOMBIE_COMMIT_SUSPECTED  # `detail` is the member that came back
+            if is_zombie and sighting.member_id in spoke and sighting.detail in answered:
+                continue
         yield sighting
+
+
+def _severities(sightings: Sequence[Sighting], facts: GroupFacts, rules: Rules) -> list[Sighting]:
+    """An expiry alarms nobody if it is how a static member leaves that was closed, however it is known."""
+    expired = {each.member_id for each in sightings if each.kind == SESSION_EXPIRED}
+    closed = closed_static_members(facts, rules, expired)
+    return [
+        replace(each, severity=INFO) if each.kind == SESSION_EXPIRED and each.member_id in closed else each
+        for each in sightings
+    ]
 
 
 def _incident(

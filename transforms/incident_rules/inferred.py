@@ -1,7 +1,8 @@
 """Inferred: what the records of `__consumer_offsets` alone let one suspect. Refused requests are not in the topic.
 
 A removal is the history's guess (`members.leave_cause`), made of a member's silence and its timeouts. A static member
-that never comes back may have been closed: it says nothing when it is, and its session runs out.
+that never comes back may have been closed: it says nothing when it is, and its session runs out. A guess that is wrong
+as often as not is told and alarms nobody.
 
 A zombie commit is suspected where a silent member was removed and its client came back under a new id soon after: it
 lived all the time, and may have committed, or gone on working, in between. What it had in hand is bounded by the new
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 KIND_OF_LEAVE = {"session_expired": SESSION_EXPIRED, "left_poll_timeout": POLL_TIMEOUT}
+DOUBTFUL = 0.7  # below it a removal is of severity info: clean groups have such, in which everybody joins again slowly
 REWIND_TOGETHER_MS = 60_000  # rewinds of a group that lie no further apart are one
 # How often such a row was right in bench.incident_accuracy, rounded down; a guess of the history counts if it is lower.
 CONFIDENCE = {
@@ -91,16 +93,18 @@ def _removals(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
         if kind is None or row["left_at"] is None:
             continue
         return_row = _return(facts.members, row, rules.zombie_return_ms)
-        is_closed_static = row["group_instance_id"] is not None and return_row is None
         proof = row_proof("members", row, "group_id", "incarnation", "member_id")
         left_ms = milliseconds(row["left_at"])
         handed_over = lost.get((row["incarnation"], row["member_id"]), ())
         offsets = tuple((place, None) for place, *_ in handed_over)
+        confidence = min(CONFIDENCE[kind], row["leave_cause_confidence"])
+        is_closed_static = row["group_instance_id"] is not None and return_row is None
+        is_alarming = confidence >= DOUBTFUL and not is_closed_static
         yield Sighting(
             kind,
             INFERRED,
-            INFO if is_closed_static else WARNING,
-            min(CONFIDENCE[kind], row["leave_cause_confidence"]),
+            WARNING if is_alarming else INFO,
+            confidence,
             left_ms,
             left_ms,
             row["member_id"],
@@ -108,8 +112,20 @@ def _removals(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
             offsets=offsets,
             **of_member(row),
         )
-        if return_row is not None:
+        if return_row is not None and is_alarming:
             yield _zombie(row, return_row, handed_over, proof)
+
+
+def closed_static_members(facts: GroupFacts, rules: Rules, expired: set[str | None]) -> set[str]:
+    """Those of the expired, by id, whose instances did not come back: so does a static member leave that is closed."""
+    return {
+        row["member_id"]
+        for row in facts.members
+        if row["member_id"] in expired
+        and row["group_instance_id"] is not None
+        and row["left_at"] is not None
+        and _return(facts.members, row, rules.zombie_return_ms) is None
+    }
 
 
 def _return(members: Sequence[Row], gone: Row, within_ms: int) -> Row | None:

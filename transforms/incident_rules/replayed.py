@@ -1,15 +1,16 @@
 """Replayed: the reference coordinator is asked what the log has no answer to.
 
-It is fed with a group's requests in the order of their arrival, and with the group's records, which are the truth
-about it: a record that the replay would not have written (a line is missing, or a setting of the broker differs)
-replaces what the replay believes. One that it has written is no news, even if it has heard of more since: a record is
-found behind the requests of its millisecond. In between it can fall behind: a request that speaks for a later
-generation than it knows of proves that, and until the next record it claims nothing. Nor does it ever of a member whose
-joining it has not seen. A member that joins with an id that nobody has used is believed to have been given it.
+It is fed with a group's requests in the order of their arrival, and with the group's records, which are the truth about
+it: a record that the replay would not have written (a line is missing, or a setting of the broker differs) replaces
+what the replay believes. One that it has written is no news, even if it has heard of more since: a record is found
+behind the requests of its millisecond. In between it can fall behind: a request that speaks for a later generation than
+it knows of proves that, and until the next record it claims nothing. Nor does it ever of a member whose joining it has
+not seen. A member that joins with an id that nobody has used is believed to have been given it. A request that a broker
+turned away, not being the coordinator, never happened.
 
 The log's times are those of the answers, in whole milliseconds, less the exact duration: arrivals that are less than a
-millisecond apart, on different connections, are tied. Where another order of theirs gives another answer, it is
-`ambiguous`.
+millisecond apart, on different connections, are tied, and so is a timer that is due. Where another order gives another
+answer, it is `ambiguous`.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ TIE_US = 1_000
 # A client that is told that it is no member stops its heartbeats: if one goes on, it was told nothing of the kind, and
 # its commits in that generation were not refused.
 REFUSED_BEATS_MAX = 3
+# COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+TURNED_AWAY = frozenset({14, 15, 16})
 _ORDER_MATTERS = ("JOIN_GROUP", "SYNC_GROUP", "LEAVE_GROUP")
 _INT32_MAX = (1 << 31) - 1
 _CONFIG = Config(
@@ -96,13 +99,12 @@ class Replay:
     def __init__(self, facts: GroupFacts, initial_rebalance_delay_ms: int = 3_000) -> None:
         """The delay is the broker's group.initial.rebalance.delay.ms; records make up for another one."""
         self.answers: list[tuple[Request, Error, bool]] = []
-        self._requests = sorted(
-            facts.requests, key=attrgetter("happened_at_us", "logged_at_ms", "source_file", "line_number")
-        )
+        arrived = sorted(facts.requests, key=attrgetter("happened_at_us", "logged_at_ms", "source_file", "line_number"))
+        self._requests = [request for request in arrived if request.error_code not in TURNED_AWAY]
         self._records = sorted(facts.records, key=attrgetter("kafka_offset"))
         self._loads_ms = sorted(event.logged_at_ms for event in facts.events if event.kind == "group_loaded")
         self._new_ids = new_member_ids(self._requests)
-        self._first_use = _first_uses(self._requests)
+        self._first_use = _first_uses(arrived)
         config = replace(_CONFIG, group_initial_rebalance_delay_ms=initial_rebalance_delay_ms)
         self._belief = _Belief(Coordinator(config))
         self._group_id = facts.group_id or ""
@@ -173,10 +175,13 @@ class Replay:
     # What is asked
 
     def _tie(self, numbers: range) -> None:
-        """In the log's order; and once more in another one, in which each connection keeps its own."""
-        is_open = len({self._requests[number].connection_id for number in numbers}) > 1
-        is_open = is_open and any(self._requests[number].api in _ORDER_MATTERS for number in numbers)
-        before = deepcopy(self._belief) if is_open else None
+        """In the log's order; and once more in another one, in which each connection keeps its own, and a timer goes
+        before those of its millisecond."""
+        connections = dict.fromkeys(self._requests[number].connection_id for number in numbers)
+        is_open = len(connections) > 1 and any(self._requests[number].api in _ORDER_MATTERS for number in numbers)
+        then_ms = self._requests[numbers[-1]].happened_at_ms + 1
+        is_due = (self._belief.coordinator.next_deadline_ms() or then_ms + 1) <= then_ms
+        before = deepcopy(self._belief) if is_open or is_due else None
         first = len(self.answers)
         for number in numbers:
             self._ask(number)
@@ -184,7 +189,8 @@ class Replay:
             return
         told, after = self.answers[first:], self._belief
         self._belief = before
-        connections = dict.fromkeys(self._requests[number].connection_id for number in numbers)
+        if is_due:
+            self._take(before.coordinator.advance(self._time(then_ms)))
         for connection_id in reversed(connections):
             for number in numbers:
                 if self._requests[number].connection_id == connection_id:
@@ -240,7 +246,7 @@ class Replay:
     def _introduce(self, request: Request, number: int) -> None:
         """A join with an id that was never used before: the line that gave it is missing."""
         member_id = request.member_id
-        if request.api != "JOIN_GROUP" or not member_id or self._first_use.get(member_id) != number:
+        if request.api != "JOIN_GROUP" or not member_id or self._first_use.get(member_id) is not request:
             return
         group = self._belief.coordinator.group(self._group_id)
         is_known = group is not None and (member_id in group.members or member_id in group.pending_join_members)
@@ -296,13 +302,13 @@ def _end_of_tie(requests: Sequence[Request], begin: int) -> int:
     return end
 
 
-def _first_uses(requests: Sequence[Request]) -> dict[str, int]:
+def _first_uses(requests: Sequence[Request]) -> dict[str, Request]:
     """By member id, the first request that names it."""
-    found: dict[str, int] = {}
-    for number, request in enumerate(requests):
+    found: dict[str, Request] = {}
+    for request in requests:
         for member_id in (request.member_id, *(each.member_id for each in request.leaving)):
             if member_id:
-                found.setdefault(member_id, number)
+                found.setdefault(member_id, request)
     return found
 
 
