@@ -63,6 +63,17 @@ def measure(broker: LocalBroker, cases: Sequence[Case]) -> Comparison:
 
 def group_logs(broker: LocalBroker, groups: Iterable[str]) -> dict[str, Log]:
     """By group, its records in log order."""
+    logs: dict[str, Log] = {}
+    wanted = set(groups)
+    for row, at_ms in decoded_rows(broker):
+        if row["group_id"] in wanted:
+            log = logs.setdefault(row["group_id"], (row["kafka_partition"], []))
+            log[1].append(simulated._entry(row, at_ms))
+    return logs
+
+
+def decoded_rows(broker: LocalBroker) -> Iterable[tuple[dict[str, Any], int]]:
+    """Of all committed records, in log order, each with its time in milliseconds."""
     stored = sorted(oracle.read_topic(broker, oracle.OFFSETS_TOPIC, "read_committed").items())
     topic = pa.table(
         {
@@ -73,15 +84,9 @@ def group_logs(broker: LocalBroker, groups: Iterable[str]) -> dict[str, Log]:
             "timestamp": pa.array([record.timestamp_ms for _, record in stored], pa.timestamp("ms", tz="UTC")),
         }
     )
-    logs: dict[str, Log] = {}
-    wanted = set(groups)
     for decoded in decode_batches(topic.to_batches()):
         times_us = decoded.column("kafka_timestamp").cast(pa.int64()).to_pylist()
-        for row, time_us in zip(decoded.to_pylist(), times_us, strict=True):
-            if row["group_id"] in wanted:
-                log = logs.setdefault(row["group_id"], (row["kafka_partition"], []))
-                log[1].append(simulated._entry(row, time_us // 1_000))
-    return logs
+        yield from ((row, time_us // 1_000) for row, time_us in zip(decoded.to_pylist(), times_us, strict=True))
 
 
 def compare(found: Comparison, played: Played, logged: LoggedGroup, log: Log, began_ms: int) -> None:

@@ -1,13 +1,12 @@
 """Goal: what befalls real consumers of three clients is one episode each, with its root, out of the broker's own logs.
 
 Each client has groups of its own: in `poll-CLIENT` a consumer processes for longer than its poll interval and then
-commits, in `pause-CLIENT` a whole process is stopped past its session, in `twice-CLIENT` a second consumer starts under
+commits, in `pause-CLIENT` a whole process is stopped past its session, in `twice-CLIENT` another process starts under
 an instance id that is in use. In `raw` a commit with an old generation is sent as bytes. All of it happens at once.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
@@ -24,13 +23,11 @@ from kafka.errors import KafkaError
 from coordinator.messages import OffsetCommitRequest, OffsetToCommit
 from tests.broker.connection import Connection
 from tests.broker.group_messages import to_wire
+from tests.broker.incident_facts import events_of, refused_lines, requests_of
 from tests.broker.matrix import JAVA, KAFKA_PYTHON, LIBRDKAFKA, Host
-from transforms.incident_rules import CoordinatorEvent, GroupFacts, Request, Rules, incidents, request_fact
+from transforms.incident_rules import GroupFacts, Rules, incidents
 from transforms.incident_rules.replayed import Replay
-from transforms.incident_rules.sighting import KIND_OF_ERROR, REFUSALS
-from transforms.logs.privacy import Privacy
-from transforms.logs.request_log import parse_request_line
-from transforms.logs.server_log import entries, parse_entry
+from transforms.incident_rules.sighting import REFUSALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -142,10 +139,10 @@ def pause(stayers: Host, victims: Host, group: str) -> None:
     os.kill(victims.pid, signal.SIGCONT)
 
 
-def start_twice(host: Host, group: str) -> None:
-    start(host, group, "a", **{"group.instance.id": "i"})
-    await_owned(group, [host], "a")
-    start(host, group, "b", **{"group.instance.id": "i"})
+def start_twice(first: Host, second: Host, group: str) -> None:
+    start(first, group, "a", **{"group.instance.id": "i"})
+    await_owned(group, [first], "a")
+    start(second, group, "b", **{"group.instance.id": "i"})
 
 
 def commit_with_an_old_generation(broker: LocalBroker, host: Host) -> None:
@@ -154,7 +151,7 @@ def commit_with_an_old_generation(broker: LocalBroker, host: Host) -> None:
     await_owned("raw", [host], "a")
     start(host, "raw", "b")
     await_owned("raw", [host], "a", "b")
-    beats = [each for each in requests_of(broker, "raw") if each.api == "HEARTBEAT" and each.client_id == "raw-a"]
+    beats = [each for each in requests_of(broker)["raw"] if each.api == "HEARTBEAT" and each.client_id == "raw-a"]
     generation, member_id = beats[-1].generation or 0, beats[-1].member_id or ""
     offsets = (OffsetToCommit("raw", 0, RECORDS),)
     request = OffsetCommitRequest(0, "raw", offsets, generation - 1, member_id, api_version=9)
@@ -176,6 +173,7 @@ def played(broker: LocalBroker) -> dict[str, GroupFacts]:
         producer.flush()
     stayers = {client: Host(client, servers) for client in CLIENTS}
     victims = {client: Host(client, servers) for client in CLIENTS}
+    impostors = {client: Host(client, servers) for client in CLIENTS}
     plays = [
         threading.Thread(target=oversleep_with_librdkafka, args=(servers, f"poll-{LIBRDKAFKA}")),
         threading.Thread(target=oversleep_with_kafka_python, args=(servers, f"poll-{KAFKA_PYTHON}")),
@@ -184,7 +182,8 @@ def played(broker: LocalBroker) -> dict[str, GroupFacts]:
     ]
     for client in CLIENTS:
         plays.append(threading.Thread(target=pause, args=(stayers[client], victims[client], f"pause-{client}")))
-        plays.append(threading.Thread(target=start_twice, args=(stayers[client], f"twice-{client}")))
+        twice = (stayers[client], impostors[client], f"twice-{client}")
+        plays.append(threading.Thread(target=start_twice, args=twice))
     try:
         for play in plays:
             play.start()
@@ -192,49 +191,11 @@ def played(broker: LocalBroker) -> dict[str, GroupFacts]:
             play.join()
         time.sleep(AWAKE_S)
     finally:
-        for host in (*stayers.values(), *victims.values()):
+        for host in (*stayers.values(), *victims.values(), *impostors.values()):
             host.kill()
-    events = events_of(broker)
+    requests, events = requests_of(broker), events_of(broker)
     now_ms = int(time.time() * 1_000)
-    return {group: GroupFacts(group, now_ms, requests_of(broker, group), events.get(group, [])) for group in GROUPS}
-
-
-def requests_of(broker: LocalBroker, group: str) -> list[Request]:
-    found = []
-    for number, line in enumerate(broker.request_log.read_text().splitlines(), 1):
-        row = parse_request_line(line, "UTC", Privacy()).row
-        if row is not None and row["group_id"] == group:
-            times = {"happened_at_us": row["happened_at"], "logged_at_us": row["logged_at"]}
-            found.append(request_fact({**row, **times, "source_file": "requests", "line_number": number}))
-    return found
-
-
-def events_of(broker: LocalBroker) -> dict[str, list[CoordinatorEvent]]:
-    found: dict[str, list[CoordinatorEvent]] = {}
-    for entry in entries(enumerate(broker.server_log.read_text(errors="replace").splitlines(), 1)):
-        row = parse_entry(entry, "UTC", Privacy())
-        if isinstance(row, dict) and row["group_id"] is not None:
-            names = ("kind", "generation", "member_id", "client_reason", "trigger")
-            event = CoordinatorEvent(
-                "server.log", row["line_number"], row["logged_at"] // 1_000, *(row[name] for name in names)
-            )
-            found.setdefault(row["group_id"], []).append(event)
-    return found
-
-
-def refused_lines(broker: LocalBroker, group: str) -> int:
-    """Lines that hold a refusal that is an incident, by a reading of its own."""
-    count = 0
-    for line in broker.request_log.read_text().splitlines():
-        if f'"groupId":"{group}"' not in line:
-            continue
-        body = json.loads(line.partition("Completed request:")[2].rpartition(" (")[0])
-        api, answer = body["requestHeader"]["requestApiKeyName"], body["response"]
-        parts = [each for topic in answer.get("topics", ()) for each in topic.get("partitions", ())]
-        codes = {each["errorCode"] for each in (answer, *parts, *answer.get("members", ())) if "errorCode" in each}
-        codes -= set() if "COMMIT" in api else {27}
-        count += bool(codes & KIND_OF_ERROR.keys())
-    return count
+    return {group: GroupFacts(group, now_ms, requests.get(group, []), events.get(group, [])) for group in GROUPS}
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -247,7 +208,7 @@ def test_one_episode(broker: LocalBroker, played: dict[str, GroupFacts], group: 
     assert {row["probable_root"] for row in grave} == {ROOTS[group.partition("-")[0]]}, told
     assert len({row["episode_id"] for row in grave}) == 1, told
     assert len({row["kind"] for row in grave}) == len(grave), told
-    assert sum(row["occurrences"] for row in rows if row["kind"] in REFUSALS) == refused_lines(broker, group), told
+    assert sum(row["occurrences"] for row in rows if row["kind"] in REFUSALS) == len(refused_lines(broker, group)), told
 
 
 def test_the_reference_coordinator_agrees(played: dict[str, GroupFacts]) -> None:

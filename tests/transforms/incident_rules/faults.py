@@ -17,14 +17,10 @@ from coordinator.simulator.run import prepare
 from coordinator.simulator.scenarios import Scenario
 from coordinator.simulator.simulation import BEGAN_AT_MS, Settings
 from jobs.simulate import capture_table
-from tests.transforms.history.histories import Commit as CommitEntry
 from tests.transforms.history.simulated import PLAYED, Group, groups_in, ledger_of
+from tests.transforms.incident_rules.from_logs import event_facts, group_state, history_facts, request_facts
 from transforms.decode import decode_batches
-from transforms.incident_rules import Commit, CoordinatorEvent, GroupFacts, GroupState, Rules, request_fact
-from transforms.incident_rules.facts import commit_steps
-from transforms.logs.privacy import Privacy
-from transforms.logs.request_log import parse_request_line
-from transforms.logs.server_log import entries, parse_entry
+from transforms.incident_rules import GroupFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,10 +28,8 @@ if TYPE_CHECKING:
 
     from coordinator.operation import Batch
     from coordinator.simulator.scenarios.script import Script
-    from coordinator.simulator.simulation import Outputs
-    from transforms.incident_rules import Request
+    from transforms.incident_rules import GroupState
 
-RULES = Rules()
 HOUR_MS = 3_600_000
 CLEAN = (
     *("scale-out", "scale-in", "rolling-restart", "rolling-restart-static", "subscription-change"),
@@ -77,83 +71,26 @@ def play(*names: str, seed: int) -> list[Played]:
     simulation = prepare(scenario, seed)
     simulation.run(BEGAN_AT_MS + round(scenario.hours * HOUR_MS))
     outputs = simulation.take(is_last=True)
-    requests, events, records = _requests(outputs), _events(outputs), _records(outputs.batches)
+    requests = request_facts(
+        (f"kafka-request-{exchange.broker_id}.log", render_request_line(exchange)) for exchange in outputs.exchanges
+    )
+    events = event_facts([render_server_line(event, broker_id=broker) for broker, event in outputs.events])
+    records = _records(outputs.batches)
     return [
         Played(
             names[int(group.group_id.rpartition("-")[2])],
             group,
-            _facts(
-                group,
+            GroupFacts(
+                group.group_id,
+                group.until_ms,
                 requests.get(group.group_id, []),
                 events.get(group.group_id, []),
-                records.get(group.group_id, []),
+                **history_facts(group.kafka_partition, group.log, ledger_of(group).rows),
+                records=records.get(group.group_id, []),
             ),
         )
         for group in groups_in(simulation, outputs.batches)
     ]
-
-
-def _facts(
-    group: Group, requests: list[Request], events: list[CoordinatorEvent], records: list[GroupState]
-) -> GroupFacts:
-    rows = ledger_of(group).rows
-    commits = [
-        Commit(
-            group.kafka_partition,
-            each.kafka_offset,
-            each.kafka_timestamp_ms,
-            each.topic,
-            each.partition,
-            each.committed_offset,
-        )
-        for each in group.log
-        if isinstance(each, CommitEntry) and each.committed_offset is not None
-    ]
-    return GroupFacts(
-        group.group_id,
-        group.until_ms,
-        requests,
-        events,
-        rows["generations"],
-        rows["rebalances"],
-        rows["members"],
-        rows["assignments"],
-        commits,
-        commit_steps(commits, RULES.commit_gap_ms),
-        records,
-    )
-
-
-def _requests(outputs: Outputs) -> dict[str, list[Request]]:
-    found: dict[str, list[Request]] = {}
-    for number, exchange in enumerate(outputs.exchanges, 1):
-        row = parse_request_line(render_request_line(exchange), "UTC", Privacy()).row
-        if row is not None and row["group_id"] is not None:
-            times = {"happened_at_us": row["happened_at"], "logged_at_us": row["logged_at"]}
-            where = {"source_file": f"kafka-request-{exchange.broker_id}.log", "line_number": number}
-            found.setdefault(row["group_id"], []).append(request_fact({**row, **times, **where}))
-    return found
-
-
-def _events(outputs: Outputs) -> dict[str, list[CoordinatorEvent]]:
-    found: dict[str, list[CoordinatorEvent]] = {}
-    lines = [render_server_line(event, broker_id=broker) for broker, event in outputs.events]
-    for entry in entries(enumerate(lines, 1)):
-        row = parse_entry(entry, "UTC", Privacy())
-        if isinstance(row, dict) and row["group_id"] is not None:
-            found.setdefault(row["group_id"], []).append(
-                CoordinatorEvent(
-                    "server.log",
-                    row["line_number"],
-                    row["logged_at"] // 1_000,
-                    row["kind"],
-                    row["generation"],
-                    row["member_id"],
-                    row["client_reason"],
-                    row["trigger"],
-                )
-            )
-    return found
 
 
 def _records(batches: Iterable[Batch]) -> dict[str, list[GroupState]]:
@@ -161,8 +98,7 @@ def _records(batches: Iterable[Batch]) -> dict[str, list[GroupState]]:
     for row in _decoded(batches):
         if row["record_type"] == "group_metadata":
             at_ms = round(row["kafka_timestamp"].timestamp() * 1_000)
-            state = GroupState(row["kafka_offset"], at_ms, None if row["is_tombstone"] else row["record_json"])
-            found.setdefault(row["group_id"], []).append(state)
+            found.setdefault(row["group_id"], []).append(group_state(row, at_ms))
     return found
 
 

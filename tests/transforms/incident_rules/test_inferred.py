@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.transforms.incident_rules.made import RULES, T, commit, facts, generation, interval, rebalance, tenure
+from tests.transforms.incident_rules.made import (
+    RULES,
+    T,
+    commit,
+    event,
+    facts,
+    generation,
+    interval,
+    rebalance,
+    request,
+    tenure,
+)
 from transforms.incident_rules import EndSample, GroupFacts, incidents
 from transforms.incident_rules.facts import commit_steps
 
@@ -22,18 +33,32 @@ def steps(*commits: Any) -> Any:
 
 def test_a_zombie() -> None:
     """Goal: a silent member that is back soon after its removal was alive; what it had in hand is bounded by the new
-    owner's catch-up. One that is back at once was restarted, one that is back late may have been."""
+    owner's catch-up. One that is back at once was restarted, one that is back late may have been, and one that the
+    request log has without a refusal was."""
     rebalances = [rebalance(4, 50, partition_pauses=[PAUSE])]
 
-    def returned(at: int) -> dict[str, dict[str, Any]]:
-        back = tenure("m-5", at, None)
-        return kinds(facts(members=[tenure("m-1", 10, 50, **SILENT), back], rebalances=rebalances))
+    def returned(at: int, requests: list[Any] | None = None) -> dict[str, dict[str, Any]]:
+        members = [tenure("m-1", 10, 50, **SILENT), tenure("m-5", at, None)]
+        return kinds(facts(members=members, rebalances=rebalances, requests=requests or []))
 
     row = returned(80)["zombie_commit_suspected"]
     assert (row["duplicates_min"], row["duplicates_max"], row["evidence"]) == (0, 240, "inferred")
     assert row["probable_root"] == "session_expired"
     assert set(returned(50)) == {"session_expired"}
     assert set(returned(50 + RULES.zombie_return_ms // 1_000 + 1)) == {"session_expired"}
+    beat = request("HEARTBEAT", 0, T + 20_000)
+    again = request("JOIN_GROUP", 0, T + 80_000, "", response_member_id="m-5", response_generation=5)
+    assert set(returned(80, [beat])) == {"session_expired", "zombie_commit_suspected"}
+    assert set(returned(80, [beat, again])) == {"session_expired"}
+
+
+def test_a_doubtful_removal() -> None:
+    """Goal: a guess that is wrong as often as not is told, but alarms nobody, and no zombie is made of it."""
+    doubtful = {**SILENT, "leave_cause_confidence": 0.6}
+    rows = kinds(facts(members=[tenure("m-1", 10, 50, **doubtful), tenure("m-5", 80, None)]))
+    assert {kind: (row["severity"], row["confidence"]) for kind, row in rows.items()} == {
+        "session_expired": ("info", 0.6)
+    }
 
 
 def test_a_static_member_that_was_closed() -> None:
@@ -42,6 +67,10 @@ def test_a_static_member_that_was_closed() -> None:
     assert kinds(facts(members=[gone]))["session_expired"]["severity"] == "info"
     back = tenure("m-5", 80, None, group_instance_id="i", client_host="/10.9.9.9")
     assert kinds(facts(members=[gone, back]))["session_expired"]["severity"] == "warning"
+    for members, severity in (([gone], "info"), ([gone, back], "warning")):
+        row = kinds(facts(members=members, events=[event("member_failed", T + 48_000, "m-1")]))["session_expired"]
+        assert (row["evidence"], row["severity"]) == ("observed", severity)
+        assert "does not leave when it is stopped" in row["explanation"]
 
 
 def test_rewinds() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from tests.transforms.incident_rules.faults import FAILOVERS, play, with_losses, without_answers
 from tests.transforms.incident_rules.made import RULES, T, facts, request
-from tests.transforms.incident_rules.scores import answer_differences, is_told_apart, judged_replay
+from tests.transforms.incident_rules.scores import is_told_apart, judged_replay, replayed_answers
 from transforms.incident_rules import GroupState, Request, incidents
-from transforms.incident_rules.replayed import replayed
+from transforms.incident_rules.replayed import Replay, replayed
 
 SESSION_MS = 10_000
 
@@ -82,6 +82,13 @@ def test_what_is_answered_is_not_replayed() -> None:
     assert told(*[replace(each, error_code=0) for each in (heartbeat(1_000, "m-1"), heartbeat(25_000, "m-1"))]) == []
 
 
+def test_what_was_turned_away_never_happened() -> None:
+    """Goal: a broker that is not the coordinator does nothing with a request: what comes later is replayed without."""
+    away = replace(leave(2_000, "m-1"), error_code=16)
+    assert told(away, heartbeat(5_000, "m-1")) == []
+    assert told(replace(away, error_code=None), heartbeat(5_000, "m-1")) == [(5_000, "unknown_member")]
+
+
 def test_a_replay_that_fell_behind() -> None:
     """Goal: after a claim of a generation that it does not know the replay is silent, until a record tells it."""
     ahead = [heartbeat(1_000, "m-2", 4), heartbeat(2_000, "m-1", 2)]
@@ -121,6 +128,19 @@ def test_ties() -> None:
     assert ambiguous(400, "c1") == [False]
 
 
+def test_a_timer_of_the_same_millisecond() -> None:
+    """Goal: a session that runs out within a millisecond behind a request may have done so before it."""
+
+    def ambiguous(after_ms: int) -> bool:
+        requests = [heartbeat(1_000, "m-1"), heartbeat(5_000, "m-2"), heartbeat(after_ms, "m-2")]
+        replay = Replay(facts(requests=requests, records=[record(3, "m-1", "m-2")]))
+        replay.run()
+        return replay.answers[-1][2]
+
+    expiry_ms = 1_000 + SESSION_MS
+    assert [ambiguous(expiry_ms + each) for each in (-2, -1, 1)] == [False, True, False]
+
+
 @pytest.mark.slow
 def test_simulated_faults() -> None:
     """Goal: from the requests alone every refusal is found and none else, and the reference coordinator's answers are
@@ -133,7 +153,7 @@ def test_simulated_faults() -> None:
         assert bool(judged) == (played.name != "rolling-restart")
         lost = list(judged_replay(with_losses(stripped, random, 0.05), played.facts))
         assert sum(each.is_true and each.is_claimed for each in lost) >= len(lost) - 1
-        assert [each for each in answer_differences(played.facts) if is_told_apart(*each)] == []
+        assert [each for each in replayed_answers(played.facts) if is_told_apart(*each)] == []
 
 
 @pytest.mark.slow
@@ -141,4 +161,4 @@ def test_a_record_is_found_behind_the_requests_of_its_millisecond() -> None:
     """Goal: the first record of a group of static members, who joined in the same millisecond, does not make strangers
     of them."""
     for played in play(*FAILOVERS, seed=7):
-        assert [each for each in answer_differences(played.facts) if is_told_apart(*each)] == []
+        assert [each for each in replayed_answers(played.facts) if is_told_apart(*each)] == []
