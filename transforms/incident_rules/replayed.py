@@ -8,9 +8,8 @@ it knows of proves that, and until the next record it claims nothing. Nor does i
 not seen. A member that joins with an id that nobody has used is believed to have been given it. A request that a broker
 turned away, not being the coordinator, never happened.
 
-The log's times are those of the answers, in whole milliseconds, less the exact duration: arrivals that are less than a
-millisecond apart, on different connections, are tied, and so is a timer that is due. Where another order gives another
-answer, it is `ambiguous`.
+Where another order of tied arrivals (`arrivals`), or of a timer that is due with them, gives another answer, that is
+`ambiguous`.
 """
 
 from __future__ import annotations
@@ -30,12 +29,13 @@ from coordinator.group import State
 from coordinator.messages import JoinGroupResponse
 from coordinator.operation import Batch
 from transforms.codec.records import Record
+from transforms.incident_rules.arrivals import end_of_tie, in_order_of_arrival
 from transforms.incident_rules.observed import refusals
 from transforms.incident_rules.requests_again import coordinator_request, first_join, new_member_ids, uuid_in
 from transforms.incident_rules.sighting import KIND_OF_ERROR, REPLAYED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from coordinator.group import Group
     from coordinator.operation import Result
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from transforms.incident_rules.sighting import Sighting
 
 CONFIDENCE = 0.9  # measured by bench.incident_accuracy, and rounded down
-TIE_US = 1_000
 # A client that is told that it is no member stops its heartbeats: if one goes on, it was told nothing of the kind, and
 # its commits in that generation were not refused.
 REFUSED_BEATS_MAX = 3
@@ -99,7 +98,7 @@ class Replay:
     def __init__(self, facts: GroupFacts, initial_rebalance_delay_ms: int = 3_000) -> None:
         """The delay is the broker's group.initial.rebalance.delay.ms; records make up for another one."""
         self.answers: list[tuple[Request, Error, bool]] = []
-        arrived = sorted(facts.requests, key=attrgetter("happened_at_us", "logged_at_ms", "source_file", "line_number"))
+        arrived = in_order_of_arrival(facts.requests)
         self._requests = [request for request in arrived if request.error_code not in TURNED_AWAY]
         self._records = sorted(facts.records, key=attrgetter("kafka_offset"))
         self._loads_ms = sorted(event.logged_at_ms for event in facts.events if event.kind == "group_loaded")
@@ -120,7 +119,7 @@ class Replay:
         self._load(begin_ms)
         number = 0
         while number < len(self._requests):
-            end = _end_of_tie(self._requests, number)
+            end = end_of_tie(self._requests, number)
             self._catch_up(self._requests[number].happened_at_ms)
             self._tie(range(number, end))
             number = end
@@ -295,14 +294,7 @@ def _place(request: Request) -> tuple[str, int]:
     return request.source_file, request.line_number
 
 
-def _end_of_tie(requests: Sequence[Request], begin: int) -> int:
-    end = begin + 1
-    while end < len(requests) and requests[end].happened_at_us - requests[begin].happened_at_us < TIE_US:
-        end += 1
-    return end
-
-
-def _first_uses(requests: Sequence[Request]) -> dict[str, Request]:
+def _first_uses(requests: Iterable[Request]) -> dict[str, Request]:
     """By member id, the first request that names it."""
     found: dict[str, Request] = {}
     for request in requests:
