@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 OFFSETS_TOPIC = "__consumer_offsets"
 CLIENT_ID = "client"
-ANSWER_SECONDS_MAX = 20.0
+ANSWER_SECONDS_MAX = 60.0
 FETCH_VERSION = 11  # the last with topic names that kafka-python and the broker share, and no session
 LIST_OFFSETS_VERSION = 5
 FETCH_BYTES = 8 << 20

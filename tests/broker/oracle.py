@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 OFFSETS_TOPIC = "__consumer_offsets"
 READ_SECONDS = 1.0
-QUIET_MS = 5_000  # the console consumer ends after this long without a record; its join must fit in, too
+QUIET_MS = 12_000  # the console consumer ends after this long without a record; its join must fit in, too
 
 Position = tuple[int, int]  # partition and offset
 

@@ -26,7 +26,7 @@ HOSTILE_GROUP = 'g in group h" in state Empty with old generation 7 (reason: "},
 TOPIC = "source"
 HEARTBEAT, OFFSET_COMMIT = 12, 8
 HEARTBEATS_OF_OTHERS = {68, 76, 88}  # consumer, share and streams groups
-LOG_SECONDS_MAX = 10.0
+LOG_SECONDS_MAX = 60.0
 
 
 def requests(broker: LocalBroker) -> list[dict[str, Any]]:

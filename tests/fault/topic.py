@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 OFFSETS_TOPIC = "__consumer_offsets"
 PARTITIONS = 4
-TIMEOUT_S = 120
+TIMEOUT_S = 600
 
 
 def make_topic(bootstrap_servers: str, **security: str) -> None:
