@@ -1,0 +1,39 @@
+"""Goal: `groupledger demo --bootstrap-servers` on a cluster that it does not know, odd names and damaged bytes included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from click.testing import CliRunner
+
+from jobs.answers import Warehouse
+from jobs.cli import main
+from jobs.demo import REPORT
+from schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from schemas.tables.lag import LAG
+from tests.broker.history import ODD_GROUPS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from jobs.local_broker import LocalBroker
+    from tests.broker.conftest import Evidence
+
+
+def test_every_step(spark: SparkSession, tmp_path: Path, broker: LocalBroker, evidence: Evidence) -> None:
+    """Goal: it ends well, with every committed record, the lag of now, the findings and the page; of a truth that
+    nobody knows it says nothing."""
+    directory = tmp_path / "demo"
+    where = ["--bootstrap-servers", broker.bootstrap_servers, "--directory", str(directory)]
+    result = CliRunner().invoke(main, ["demo", *where])
+    assert result.exit_code == 0, result.output
+    titles = ("Records of __consumer_offsets", "Groups", "Furthest behind", "Incidents", "try: ")
+    assert all(title in result.output for title in titles)
+    assert "Beside what really happened" not in result.output
+    ledger = Warehouse(spark, str(directory / "warehouse"), "default")
+    rows = ledger.rows(COORDINATOR_RECORDS).select("kafka_partition", "kafka_offset").collect()
+    assert {(row.kafka_partition, row.kafka_offset) for row in rows} >= evidence.committed.keys()
+    assert not ledger.rows(LAG).isEmpty()
+    assert ODD_GROUPS[1] in (directory / REPORT).read_text()
