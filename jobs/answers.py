@@ -45,11 +45,6 @@ class Warehouse:
     cluster: str
 
     def rows(self, table: Table) -> DataFrame:
-        is_derived = table not in {COORDINATOR_RECORDS, COVERAGE}
-        if is_derived and not table_exists(self.spark, self.path, table):
-            raise InputError(
-                f"The warehouse {self.path} has no table {table.name} yet: run `groupledger history` first."
-            )
         return read_table(self.spark, self.path, table).where(F.col("cluster") == F.lit(self.cluster))
 
     def of_group(self, table: Table, name: str) -> DataFrame:

@@ -24,7 +24,7 @@ from jobs.lease import Lease, logs_of
 from jobs.readers import readers, unread_since
 from jobs.retention import Floor, raise_floors
 from jobs.storage import STATE_FOLDER, open_storage
-from jobs.warehouse import read_table, table_exists, table_path
+from jobs.warehouse import read_table, table_path, tables_of
 from schemas.all_tables import all_tables, date_column, table_named
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from schemas.tables.table import IS_OPEN
@@ -163,9 +163,11 @@ def maintain(
     is_dry_run: bool,
     say: Callable[[str], None],
 ) -> list[Step]:
-    """What was done to every table that is there, all clusters' rows in it. Raises OutsideError if somebody writes."""
+    """What was done to every table that is there, all clusters' rows in it. Raises InputError if there
+    is none, OutsideError if somebody writes."""
     check_names(settings)
     storage = open_storage(spark, warehouse)
+    tables = tables_of(spark, warehouse)
     with ExitStack() as stack:
         if not is_dry_run:
             for cluster in storage.names(STATE_FOLDER):
@@ -176,12 +178,9 @@ def maintain(
         spark.conf.set(LISTING_TASKS, LISTING_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
         run = Maintenance(spark, storage, warehouse, settings, now, is_dry_run, readers(storage))
         steps: list[Step] = []
-        for table in all_tables():
-            if table_exists(spark, warehouse, table):
-                say(f"{table.name} ...")
-                steps += run.steps(table)
-    if not steps:
-        raise InputError(f"The warehouse {warehouse} has no tables: check the path, or run `groupledger ingest` first.")
+        for table in tables:
+            say(f"{table.name} ...")
+            steps += run.steps(table)
     return steps
 
 

@@ -13,8 +13,7 @@ from pyspark.errors import AnalysisException
 
 from jobs.errors import InputError
 from jobs.terminal import printable
-from jobs.warehouse import table_exists, table_path
-from schemas.all_tables import all_tables
+from jobs.warehouse import table_path, tables_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,15 +25,12 @@ def register_tables(spark: SparkSession, warehouse: str, database: str) -> list[
     """The names that are registered now. Raises InputError if one of them is another table there."""
     if not database.isidentifier():
         raise InputError(f"{database!r} can't be a database: use letters, digits and underscores.")
-    found = [table.name for table in all_tables() if table_exists(spark, warehouse, table)]
-    if not found:
-        raise InputError(f"The warehouse {warehouse} has no tables: check the path, or run `groupledger ingest` first.")
+    found = tables_of(spark, warehouse)
     # The name is an identifier, so it can't say anything else here.
     spark.sql(f"CREATE DATABASE IF NOT EXISTS {database}")
-    for table in all_tables():
-        if table.name in found:
-            add(spark, f"{database}.{table.name}", location(table_path(warehouse, table)))
-    return found
+    for table in found:
+        add(spark, f"{database}.{table.name}", location(table_path(warehouse, table)))
+    return [table.name for table in found]
 
 
 def add(spark: SparkSession, name: str, path: str) -> None:

@@ -24,8 +24,7 @@ from rich.console import Console
 
 from jobs.errors import InputError
 from jobs.terminal import escaped, print_table, printable
-from jobs.warehouse import table_exists, table_path
-from schemas.all_tables import all_tables
+from jobs.warehouse import table_path, tables_of
 from schemas.tables.assignments import ASSIGNMENTS
 from schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from schemas.tables.coverage import COVERAGE
@@ -60,9 +59,7 @@ DOING = ("InsertInto", "Compound", "ScriptTransformation", "Call")
 
 def register_views(spark: SparkSession, warehouse: str) -> list[str]:
     """A temporary view for each table that is there; gives their names. Raises InputError if there is none."""
-    found = [table for table in all_tables() if table_exists(spark, warehouse, table)]
-    if not found:
-        raise InputError(f"The warehouse {warehouse} has no tables: check the path, or run `groupledger ingest` first.")
+    found = tables_of(spark, warehouse)
     views = {table: spark.read.format("delta").load(table_path(warehouse, table)) for table in found}
     for table, rows in views.items():
         rows.createOrReplaceTempView(table.name)

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from jobs.errors import InputError
+from schemas.all_tables import all_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,9 +34,21 @@ def table_exists(spark: SparkSession, warehouse: str, table: Table) -> bool:
 
 
 def read_table(spark: SparkSession, warehouse: str, table: Table) -> DataFrame:
+    """Raises InputError if it is not there."""
     if not table_exists(spark, warehouse, table):
-        raise InputError(f"The warehouse {warehouse} has no table {table.name} yet: run `groupledger ingest` first.")
+        tables_of(spark, warehouse)
+        raise InputError(
+            f"The warehouse {warehouse} has no table {table.name} yet: run `groupledger {table.written_by}` first."
+        )
     return spark.read.format("delta").load(table_path(warehouse, table))
+
+
+def tables_of(spark: SparkSession, warehouse: str) -> list[Table]:
+    """Those that are there. Raises InputError if there is none."""
+    found = [table for table in all_tables() if table_exists(spark, warehouse, table)]
+    if not found:
+        raise InputError(f"The warehouse {warehouse} has no tables: check the path, or run `groupledger ingest` first.")
+    return found
 
 
 def latest_version(spark: SparkSession, warehouse: str, table: Table) -> int:

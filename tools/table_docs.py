@@ -45,7 +45,7 @@ def page() -> str:
 def table_lines(table: Table) -> Iterator[str]:
     yield f"## {table.name}"
     yield ""
-    yield table.comment
+    yield f"{table.comment} Written by `groupledger {table.written_by}`."
     yield ""
     yield f"Key: {names(table.key)}." + (
         f" Partitioned by {names(table.partition_columns)}." if table.partition_columns else ""

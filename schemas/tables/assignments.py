@@ -60,6 +60,7 @@ def ownership_intervals(name: StructField, number: StructField) -> StructType:
 ASSIGNMENTS = Table(
     name="assignments",
     comment="One row for each interval in which a partition had the same owner.",
+    written_by="history",
     key=("cluster", "group_id", "incarnation", "topic", "partition", "from_offset"),
     statistics_columns=(
         "cluster",

@@ -12,6 +12,7 @@ from schemas.tables.table import Table, column
 CONNECT_ASSIGNMENTS = Table(
     name="connect_assignments",
     comment="One row for each interval in which a connector or a task ran on the same worker.",
+    written_by="history",
     key=("cluster", "group_id", "incarnation", "connector", "task", "from_offset"),
     statistics_columns=(
         "cluster",

@@ -24,6 +24,7 @@ from schemas.tables.table import CLUSTER, Table, column
 COORDINATOR_EVENTS = Table(
     name="coordinator_events",
     comment="One row for each event of a group that the brokers' group coordinators logged.",
+    written_by="import-logs",
     key=("cluster", "source_file", "line_number"),
     partition_columns=("logged_date",),
     statistics_columns=("cluster", "source_file", "line_number", "logged_at", "group_id", "kind"),

@@ -70,6 +70,7 @@ RECORD_STRUCTS = {
 COORDINATOR_RECORDS = Table(
     name="coordinator_records",
     comment="One row for each record of __consumer_offsets, decoded or kept with its bytes and the reason.",
+    written_by="ingest",
     key=("cluster", "kafka_partition", "kafka_offset"),
     partition_columns=("ingest_date",),
     statistics_columns=("cluster", "kafka_partition", "kafka_offset", "kafka_timestamp", "group_id"),

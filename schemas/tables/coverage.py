@@ -16,6 +16,7 @@ UNKNOWN = "unknown"
 COVERAGE = Table(
     name="coverage",
     comment="Which stretches of each __consumer_offsets partition the ledger has read, and how completely.",
+    written_by="ingest",
     key=("cluster", "kafka_partition", "from_offset"),
     statistics_columns=("cluster", "kafka_partition", "from_offset"),
     schema=StructType(

@@ -12,6 +12,7 @@ from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_CARRIED_OVER
 GENERATIONS = Table(
     name="generations",
     comment="One row for each generation of a classic group, and each revision of it.",
+    written_by="history",
     key=("cluster", "group_id", "incarnation", "generation", "revision"),
     statistics_columns=(
         "cluster",

@@ -13,6 +13,7 @@ from schemas.tables.watermarks import SAMPLE_DATE, SAMPLED_AT
 GROUP_STATES = Table(
     name="group_states",
     comment="One row for each group and sampling round: its state as its coordinator told it.",
+    written_by="pipeline",
     key=("cluster", "sampled_at", "group_id"),
     partition_columns=("sample_date",),
     statistics_columns=("cluster", "sampled_at", "group_id"),

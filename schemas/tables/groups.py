@@ -10,6 +10,7 @@ from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, Table, column
 GROUPS = Table(
     name="groups",
     comment="One row for each group: what its log says of it now.",
+    written_by="history",
     key=("cluster", "group_id"),
     statistics_columns=("cluster", "group_id", "last_seen_at"),
     schema=StructType(

@@ -45,6 +45,7 @@ PROOF = StructType(
 INCIDENTS = Table(
     name="incidents",
     comment="One row for each kind of fault within an episode: who, since when, why, and what to expect of it.",
+    written_by="pipeline",
     key=("cluster", "incident_id"),
     statistics_columns=("cluster", "incident_id", "group_id", "kind", "first_seen_at", "last_seen_at"),
     schema=StructType(

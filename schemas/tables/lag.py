@@ -21,6 +21,7 @@ from schemas.tables.watermarks import SAMPLE_DATE, SAMPLED_AT
 LAG = Table(
     name="lag",
     comment="One row for each group, topic partition and sampling round: how far behind, and is that a problem.",
+    written_by="pipeline",
     key=("cluster", "sampled_at", "group_id", "topic", "partition"),
     partition_columns=("sample_date",),
     statistics_columns=("cluster", "sampled_at", "group_id", "topic", "partition"),

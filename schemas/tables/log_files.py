@@ -19,6 +19,7 @@ from schemas.tables.table import CLUSTER, Table, column
 LOG_FILES = Table(
     name="log_files",
     comment="One row for each imported log file: how far it was read, and what became of its lines.",
+    written_by="import-logs",
     key=("cluster", "log", "source_file"),
     statistics_columns=("cluster", "source_file"),
     schema=StructType(

@@ -12,6 +12,7 @@ from schemas.tables.table import CLUSTER, Table, column
 LOG_QUARANTINE = Table(
     name="log_quarantine",
     comment="One row for each line of an imported log that could not be read.",
+    written_by="import-logs",
     key=("cluster", "log", "source_file", "line_number"),
     statistics_columns=("cluster", "source_file", "line_number", "imported_at"),
     schema=StructType(

@@ -20,6 +20,7 @@ from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_CARRIED_OVER
 MEMBERS = Table(
     name="members",
     comment="One row for each member id of a classic group: one tenure.",
+    written_by="history",
     key=("cluster", "group_id", "incarnation", "member_id"),
     statistics_columns=("cluster", "group_id", "incarnation", "member_id", "joined_at", "left_at"),
     partition_columns=("is_open",),

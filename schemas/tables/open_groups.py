@@ -11,6 +11,7 @@ from schemas.tables.table import CLUSTER, GROUP_ID, Table, column
 OPEN_GROUPS = Table(
     name="open_groups",
     comment="One row for each group: the state from which its history goes on.",
+    written_by="history",
     key=("cluster", "group_id"),
     statistics_columns=("cluster", "group_id", "last_kafka_offset"),
     schema=StructType(

@@ -10,6 +10,7 @@ from schemas.tables.table import CLUSTER, Table, column
 QUALITY_RESULTS = Table(
     name="quality_results",
     comment="One row for each expectation about a table and each time that it was checked.",
+    written_by="quality",
     key=("cluster", "checked_at", "table_name", "expectation"),
     statistics_columns=("cluster", "checked_at", "table_name"),
     partition_columns=("checked_date",),

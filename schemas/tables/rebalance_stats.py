@@ -29,6 +29,7 @@ FLAPPING_PARTITION = StructType(
 REBALANCE_STATS = Table(
     name="rebalance_stats",
     comment="One row for each classic group and hour or day in which it rebalanced: frequency, churn, storms.",
+    written_by="history",
     key=("cluster", "group_id", "window", "window_start"),
     statistics_columns=("cluster", "group_id", "window", "window_start"),
     fixed_time_column="window_start",

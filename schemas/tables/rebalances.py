@@ -51,6 +51,7 @@ PARTITION_PAUSE = StructType(
 REBALANCES = Table(
     name="rebalances",
     comment="One row for each rebalance of a classic group: what changed, what it cost, and what probably started it.",
+    written_by="history",
     key=("cluster", "group_id", "incarnation", "to_generation"),
     statistics_columns=("cluster", "group_id", "incarnation", "to_generation", "happened_at"),
     fixed_time_column="happened_at",

@@ -10,6 +10,7 @@ from schemas.tables.table import CLUSTER, GROUP_ID, Table, column
 REPLAY_FINDINGS = Table(
     name="replay_findings",
     comment="What no Kafka broker or assignor can have written, found by replaying the history of each group.",
+    written_by="validate",
     key=("cluster", "kafka_partition", "kafka_offset", "finding"),
     statistics_columns=("cluster", "group_id", "kafka_partition", "kafka_offset"),
     schema=StructType(

@@ -26,7 +26,7 @@ COMMON_PROPERTIES = {
 
 @dataclass(frozen=True)
 class Table:
-    """`key` is the grain: at most one row for each combination of these columns.
+    """`written_by` is a command, `key` the grain: at most one row for each combination of these columns.
 
     `statistics_columns` are those that queries select files by; statistics on the others would only cost. Rows of a
     table with an `end_column` are open while that is null, and don't change any more after. A `fixed_time_column` holds
@@ -35,6 +35,7 @@ class Table:
 
     name: str
     comment: str
+    written_by: str
     schema: StructType
     key: tuple[str, ...]
     statistics_columns: tuple[str, ...]

@@ -11,6 +11,7 @@ from schemas.tables.table import CLUSTER, Table, column
 TOPIC_NAMES = Table(
     name="topic_names",
     comment="One row for each topic id whose name was seen in a request log.",
+    written_by="import-logs",
     key=("cluster", "topic_id"),
     statistics_columns=("cluster", "topic_id"),
     schema=StructType(

@@ -18,6 +18,7 @@ SAMPLE_DATE = column("sample_date", DateType(), "The date of sampled_at in UTC; 
 WATERMARKS = Table(
     name="watermarks",
     comment="One row for each partition and sampling round: the offsets between which its log can be read.",
+    written_by="pipeline",
     key=("cluster", "sampled_at", "topic", "partition"),
     partition_columns=("sample_date",),
     statistics_columns=("cluster", "sampled_at", "topic", "partition"),

@@ -1,4 +1,4 @@
-"""Goal: `groupledger demo --bootstrap-servers` on a cluster that it does not know, odd names and damaged bytes included."""
+"""Goal: `groupledger demo --bootstrap-servers` on a cluster that it does not know, with odd names in it."""
 
 from __future__ import annotations
 

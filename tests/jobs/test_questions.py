@@ -13,7 +13,8 @@ from jobs.cli import main
 from jobs.errors import InputError
 from jobs.group_timeline import heading, lines, places
 from jobs.offsets_at import reset_file_lines
-from jobs.warehouse import table_path
+from jobs.warehouse import create_table, table_path
+from schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from schemas.tables.coverage import TAILED
 from tests.transforms.history_frames import (
     CLUSTER,
@@ -196,10 +197,16 @@ def test_readers_and_committers(ask: Ask) -> None:
 
 
 def test_history_is_asked_for(spark: SparkSession, tmp_path: Any) -> None:
-    """Goal: without the tables of the history, the sentence names the command that makes them."""
-    result = CliRunner().invoke(main, ["group", "g", "--warehouse", str(tmp_path)])
+    """Goal: where there is no table at all, the path is doubted; where a command has not made its own, it is named."""
+    command = ["--warehouse", str(tmp_path)]
+    result = CliRunner().invoke(main, ["group", "g", *command])
     assert result.exit_code == 2
-    assert "run `groupledger history` first" in result.stderr
+    assert "has no tables: check the path, or run `groupledger ingest` first" in result.stderr
+    create_table(spark, str(tmp_path), COORDINATOR_RECORDS)
+    for question, missing in {"group g": ("groups", "history"), "incidents": ("incidents", "pipeline")}.items():
+        result = CliRunner().invoke(main, [*question.split(), *command])
+        assert result.exit_code == 2
+        assert "has no table {} yet: run `groupledger {}` first".format(*missing) in result.stderr
 
 
 # Without Spark
