@@ -82,6 +82,12 @@ def await_owned(group: str, hosts: Iterable[Host], *names: str) -> None:
         time.sleep(0.1)
 
 
+def await_record(poll: Callable[[], object]) -> None:
+    deadline = time.monotonic() + SETTLE_S_MAX
+    while not poll():
+        assert time.monotonic() < deadline
+
+
 def await_assignment(poll: Callable[[], object], assignment: Callable[[], Iterable[Any]]) -> None:
     """The first polls may still belong to the assignment that is lost."""
     deadline = time.monotonic() + AWAKE_S
@@ -97,8 +103,7 @@ def oversleep_with_librdkafka(bootstrap_servers: str, group: str) -> None:
     given = {"bootstrap.servers": bootstrap_servers, "enable.auto.commit": "false", "log_level": 2}
     consumer = Consumer({**settings(group, "a"), **given})
     consumer.subscribe([group])
-    while consumer.poll(0.5) is None:
-        pass
+    await_record(lambda: consumer.poll(0.5))
     time.sleep(TOO_LONG_S)
     with suppress(KafkaException):
         consumer.commit(asynchronous=False)
@@ -108,9 +113,10 @@ def oversleep_with_librdkafka(bootstrap_servers: str, group: str) -> None:
 
 def oversleep_with_kafka_python(bootstrap_servers: str, group: str) -> None:
     given = {name.replace(".", "_"): value for name, value in settings(group, "a").items()}
-    consumer = KafkaConsumer(group, bootstrap_servers=bootstrap_servers, enable_auto_commit=False, **given)
-    while not consumer.poll(timeout_ms=500, max_records=1):
-        pass
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, enable_auto_commit=False, **given)
+    consumer.partitions_for_topic(group)  # known metadata first, as in `consumer_host`
+    consumer.subscribe([group])
+    await_record(lambda: consumer.poll(timeout_ms=500, max_records=1))
     time.sleep(TOO_LONG_S)
     with suppress(KafkaError):
         consumer.commit()
