@@ -38,6 +38,7 @@ from transforms.incident_rules import (
     request_fact,
 )
 from transforms.incident_rules import incidents as incidents_of
+from transforms.incident_rules.sighting import COORDINATOR_AWAY, KIND_OF_ERROR
 from transforms.offset_commits import commit_log
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 FOUND = StructType([field for field in INCIDENTS.schema if field.name != "cluster"])
-INCIDENT_ERRORS = (14, 15, 16, 22, 25, 27, 82, 110, 113)
+INCIDENT_ERRORS = (*COORDINATOR_AWAY, *KIND_OF_ERROR)
 """With those that tell of a coordinator that was away."""
 NO_HEARTBEATS = ("JOIN_GROUP", "LEAVE_GROUP")
 COMMIT_APIS = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")

@@ -22,6 +22,8 @@ from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
+from jobs.local_traffic import subscribe
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -71,11 +73,7 @@ class KafkaPython(ConsumerRebalanceListener):  # type: ignore[misc]  # no types 
         self._consumer = KafkaConsumer(partition_assignment_strategy=assignors, **named)
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """With known metadata: where it comes during the first join, kafka-python 3.0.12 may lose its assignment, if a
-        poll ends just then, and beat no more."""
-        for topic in topics:
-            self._consumer.partitions_for_topic(topic)
-        self._consumer.subscribe(list(topics), listener=self)
+        subscribe(self._consumer, topics, listener=self)
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
         say(self._name, "assigned", assigned)

@@ -22,6 +22,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from kafka.structs import OffsetAndMetadata
 
 from jobs.local_broker import run_tool
+from jobs.local_traffic import subscribe
 from tests.broker import wire
 
 if TYPE_CHECKING:
@@ -191,8 +192,7 @@ def sticky_with_user_data(stage: Stage) -> None:
     """kafka-python: its sticky assignor sends the previous assignment as user data in the second generation.
 
     Only one member, for several that join at the same time from one thread lead kafka-python 3.0.12 into a series of
-    rebalances; and known metadata comes first, for when it arrives during the join the member may stay without an
-    assignment (2 of 40 joins; none of 130 in this order).
+    rebalances.
     """
     member = KafkaConsumer(
         bootstrap_servers=stage.bootstrap_servers,
@@ -202,8 +202,7 @@ def sticky_with_user_data(stage: Stage) -> None:
     )
     with closing(member):
         for topics, partitions in (([TOPIC], PARTITIONS), ([TOPIC, OTHER_TOPIC], PARTITIONS + OTHER_PARTITIONS)):
-            member.partitions_for_topic(topics[-1])
-            member.subscribe(topics)
+            subscribe(member, topics)
             settle(member, partitions=partitions)
 
 

@@ -32,7 +32,7 @@ from transforms.codec.records import Record
 from transforms.incident_rules.arrivals import end_of_tie, in_order_of_arrival
 from transforms.incident_rules.observed import refusals
 from transforms.incident_rules.requests_again import coordinator_request, first_join, new_member_ids, uuid_in
-from transforms.incident_rules.sighting import KIND_OF_ERROR, REPLAYED
+from transforms.incident_rules.sighting import COORDINATOR_AWAY, KIND_OF_ERROR, REPLAYED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -46,8 +46,6 @@ CONFIDENCE = 0.9  # measured by bench.incident_accuracy, and rounded down
 # A client that is told that it is no member stops its heartbeats: if one goes on, it was told nothing of the kind, and
 # its commits in that generation were not refused.
 REFUSED_BEATS_MAX = 3
-# COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
-TURNED_AWAY = frozenset({14, 15, 16})
 _ORDER_MATTERS = ("JOIN_GROUP", "SYNC_GROUP", "LEAVE_GROUP")
 _INT32_MAX = (1 << 31) - 1
 _CONFIG = Config(
@@ -99,7 +97,7 @@ class Replay:
         """The delay is the broker's group.initial.rebalance.delay.ms; records make up for another one."""
         self.answers: list[tuple[Request, Error, bool]] = []
         arrived = in_order_of_arrival(facts.requests)
-        self._requests = [request for request in arrived if request.error_code not in TURNED_AWAY]
+        self._requests = [request for request in arrived if request.error_code not in COORDINATOR_AWAY]
         self._records = sorted(facts.records, key=attrgetter("kafka_offset"))
         self._loads_ms = sorted(event.logged_at_ms for event in facts.events if event.kind == "group_loaded")
         self._new_ids = new_member_ids(self._requests)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from transforms.incident_rules.sighting import (
     COMMIT_GAP,
+    COORDINATOR_AWAY,
     FENCED_INSTANCE,
     FENCED_MEMBER_EPOCH,
     ILLEGAL_GENERATION,
@@ -42,7 +43,6 @@ STALE_GENERATION_KEPT = "stale_generation_kept"
 REBALANCE = "rebalance"
 UNKNOWN = "unknown"
 
-COORDINATOR_AWAY = (14, 15, 16)  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 AT_ONCE_MS = 5_000
 
 # Where the kind itself says it, in the order in which an episode is asked.

@@ -37,6 +37,8 @@ WARNING = "warning"
 ERROR = "error"
 SEVERITIES = (INFO, WARNING, ERROR)
 
+# COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: nothing was done with the request.
+COORDINATOR_AWAY = (14, 15, 16)
 # Refusals that are incidents, by error code.
 KIND_OF_ERROR = {
     22: ILLEGAL_GENERATION,
