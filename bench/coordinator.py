@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 import time
 
-from coordinator.coordinator import Coordinator
-from coordinator.messages import (
+from groupledger.coordinator.coordinator import Coordinator
+from groupledger.coordinator.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from jobs.local_broker import LocalBroker
+from groupledger.jobs.local_broker import LocalBroker
 from tests.broker.broker_driver import SETTINGS, Broker
 from tests.broker.differential import explained, generated, play_all
 

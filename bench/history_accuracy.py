@@ -16,7 +16,7 @@ from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING
 
-from coordinator.simulator.simulation import BEGAN_AT_MS
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from tests.transforms.history.against_truth import (
     by_confidence,
     differences,

@@ -25,29 +25,29 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-import jobs.history
-import jobs.rebalance_stats
-from jobs.history import TABLES, apply_batch
-from jobs.offsets_topic import TopicIdentity
-from jobs.session import spark_session
-from jobs.source import CAPTURE, Source, write_source
-from jobs.upsert import upsert, within_reach
-from jobs.warehouse import create_table, table_path
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.members import MEMBERS
-from schemas.tables.rebalances import REBALANCES
+import groupledger.jobs.history
+import groupledger.jobs.rebalance_stats
+from groupledger.jobs.history import TABLES, apply_batch
+from groupledger.jobs.offsets_topic import TopicIdentity
+from groupledger.jobs.session import spark_session
+from groupledger.jobs.source import CAPTURE, Source, write_source
+from groupledger.jobs.upsert import upsert, within_reach
+from groupledger.jobs.warehouse import create_table, table_path
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.transforms.coverage import Reading
 from tests.jobs.ledgers import open_test_ledger
-from transforms.coverage import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from jobs.ledger import Ledger
-    from schemas.tables.table import Table
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
 
 RUNS, COMMITS, RATIO_MAX = 5, 10, 1.5
 PARTITIONS = 50  # of __consumer_offsets
@@ -148,7 +148,7 @@ def count_files_read(ledger: Ledger, batch: DataFrame) -> int:
         counted += len(old.where(within_reach(table, earliest_us)).inputFiles())
         upsert(warehouse, table, rows, earliest_us)
 
-    modules: tuple[Any, ...] = (jobs.history, jobs.rebalance_stats)
+    modules: tuple[Any, ...] = (groupledger.jobs.history, groupledger.jobs.rebalance_stats)
     for module in modules:
         module.upsert = upsert_and_count
     try:

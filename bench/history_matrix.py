@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from bench.history_accuracy import report_guesses
-from jobs.local_broker import LocalBroker
+from groupledger.jobs.local_broker import LocalBroker
 from tests.broker.matrix import LONG
 from tests.broker.matrix_truth import Comparison, measure
 

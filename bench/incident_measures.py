@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from random import Random
 
+    from groupledger.transforms.incident_rules import GroupFacts, Request
     from tests.transforms.incident_rules.scores import Judged
-    from transforms.incident_rules import GroupFacts, Request
 
 LOST_SHARE = 0.05
 

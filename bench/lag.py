@@ -21,9 +21,19 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from jobs.metrics import lag_metrics
-from jobs.settings import load_settings
-from transforms.lag_rules import Commit, End, GroupFacts, LagRules, LagState, Owner, Round, Watermark, rollup
+from groupledger.jobs.metrics import lag_metrics
+from groupledger.jobs.settings import load_settings
+from groupledger.transforms.lag_rules import (
+    Commit,
+    End,
+    GroupFacts,
+    LagRules,
+    LagState,
+    Owner,
+    Round,
+    Watermark,
+    rollup,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +41,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
     from pyspark.sql import DataFrame
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
 
 START_MS = 1_760_000_000_000
 ROUND_MS = 5_000
@@ -142,8 +152,8 @@ def in_memory(load: Load, rounds: int) -> None:
 
 def through_spark(load: Load) -> None:
     """Tables in memory, so that it is the computing that is measured."""
-    from jobs.lag import lag_of
-    from jobs.session import spark_session
+    from groupledger.jobs.lag import lag_of
+    from groupledger.jobs.session import spark_session
 
     spark = spark_session("groupledger bench")
     tables = table_rows(load)

@@ -13,8 +13,8 @@ import sys
 import time
 from itertools import count, islice
 
+from groupledger.transforms.history import GroupRecord
 from tests.transforms.replay.runs import RUNS, play_run
-from transforms.history import GroupRecord
 
 
 def main() -> int:

@@ -13,10 +13,10 @@ from __future__ import annotations
 import argparse
 import time
 
-from coordinator.simulator.run import prepare
-from coordinator.simulator.scenarios import SCENARIOS, Scenario
-from coordinator.simulator.scenarios.day import at_pace_of_day
-from coordinator.simulator.scenarios.script import MINUTE_MS, Script
+from groupledger.coordinator.simulator.run import prepare
+from groupledger.coordinator.simulator.scenarios import SCENARIOS, Scenario
+from groupledger.coordinator.simulator.scenarios.day import at_pace_of_day
+from groupledger.coordinator.simulator.scenarios.script import MINUTE_MS, Script
 
 MEMBERS = 3
 PARTITIONS = 6

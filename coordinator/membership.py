@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.errors import Error, response_error_of_failed_append
-from coordinator.group import Group, Member, State
-from coordinator.java_hash_map import hash_map_order
-from coordinator.log_lines import Reason
-from coordinator.messages import (
+from groupledger.coordinator.errors import Error, response_error_of_failed_append
+from groupledger.coordinator.group import Group, Member, State
+from groupledger.coordinator.java_hash_map import hash_map_order
+from groupledger.coordinator.log_lines import Reason
+from groupledger.coordinator.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
     LeaveGroupRequest,
@@ -19,7 +19,7 @@ from coordinator.messages import (
     SyncGroupResponse,
     refusal,
 )
-from coordinator.rebalance import (
+from groupledger.coordinator.rebalance import (
     SESSION_TIMER,
     SYNC_TIMER,
     maybe_complete_join_phase,
@@ -28,10 +28,10 @@ from coordinator.rebalance import (
     reset_session,
     set_and_propagate_assignment,
 )
-from coordinator.records import new_group_metadata_record
+from groupledger.coordinator.records import new_group_metadata_record
 
 if TYPE_CHECKING:
-    from coordinator.operation import Operation
+    from groupledger.coordinator.operation import Operation
 
 _BATCH_LEAVE_SINCE = 3
 _NOT_PROVIDED = "not provided"

@@ -9,9 +9,9 @@ nests by group, topic and partition in Kafka's TimelineHashMap, whose order deci
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from coordinator.java_hash_map import TimelineHashMap
-from coordinator.operation import NO_PRODUCER_ID
-from transforms.codec.records import Record
+from groupledger.coordinator.java_hash_map import TimelineHashMap
+from groupledger.coordinator.operation import NO_PRODUCER_ID
+from groupledger.transforms.codec.records import Record
 
 
 class StoredOffset(NamedTuple):  # a tuple, because one is built with every commit

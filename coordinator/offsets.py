@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinator.errors import Error
-from coordinator.group import CONSUMER_PROTOCOL_TYPE, Group, State
-from coordinator.java_hash_map import utf16_length
-from coordinator.messages import (
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.group import CONSUMER_PROTOCOL_TYPE, Group, State
+from groupledger.coordinator.java_hash_map import utf16_length
+from groupledger.coordinator.messages import (
     NO_RETENTION_TIME,
     FetchedGroup,
     FetchedOffset,
@@ -26,8 +26,8 @@ from coordinator.messages import (
     TxnOffsetCommitRequest,
     refusal,
 )
-from coordinator.rebalance import reset_session
-from coordinator.records import (
+from groupledger.coordinator.rebalance import reset_session
+from groupledger.coordinator.records import (
     NO_EXPIRY,
     new_group_metadata_tombstone_record,
     new_offset_commit_record,
@@ -37,9 +37,9 @@ from coordinator.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from coordinator.config import Config
-    from coordinator.offset_store import OffsetStore
-    from coordinator.operation import Operation
+    from groupledger.coordinator.config import Config
+    from groupledger.coordinator.offset_store import OffsetStore
+    from groupledger.coordinator.operation import Operation
 
 _GROUP_ID_NOT_FOUND_SINCE = 9
 _NO_TIMESTAMP = -1

@@ -11,19 +11,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator.log_lines import LogEvent
+from groupledger.coordinator.log_lines import LogEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from coordinator.config import Config
-    from coordinator.deadlines import Deadlines
-    from coordinator.errors import Error
-    from coordinator.group import Group
-    from coordinator.java_hash_map import TimelineHashMap
-    from coordinator.messages import Response
-    from coordinator.offset_store import OffsetStore
-    from transforms.codec.records import Record
+    from groupledger.coordinator.config import Config
+    from groupledger.coordinator.deadlines import Deadlines
+    from groupledger.coordinator.errors import Error
+    from groupledger.coordinator.group import Group
+    from groupledger.coordinator.java_hash_map import TimelineHashMap
+    from groupledger.coordinator.messages import Response
+    from groupledger.coordinator.offset_store import OffsetStore
+    from groupledger.transforms.codec.records import Record
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1

@@ -7,9 +7,9 @@ brought an explicit retention, since only that version has a place for the expir
 from collections.abc import Mapping
 from typing import Any
 
-from coordinator.group import Group
-from coordinator.messages import OffsetToCommit
-from transforms.codec.records import Record
+from groupledger.coordinator.group import Group
+from groupledger.coordinator.messages import OffsetToCommit
+from groupledger.transforms.codec.records import Record
 
 NO_EXPIRY = -1
 

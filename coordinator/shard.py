@@ -13,15 +13,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from coordinator.errors import Error, IllegalStateError, response_error_of_failed_append
-from coordinator.group import ANSWERED, Group, State
-from coordinator.java_hash_map import TimelineHashMap
-from coordinator.log_lines import Reason
-from coordinator.messages import JoinGroupRequest, Request, WriteTxnMarkerRequest, WriteTxnMarkerResponse, refusal
-from coordinator.offset_store import OffsetStore
-from coordinator.offsets import expire_groups
-from coordinator.operation import Batch, Operation, Result
-from coordinator.rebalance import (
+from groupledger.coordinator.errors import Error, IllegalStateError, response_error_of_failed_append
+from groupledger.coordinator.group import ANSWERED, Group, State
+from groupledger.coordinator.java_hash_map import TimelineHashMap
+from groupledger.coordinator.log_lines import Reason
+from groupledger.coordinator.messages import (
+    JoinGroupRequest,
+    Request,
+    WriteTxnMarkerRequest,
+    WriteTxnMarkerResponse,
+    refusal,
+)
+from groupledger.coordinator.offset_store import OffsetStore
+from groupledger.coordinator.offsets import expire_groups
+from groupledger.coordinator.operation import Batch, Operation, Result
+from groupledger.coordinator.rebalance import (
     INITIAL_JOIN_TIMER,
     JOIN_TIMER,
     SESSION_TIMER,
@@ -37,9 +43,9 @@ from coordinator.rebalance import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from coordinator.config import Config
-    from coordinator.deadlines import Deadlines, Timer
-    from transforms.codec.records import Record
+    from groupledger.coordinator.config import Config
+    from groupledger.coordinator.deadlines import Deadlines, Timer
+    from groupledger.transforms.codec.records import Record
 
 EXPIRATION_TIMER = "expire-group-metadata"
 _OFFSET_RECORDS = ("offset_commit", "legacy_offset_commit")

@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from jobs.errors import InputError
-from jobs.terminal import print_table, printable
-from jobs.warehouse import read_table, table_exists
-from schemas.tables.coordinator_events import COORDINATOR_EVENTS
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.coverage import COVERAGE
-from schemas.tables.groups import GROUPS
-from schemas.tables.rebalances import REBALANCES
-from transforms.coverage_at import iso
-from transforms.offset_commits import commit_log
-from transforms.rebalance_triggers import with_triggers, without_triggers
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.terminal import print_table, printable
+from groupledger.jobs.warehouse import read_table, table_exists
+from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.transforms.coverage_at import iso
+from groupledger.transforms.offset_commits import commit_log
+from groupledger.transforms.rebalance_triggers import with_triggers, without_triggers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
 
 Answer = dict[str, Any]
 

@@ -19,13 +19,13 @@ from kafka.errors import KafkaError, UnknownBrokerIdError
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from jobs.errors import OutsideError
-from jobs.offsets_topic import kafka_python_security
+from groupledger.jobs.errors import OutsideError
+from groupledger.jobs.offsets_topic import kafka_python_security
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from jobs.settings import SamplingSettings, Settings
+    from groupledger.jobs.settings import SamplingSettings, Settings
 
 # As kafka-python's admin client; the connections' own default of 1 MB is less than the answer about a large group.
 RECEIVE_BYTES_MAX = 100_000_000

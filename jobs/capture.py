@@ -11,19 +11,19 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from jobs.errors import InputError
-from jobs.lease import now_ms
-from jobs.offsets_topic import OFFSETS_TOPIC, TopicIdentity, describe_offsets_topic, kafka_options
-from jobs.storage import open_storage
-from schemas.tables.coverage import COMPACTED, TAILED
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.lease import now_ms
+from groupledger.jobs.offsets_topic import OFFSETS_TOPIC, TopicIdentity, describe_offsets_topic, kafka_options
+from groupledger.jobs.storage import open_storage
+from groupledger.schemas.tables.coverage import COMPACTED, TAILED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
 
-    from jobs.settings import Settings
-    from jobs.storage import Storage
+    from groupledger.jobs.settings import Settings
+    from groupledger.jobs.storage import Storage
 
 MANIFEST = "_capture.json"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jobs.storage import Storage
+    from groupledger.jobs.storage import Storage
 
 LINES_BEFORE_SOURCES = 2
 

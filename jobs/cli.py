@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobs.cli_incidents import INCIDENT_COMMANDS
-from jobs.cli_lag import LAG_COMMANDS
-from jobs.cli_logs import import_logs
-from jobs.cli_monitor import MONITOR_COMMANDS
-from jobs.cli_operations import OPERATIONS, check_quality
-from jobs.cli_options import CLUSTER, CONF, WAREHOUSE, say
-from jobs.cli_questions import QUESTIONS
-from jobs.cli_report import REPORT_COMMANDS
-from jobs.cli_sql import SQL_COMMANDS
-from jobs.errors import JobError
-from jobs.settings import load_settings
+from groupledger.jobs.cli_incidents import INCIDENT_COMMANDS
+from groupledger.jobs.cli_lag import LAG_COMMANDS
+from groupledger.jobs.cli_logs import import_logs
+from groupledger.jobs.cli_monitor import MONITOR_COMMANDS
+from groupledger.jobs.cli_operations import OPERATIONS, check_quality
+from groupledger.jobs.cli_options import CLUSTER, CONF, WAREHOUSE, say
+from groupledger.jobs.cli_questions import QUESTIONS
+from groupledger.jobs.cli_report import REPORT_COMMANDS
+from groupledger.jobs.cli_sql import SQL_COMMANDS
+from groupledger.jobs.errors import JobError
+from groupledger.jobs.settings import load_settings
 
 if TYPE_CHECKING:
     import threading
 
-    from jobs.ledger import Ledger
-    from jobs.settings import Settings
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.jobs.settings import Settings
 
 BOOTSTRAP_SERVERS = click.option("--bootstrap-servers", metavar="HOST:PORT", help="Read the topic of this cluster.")
 CAPTURE = click.option("--capture", "capture_directory", metavar="DIR", help="Read a capture instead.")
@@ -82,8 +82,8 @@ def ingest(
     if continuous and capture_directory is not None:
         raise click.UsageError("A capture has an end: --continuous goes with --bootstrap-servers.")
     settings = load_settings(conf, cluster=cluster)
-    from jobs.ledger import open_ledger
-    from jobs.stream import StopOnSignal
+    from groupledger.jobs.ledger import open_ledger
+    from groupledger.jobs.stream import StopOnSignal
 
     with StopOnSignal() as stop, open_ledger(settings, warehouse, "ingest", say) as ledger:
         run_ingest(ledger, settings, stop, bootstrap_servers, capture_directory, continuous=continuous, recover=recover)
@@ -112,11 +112,11 @@ def pipeline(
     if samples_directory is not None and capture_directory is None:
         raise click.UsageError("A cluster is sampled by itself: --samples goes with --capture.")
     settings = load_settings(conf, cluster=cluster)
-    from jobs.import_samples import import_samples
-    from jobs.ledger import open_ledger
-    from jobs.pipeline import derive
-    from jobs.samples import sample
-    from jobs.stream import StopOnSignal
+    from groupledger.jobs.import_samples import import_samples
+    from groupledger.jobs.ledger import open_ledger
+    from groupledger.jobs.pipeline import derive
+    from groupledger.jobs.samples import sample
+    from groupledger.jobs.stream import StopOnSignal
 
     with StopOnSignal() as stop, open_ledger(settings, warehouse, "pipeline", say) as ledger:
         # Before the ingest, which then reads every commit below the round's ends.
@@ -138,9 +138,9 @@ def pipeline(
 def history(*, warehouse: str, cluster: str | None, conf: Path | None, rebuild: bool) -> None:
     """Bring generations, members, assignments and rebalances up to coordinator_records."""
     settings = load_settings(conf, cluster=cluster)
-    from jobs.history import rebuild_history, update_history
-    from jobs.ledger import open_ledger
-    from jobs.stream import StopOnSignal
+    from groupledger.jobs.history import rebuild_history, update_history
+    from groupledger.jobs.ledger import open_ledger
+    from groupledger.jobs.stream import StopOnSignal
 
     with StopOnSignal() as stop, open_ledger(settings, warehouse, "history", say) as ledger:
         if rebuild:
@@ -157,9 +157,9 @@ def history(*, warehouse: str, cluster: str | None, conf: Path | None, rebuild: 
 def validate(*, warehouse: str, cluster: str | None, conf: Path | None, as_json: bool) -> None:
     """Replay the history through the reference coordinator; exit code 1 if it can't be true."""
     settings = load_settings(conf, cluster=cluster)
-    from jobs.ledger import open_ledger
-    from jobs.validate import has_errors, print_findings
-    from jobs.validate import validate as find
+    from groupledger.jobs.ledger import open_ledger
+    from groupledger.jobs.validate import has_errors, print_findings
+    from groupledger.jobs.validate import validate as find
 
     with open_ledger(settings, warehouse, "validate", say) as ledger:
         findings = find(ledger)
@@ -174,8 +174,8 @@ def validate(*, warehouse: str, cluster: str | None, conf: Path | None, as_json:
 @CONF
 def capture(*, bootstrap_servers: str, directory: str, conf: Path | None) -> None:
     """Copy __consumer_offsets into Parquet files that `ingest --capture` reads."""
-    from jobs.capture import capture as copy_topic
-    from jobs.session import spark_session
+    from groupledger.jobs.capture import capture as copy_topic
+    from groupledger.jobs.session import spark_session
 
     settings = load_settings(conf)
     count = copy_topic(spark_session("groupledger capture"), settings, bootstrap_servers, directory, say)
@@ -193,8 +193,8 @@ def records(
     *, warehouse: str, cluster: str | None, conf: Path | None, group: str | None, limit: int | None, as_json: bool
 ) -> None:
     """Show the decoded records in the order of the log."""
-    from jobs.records import print_records
-    from jobs.session import spark_session
+    from groupledger.jobs.records import print_records
+    from groupledger.jobs.session import spark_session
 
     settings = load_settings(conf, cluster=cluster)
     spark = spark_session("groupledger records")
@@ -216,10 +216,10 @@ def demo(
     """Play a day of forty groups, run every step on it, compare with the truth, and write the report."""
     if local_broker and bootstrap_servers is not None:
         raise click.UsageError("Give either --local-broker or --bootstrap-servers.")
-    from jobs.demo import run_demo, run_demo_on_cluster
+    from groupledger.jobs.demo import run_demo, run_demo_on_cluster
 
     if local_broker:
-        from jobs.demo_kafka import run_demo_on_local_broker
+        from groupledger.jobs.demo_kafka import run_demo_on_local_broker
 
         run_demo_on_local_broker(directory, seconds, say)
     elif bootstrap_servers is not None:
@@ -239,7 +239,7 @@ def simulate(
     *, is_list: bool, scenario: str | None, seed: int, directory: Path | None, groups: int | None, hours: float | None
 ) -> None:
     """Simulate a cluster and its groups: a capture, the broker's logs, and the truth to compare with."""
-    from coordinator.simulator.scenarios import SCENARIOS
+    from groupledger.coordinator.simulator.scenarios import SCENARIOS
 
     if is_list:
         for each in SCENARIOS.values():
@@ -247,8 +247,8 @@ def simulate(
         return
     if scenario is None or directory is None:
         raise click.UsageError("Give --scenario and --out, or --list.")
-    from jobs.simulate import scenario_named
-    from jobs.simulate import simulate as run_scenario
+    from groupledger.jobs.simulate import scenario_named
+    from groupledger.jobs.simulate import simulate as run_scenario
 
     counts = run_scenario(scenario_named(scenario), seed, directory, groups, hours, say)
     say(
@@ -271,8 +271,8 @@ def run_ingest(
     recover: bool,
     continuous: bool = False,
 ) -> None:
-    from jobs.ingest import KafkaIngest, ingest_kafka
-    from jobs.ingest_capture import ingest_capture
+    from groupledger.jobs.ingest import KafkaIngest, ingest_kafka
+    from groupledger.jobs.ingest_capture import ingest_capture
 
     if capture_directory is not None:
         totals = ingest_capture(ledger, capture_directory, stop, recover=recover)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobs.cli_options import say
-from jobs.cli_questions import SINCE, open_warehouse, question
-from jobs.settings import load_settings
+from groupledger.jobs.cli_options import say
+from groupledger.jobs.cli_questions import SINCE, open_warehouse, question
+from groupledger.jobs.settings import load_settings
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -45,9 +45,9 @@ def incidents(
     **where: Any,
 ) -> None:
     """Show refused commits and what led to them: who, why, what is processed twice, and what to change."""
-    from jobs.answers import print_json
-    from jobs.incidents import incidents_of, lines, update_incidents
-    from jobs.ledger import open_ledger
+    from groupledger.jobs.answers import print_json
+    from groupledger.jobs.incidents import incidents_of, lines, update_incidents
+    from groupledger.jobs.ledger import open_ledger
 
     if update:
         settings = load_settings(where["conf"], cluster=where["cluster"])

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobs.cli_options import say
-from jobs.cli_questions import SINCE, UNTIL, instant, open_warehouse, question
-from jobs.settings import load_settings
+from groupledger.jobs.cli_options import say
+from groupledger.jobs.cli_questions import SINCE, UNTIL, instant, open_warehouse, question
+from groupledger.jobs.settings import load_settings
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -51,12 +51,12 @@ def lag(  # noqa: PLR0913 - one for each option
         raise click.UsageError("--exact goes with --bootstrap-servers.")
     settings = load_settings(where["conf"], cluster=where["cluster"])
     warehouse = open_warehouse(**where)
-    from jobs import lag_answers
-    from jobs.answers import print_answers, print_json
-    from jobs.exact_lag import with_exact_seconds
-    from jobs.lag import lag_rules
-    from jobs.terminal import print_table, printable
-    from transforms.coverage_at import iso
+    from groupledger.jobs import lag_answers
+    from groupledger.jobs.answers import print_answers, print_json
+    from groupledger.jobs.exact_lag import with_exact_seconds
+    from groupledger.jobs.lag import lag_rules
+    from groupledger.jobs.terminal import print_table, printable
+    from groupledger.transforms.coverage_at import iso
 
     if name is not None and since is not None:
         found = lag_answers.status_changes(warehouse, name, since, until, lag_rules(settings))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from jobs.cli_options import CLUSTER, CONF, WAREHOUSE, say
-from jobs.settings import load_settings
+from groupledger.jobs.cli_options import CLUSTER, CONF, WAREHOUSE, say
+from groupledger.jobs.settings import load_settings
 
 LOG_PATH = click.Path(path_type=Path)
 
@@ -55,9 +55,9 @@ def import_logs(
     request_logs += more if request_logs else ()
     server_logs += more if server_logs else ()
     settings = load_settings(conf, cluster=cluster)
-    from jobs.import_logs import LogSources, open_log_ledger, summary
-    from jobs.import_logs import import_logs as run_import
-    from jobs.stream import StopOnSignal
+    from groupledger.jobs.import_logs import LogSources, open_log_ledger, summary
+    from groupledger.jobs.import_logs import import_logs as run_import
+    from groupledger.jobs.stream import StopOnSignal
 
     with StopOnSignal() as stop, open_log_ledger(settings, warehouse, say) as ledger:
         totals = run_import(

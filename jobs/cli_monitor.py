@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.cli_options import CLUSTER, CONF, WAREHOUSE, say
-from jobs.monitor_rules import interval_seconds
-from jobs.settings import load_settings
+from groupledger.jobs.cli_options import CLUSTER, CONF, WAREHOUSE, say
+from groupledger.jobs.monitor_rules import interval_seconds
+from groupledger.jobs.settings import load_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,8 +26,8 @@ BOOTSTRAP_SERVERS = click.option(
 def sample(*, bootstrap_servers: str, warehouse: str, cluster: str | None, conf: Path | None) -> None:
     """Ask the brokers once for the ends of the partitions and the states of the groups."""
     settings = load_settings(conf, cluster=cluster)
-    from jobs.ledger import open_ledger
-    from jobs.samples import sample as take_sample
+    from groupledger.jobs.ledger import open_ledger
+    from groupledger.jobs.samples import sample as take_sample
 
     with open_ledger(settings, warehouse, "sample", say) as ledger:
         take_sample(ledger, bootstrap_servers)
@@ -54,9 +54,9 @@ def monitor(
 ) -> None:
     """Follow the topic and the brokers, compute lag, serve it as metrics and keep it, until told to stop."""
     settings = load_settings(conf, cluster=cluster)
-    from jobs.ledger import open_ledger
-    from jobs.monitor import MonitorRun, run_monitor
-    from jobs.stream import StopOnSignal
+    from groupledger.jobs.ledger import open_ledger
+    from groupledger.jobs.monitor import MonitorRun, run_monitor
+    from groupledger.jobs.stream import StopOnSignal
 
     with StopOnSignal() as stop, open_ledger(settings, warehouse, "monitor", say) as ledger:
         run_monitor(ledger, MonitorRun(bootstrap_servers, interval, metrics_port), stop)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.cli_options import CLUSTER, CONF, WAREHOUSE, say
-from jobs.settings import load_settings
+from groupledger.jobs.cli_options import CLUSTER, CONF, WAREHOUSE, say
+from groupledger.jobs.settings import load_settings
 
 if TYPE_CHECKING:
-    from jobs.ledger import Ledger
+    from groupledger.jobs.ledger import Ledger
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 
@@ -27,9 +27,9 @@ def maintain(*, warehouse: str, conf: Path | None, as_json: bool, is_dry_run: bo
 
     All clusters' rows, while none of them is written. Exit code 1 if something could not be done."""
     settings = load_settings(conf)
-    from jobs.answers import print_answers
-    from jobs.maintain import maintain as run
-    from jobs.session import spark_session
+    from groupledger.jobs.answers import print_answers
+    from groupledger.jobs.maintain import maintain as run
+    from groupledger.jobs.session import spark_session
 
     spark = spark_session("groupledger maintain")
     steps = run(spark, warehouse, settings, datetime.now(timezone.utc), is_dry_run=is_dry_run, say=say)
@@ -50,7 +50,7 @@ def maintain(*, warehouse: str, conf: Path | None, as_json: bool, is_dry_run: bo
 def quality(*, warehouse: str, cluster: str | None, conf: Path | None, as_json: bool, data_docs: Path | None) -> None:
     """Check what the tables promise, with Great Expectations; exit code 1 if anything does not hold."""
     settings = load_settings(conf, cluster=cluster)
-    from jobs.ledger import open_ledger
+    from groupledger.jobs.ledger import open_ledger
 
     with open_ledger(settings, warehouse, "quality", say) as ledger:
         check_quality(ledger, data_docs, as_json=as_json)
@@ -58,7 +58,7 @@ def quality(*, warehouse: str, cluster: str | None, conf: Path | None, as_json: 
 
 def check_quality(ledger: Ledger, data_docs: Path | None = None, *, as_json: bool = False) -> None:
     """Also at the end of `pipeline`, if the settings say so."""
-    from jobs.quality import check, has_failed, print_results
+    from groupledger.jobs.quality import check, has_failed, print_results
 
     results = check(ledger, ledger.settings.quality, data_docs)
     print_results(results, as_json=as_json)
@@ -74,7 +74,7 @@ def check_quality(ledger: Ledger, data_docs: Path | None = None, *, as_json: boo
 def doctor(*, warehouse: str | None, bootstrap_servers: str | None, conf: Path | None, as_json: bool) -> None:
     """Look whether everything is in place, and say what to do where it is not; exit code 1 then."""
     settings = load_settings(conf)
-    from jobs.doctor import BAD, diagnose, print_checks
+    from groupledger.jobs.doctor import BAD, diagnose, print_checks
 
     checks = diagnose(settings, warehouse, bootstrap_servers)
     print_checks(checks, as_json=as_json)

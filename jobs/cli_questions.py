@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobs.cli_options import CLUSTER, CONF, WAREHOUSE, say
-from jobs.settings import load_settings
+from groupledger.jobs.cli_options import CLUSTER, CONF, WAREHOUSE, say
+from groupledger.jobs.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from jobs.answers import Answer, Warehouse
+    from groupledger.jobs.answers import Answer, Warehouse
 
 RETENTION_DAYS = 7.0  # Kafka's offsets.retention.minutes, since 2.0
 
@@ -47,8 +47,8 @@ def question(command: Callable[..., None]) -> Callable[..., None]:
 
 def open_warehouse(warehouse: str, cluster: str | None, conf: Path | None) -> Warehouse:
     settings = load_settings(conf, cluster=cluster)
-    from jobs.answers import Warehouse
-    from jobs.session import spark_session
+    from groupledger.jobs.answers import Warehouse
+    from groupledger.jobs.session import spark_session
 
     return Warehouse(spark_session("groupledger questions"), warehouse, settings.cluster)
 
@@ -70,9 +70,9 @@ def group(
 ) -> None:
     """Show what happened to a group: its lives, generations, members and rebalances; and who owns what now."""
     ledger = open_warehouse(**where)
-    from jobs.answers import print_json
-    from jobs.group_timeline import OWNER_COLUMNS, group_timeline, heading, lines, owners_now
-    from jobs.terminal import print_table
+    from groupledger.jobs.answers import print_json
+    from groupledger.jobs.group_timeline import OWNER_COLUMNS, group_timeline, heading, lines, owners_now
+    from groupledger.jobs.terminal import print_table
 
     row, entries, left_out = group_timeline(ledger, name, since, until, limit)
     if left_out:
@@ -99,9 +99,9 @@ def rebalances(
 ) -> None:
     """Show the groups that rebalance most, or the last rebalances of one of them."""
     ledger = open_warehouse(**where)
-    from jobs import group_activity
-    from jobs.answers import print_answers
-    from jobs.terminal import printable
+    from groupledger.jobs import group_activity
+    from groupledger.jobs.answers import print_answers
+    from groupledger.jobs.terminal import printable
 
     if name is None:
         found = group_activity.most_rebalancing(ledger, since, until, top)
@@ -121,8 +121,8 @@ def rebalances(
 def owner(*, name: str, topic: str, partition: int, at: datetime, as_json: bool, **where: Any) -> None:
     """Show who owned a partition at an instant: owned, unowned, or unknown and why."""
     ledger = open_warehouse(**where)
-    from jobs.answers import print_answer, print_json
-    from jobs.owner import owner as owner_of
+    from groupledger.jobs.answers import print_answer, print_json
+    from groupledger.jobs.owner import owner as owner_of
 
     found = owner_of(ledger, name, topic, partition, at)
     if as_json:
@@ -147,8 +147,8 @@ def owner(*, name: str, topic: str, partition: int, at: datetime, as_json: bool,
 def offsets(*, names: tuple[str, ...], at: datetime, form: str, as_json: bool, **where: Any) -> None:
     """Show the committed offsets of one or several groups at an instant."""
     ledger = open_warehouse(**where)
-    from jobs.answers import print_answers
-    from jobs.offsets_at import COLUMNS, offsets_at, reset_file_lines
+    from groupledger.jobs.answers import print_answers
+    from groupledger.jobs.offsets_at import COLUMNS, offsets_at, reset_file_lines
 
     names = tuple(dict.fromkeys(names))
     found = offsets_at(ledger, names, at)
@@ -183,10 +183,10 @@ def offsets(*, names: tuple[str, ...], at: datetime, form: str, as_json: bool, *
 def idle(*, retention_days: float, fraction: float, as_json: bool, **where: Any) -> None:
     """Show groups without members whose committed offsets will expire."""
     ledger = open_warehouse(**where)
-    from jobs.answers import print_answers
-    from jobs.group_activity import IDLE_COLUMNS
-    from jobs.group_activity import idle as idle_groups
-    from transforms.coverage_at import iso
+    from groupledger.jobs.answers import print_answers
+    from groupledger.jobs.group_activity import IDLE_COLUMNS
+    from groupledger.jobs.group_activity import idle as idle_groups
+    from groupledger.transforms.coverage_at import iso
 
     as_of = ledger.known_until()
     found = idle_groups(ledger, as_of, timedelta(days=retention_days), fraction)
@@ -199,10 +199,10 @@ def idle(*, retention_days: float, fraction: float, as_json: bool, **where: Any)
 def readers(*, topic: str, as_json: bool, **where: Any) -> None:
     """Show the groups that own, subscribe to or have committed offsets of a topic."""
     ledger = open_warehouse(**where)
-    from jobs.answers import print_answers
-    from jobs.group_activity import READER_COLUMNS
-    from jobs.group_activity import readers as readers_of
-    from jobs.terminal import printable
+    from groupledger.jobs.answers import print_answers
+    from groupledger.jobs.group_activity import READER_COLUMNS
+    from groupledger.jobs.group_activity import readers as readers_of
+    from groupledger.jobs.terminal import printable
 
     print_answers(f"Readers of {printable(topic)}", READER_COLUMNS, readers_of(ledger, topic), as_json=as_json)
 
@@ -215,9 +215,9 @@ def readers(*, topic: str, as_json: bool, **where: Any) -> None:
 def committers(*, since: datetime | None, until: datetime | None, top: int, as_json: bool, **where: Any) -> None:
     """Show the groups that commit most."""
     ledger = open_warehouse(**where)
-    from jobs.answers import print_answers
-    from jobs.group_activity import COMMITTER_COLUMNS
-    from jobs.group_activity import committers as most_committing
+    from groupledger.jobs.answers import print_answers
+    from groupledger.jobs.group_activity import COMMITTER_COLUMNS
+    from groupledger.jobs.group_activity import committers as most_committing
 
     found: list[Answer] = most_committing(ledger, since, until, top)
     print_answers("Most commits", COMMITTER_COLUMNS, found, as_json=as_json)

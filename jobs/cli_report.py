@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.cli_options import CLUSTER, CONF, WAREHOUSE, say
-from jobs.cli_questions import SINCE, UNTIL, open_warehouse
+from groupledger.jobs.cli_options import CLUSTER, CONF, WAREHOUSE, say
+from groupledger.jobs.cli_questions import SINCE, UNTIL, open_warehouse
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -38,7 +38,7 @@ def report(
     from before the ledger's beginning.
     """
     ledger = open_warehouse(warehouse, cluster, conf)
-    from jobs.report import write_report
+    from groupledger.jobs.report import write_report
 
     write_report(ledger, file, say, names, since, until)
 

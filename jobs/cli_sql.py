@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from jobs.cli_options import WAREHOUSE, say
+from groupledger.jobs.cli_options import WAREHOUSE, say
 
 TABLE_ROWS = 1_000
 
@@ -20,7 +20,7 @@ def parameter(text: str) -> tuple[str, str]:
 
 def list_queries(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:
     """Before anything else is looked at, as `--version` is."""
-    from jobs.named_queries import named_queries
+    from groupledger.jobs.named_queries import named_queries
 
     if not is_asked or context.resilient_parsing:
         return
@@ -66,7 +66,7 @@ def sql(
 ) -> None:
     """Ask any question in Spark SQL, of all clusters in the warehouse. The tables are called as they are, and there is
     the view offset_commits. Nothing can be written."""
-    from jobs.named_queries import query_named
+    from groupledger.jobs.named_queries import query_named
 
     if [text, file, named].count(None) != 2:  # noqa: PLR2004 - exactly one of the three
         raise click.UsageError("Give a query, or --file, or --named; or --list.")
@@ -79,8 +79,8 @@ def sql(
     elif file is not None:
         text = read_query(file)
     assert text is not None  # noqa: S101 - one of the three was given
-    from jobs.session import spark_session
-    from jobs.sql import ask, print_rows, register_views
+    from groupledger.jobs.session import spark_session
+    from groupledger.jobs.sql import ask, print_rows, register_views
 
     spark = spark_session("groupledger sql")
     register_views(spark, warehouse)
@@ -93,7 +93,7 @@ def sql(
 
 
 def read_query(file: Path) -> str:
-    from jobs.errors import InputError
+    from groupledger.jobs.errors import InputError
 
     try:
         return file.read_text()
@@ -108,8 +108,8 @@ def read_query(file: Path) -> str:
 @click.option("--metastore", metavar="URI", help="thrift://HOST:PORT of a Hive metastore; else hive-site.xml says.")
 def register(*, warehouse: str, database: str, metastore: str | None) -> None:
     """Make the tables known to a Hive metastore, so that other engines find them by name."""
-    from jobs.register import HIVE, register_tables
-    from jobs.session import spark_session
+    from groupledger.jobs.register import HIVE, register_tables
+    from groupledger.jobs.session import spark_session
 
     overrides = HIVE | ({} if metastore is None else {"spark.hadoop.hive.metastore.uris": metastore})
     spark = spark_session("groupledger register", overrides)

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from jobs.warehouse import create_table, table_path
-from schemas.tables.coverage import COVERAGE
-from transforms.coverage import stretches
+from groupledger.jobs.warehouse import create_table, table_path
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.transforms.coverage import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import Column
 
-    from jobs.ledger import Ledger
-    from jobs.source import Source
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.jobs.source import Source
 
 
 def write_coverage(ledger: Ledger, source: Source, positions: Mapping[int, int], known_until_ms: int | None) -> None:

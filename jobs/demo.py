@@ -14,35 +14,35 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from jobs.answers import Warehouse
-from jobs.demo_findings import show_findings
-from jobs.demo_truth import show_truth
-from jobs.errors import InputError, OutsideError
-from jobs.history import TABLES as HISTORY_TABLES
-from jobs.import_logs import TABLES as LOG_TABLES
-from jobs.import_logs import LogSources, import_logs
-from jobs.import_samples import import_samples
-from jobs.ingest import KafkaIngest, ingest_kafka
-from jobs.ingest_capture import ingest_capture
-from jobs.ledger import open_ledger
-from jobs.pipeline import derive
-from jobs.report import write_report
-from jobs.samples import SAMPLE_TABLES, sample
-from jobs.session import SHORT_LIVED
-from jobs.settings import load_settings
-from jobs.warehouse import create_table
-from jobs.worker import together
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.coverage import COVERAGE
-from schemas.tables.incidents import INCIDENTS
-from schemas.tables.lag import LAG
+from groupledger.jobs.answers import Warehouse
+from groupledger.jobs.demo_findings import show_findings
+from groupledger.jobs.demo_truth import show_truth
+from groupledger.jobs.errors import InputError, OutsideError
+from groupledger.jobs.history import TABLES as HISTORY_TABLES
+from groupledger.jobs.import_logs import TABLES as LOG_TABLES
+from groupledger.jobs.import_logs import LogSources, import_logs
+from groupledger.jobs.import_samples import import_samples
+from groupledger.jobs.ingest import KafkaIngest, ingest_kafka
+from groupledger.jobs.ingest_capture import ingest_capture
+from groupledger.jobs.ledger import open_ledger
+from groupledger.jobs.pipeline import derive
+from groupledger.jobs.report import write_report
+from groupledger.jobs.samples import SAMPLE_TABLES, sample
+from groupledger.jobs.session import SHORT_LIVED
+from groupledger.jobs.settings import load_settings
+from groupledger.jobs.warehouse import create_table
+from groupledger.jobs.worker import together
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.lag import LAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from jobs.ledger import Ledger
-    from jobs.settings import Settings
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.jobs.settings import Settings
 
 SCENARIO = "demo"
 CLUSTER = "demo"
@@ -115,7 +115,7 @@ def advise(directory: Path, settings: Settings, say: Callable[[str], None]) -> N
 @contextmanager
 def simulation(directory: Path, seed: int) -> Iterator[Callable[[], None]]:
     """Runs beside the caller's work until it calls what is yielded, which waits for the end."""
-    command = [sys.executable, "-m", "jobs.cli", "simulate", "--scenario", SCENARIO, "--seed", str(seed)]
+    command = [sys.executable, "-m", "groupledger.jobs.cli", "simulate", "--scenario", SCENARIO, "--seed", str(seed)]
     process = subprocess.Popen([*command, "--out", str(directory)])
 
     def finish() -> None:

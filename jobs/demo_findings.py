@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from jobs.terminal import print_table
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.groups import GROUPS
-from schemas.tables.incidents import INCIDENTS
-from schemas.tables.lag import LAG
-from schemas.tables.rebalances import REBALANCES
-from transforms.group_activity import rebalance_counts
+from groupledger.jobs.terminal import print_table
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.transforms.group_activity import rebalance_counts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from jobs.ledger import Ledger
+    from groupledger.jobs.ledger import Ledger
 
 ROWS = 10
 

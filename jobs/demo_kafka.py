@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from jobs.demo import CLUSTER, advise, new_directory, report
-from jobs.errors import OutsideError
-from jobs.ingest import KafkaIngest, ingest_kafka
-from jobs.ledger import open_ledger
-from jobs.local_broker import LocalBroker, LocalKafkaError
-from jobs.local_traffic import make_offsets_topic, run_demo_traffic
-from jobs.pipeline import derive
-from jobs.samples import sample
-from jobs.session import SHORT_LIVED
-from jobs.settings import load_settings
-from jobs.stream import StopOnSignal
-from jobs.terminal import print_table
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.groups import GROUPS
-from schemas.tables.rebalances import REBALANCES
+from groupledger.jobs.demo import CLUSTER, advise, new_directory, report
+from groupledger.jobs.errors import OutsideError
+from groupledger.jobs.ingest import KafkaIngest, ingest_kafka
+from groupledger.jobs.ledger import open_ledger
+from groupledger.jobs.local_broker import LocalBroker, LocalKafkaError
+from groupledger.jobs.local_traffic import make_offsets_topic, run_demo_traffic
+from groupledger.jobs.pipeline import derive
+from groupledger.jobs.samples import sample
+from groupledger.jobs.session import SHORT_LIVED
+from groupledger.jobs.settings import load_settings
+from groupledger.jobs.stream import StopOnSignal
+from groupledger.jobs.terminal import print_table
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.rebalances import REBALANCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from jobs.ledger import Ledger
+    from groupledger.jobs.ledger import Ledger
 
 
 def run_demo_on_local_broker(directory: Path, seconds: int, say: Callable[[str], None]) -> None:

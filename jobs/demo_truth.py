@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from coordinator.errors import Error
-from jobs.terminal import print_table
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.coordinator_events import COORDINATOR_EVENTS
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.incidents import INCIDENTS
-from schemas.tables.rebalances import REBALANCES
-from transforms.group_activity import true_rebalances
-from transforms.incident_rules.sighting import KIND_OF_ERROR
-from transforms.rebalance_triggers import with_triggers
+from groupledger.coordinator.errors import Error
+from groupledger.jobs.terminal import print_table
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.transforms.group_activity import true_rebalances
+from groupledger.transforms.incident_rules.sighting import KIND_OF_ERROR
+from groupledger.transforms.rebalance_triggers import with_triggers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import Column, DataFrame
 
-    from jobs.ledger import Ledger
+    from groupledger.jobs.ledger import Ledger
 
 # The kinds of incidents that are refused requests, with the error that each is.
 ERRORS = {KIND_OF_ERROR[error]: error.name for error in Error if error in KIND_OF_ERROR}

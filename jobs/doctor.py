@@ -18,18 +18,18 @@ from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobs.answers import print_answers
-from jobs.errors import JobError
-from jobs.offsets_topic import OFFSETS_TOPIC, admin_client, describe_offsets_topic, kafka_python_security
-from jobs.session import SPARK_JARS, spark_defaults, spark_session
-from jobs.storage import STATE_FOLDER, LocalStorage, open_storage
-from jobs.terminal import printable
+from groupledger.jobs.answers import print_answers
+from groupledger.jobs.errors import JobError
+from groupledger.jobs.offsets_topic import OFFSETS_TOPIC, admin_client, describe_offsets_topic, kafka_python_security
+from groupledger.jobs.session import SPARK_JARS, spark_defaults, spark_session
+from groupledger.jobs.storage import STATE_FOLDER, LocalStorage, open_storage
+from groupledger.jobs.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from jobs.offsets_topic import TopicRange
-    from jobs.settings import KafkaSettings, Settings
+    from groupledger.jobs.offsets_topic import TopicRange
+    from groupledger.jobs.settings import KafkaSettings, Settings
 
 GOOD, BAD, UNKNOWN = "good", "bad", "unknown"
 JAVA_VERSIONS = (17, 21)

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from jobs.errors import OutsideError
-from jobs.offsets_topic import kafka_python_security
-from transforms.lag_rules import LagRow, NextRecord, with_next_record
+from groupledger.jobs.errors import OutsideError
+from groupledger.jobs.offsets_topic import kafka_python_security
+from groupledger.transforms.lag_rules import LagRow, NextRecord, with_next_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jobs.settings import Settings
+    from groupledger.jobs.settings import Settings
 
 READ_S_MAX = 5.0
 POLL_MS = 200

@@ -6,17 +6,23 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from jobs.answers import collect, no_group, within
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.groups import GROUPS
-from schemas.tables.members import MEMBERS
-from transforms.group_activity import commit_counts, idle_groups, rebalance_counts, topic_readers, true_rebalances
+from groupledger.jobs.answers import collect, no_group, within
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.transforms.group_activity import (
+    commit_counts,
+    idle_groups,
+    rebalance_counts,
+    topic_readers,
+    true_rebalances,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from jobs.answers import Answer, Warehouse
+    from groupledger.jobs.answers import Answer, Warehouse
 
 COUNT_COLUMNS = (
     "group_id",

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from jobs.answers import collect, within
-from jobs.terminal import printable
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.members import MEMBERS
-from transforms.coverage_at import iso
-from transforms.group_timeline import timeline
+from groupledger.jobs.answers import collect, within
+from groupledger.jobs.terminal import printable
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.transforms.coverage_at import iso
+from groupledger.transforms.group_timeline import timeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from jobs.answers import Answer, Warehouse
+    from groupledger.jobs.answers import Answer, Warehouse
 
 OWNER_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id", "owns")
 EVENTS = {

@@ -16,24 +16,24 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from jobs.checkpoint import read_checkpoint
-from jobs.errors import InputError
-from jobs.ledger import set_checkpoint_aside
-from jobs.rebalance_stats import COUNTED, rebuild_rebalance_stats, update_rebalance_stats
-from jobs.source import read_source
-from jobs.stream import must_stop, wait
-from jobs.upsert import earliest, replace_cluster, upsert
-from jobs.warehouse import create_table, latest_version, read_table, table_exists, table_path
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.groups import GROUPS
-from schemas.tables.open_groups import OPEN_GROUPS
-from schemas.tables.rebalance_stats import REBALANCE_STATS
-from schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
-from transforms.carried_over import carried_over, horizons, open_states, taken_over
-from transforms.coverage import stretches
-from transforms.group_history import DERIVED_TABLES, fold_groups, group_events
-from transforms.history import Coverage
+from groupledger.jobs.checkpoint import read_checkpoint
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.ledger import set_checkpoint_aside
+from groupledger.jobs.rebalance_stats import COUNTED, rebuild_rebalance_stats, update_rebalance_stats
+from groupledger.jobs.source import read_source
+from groupledger.jobs.stream import must_stop, wait
+from groupledger.jobs.upsert import earliest, replace_cluster, upsert
+from groupledger.jobs.warehouse import create_table, latest_version, read_table, table_exists, table_path
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
+from groupledger.transforms.carried_over import carried_over, horizons, open_states, taken_over
+from groupledger.transforms.coverage import stretches
+from groupledger.transforms.group_history import DERIVED_TABLES, fold_groups, group_events
+from groupledger.transforms.history import Coverage
 
 if TYPE_CHECKING:
     import threading
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from jobs.ledger import Ledger
-    from schemas.tables.table import Table
-    from transforms.group_history import Marks
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.group_history import Marks
 
     Extents = Mapping[int, tuple[int, int]]
     """The first and the last offset of each partition of `__consumer_offsets`."""

@@ -19,10 +19,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
 from pyspark.sql import functions as F
 
-from jobs.errors import InputError, OutsideError
-from jobs.lease import Lease, logs_of
-from jobs.ledger import Ledger
-from jobs.log_files import (
+from groupledger.jobs.errors import InputError, OutsideError
+from groupledger.jobs.lease import Lease, logs_of
+from groupledger.jobs.ledger import Ledger
+from groupledger.jobs.log_files import (
     CHANGED,
     REQUEST_LOG,
     SERVER_LOG,
@@ -34,21 +34,21 @@ from jobs.log_files import (
     read_splits,
     scan,
 )
-from jobs.session import spark_session
-from jobs.storage import open_storage
-from jobs.upsert import upsert
-from jobs.warehouse import create_table, table_exists, table_path
-from schemas.tables.coordinator_events import COORDINATOR_EVENTS
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.log_files import LOG_FILES
-from schemas.tables.log_quarantine import LOG_QUARANTINE
-from schemas.tables.requests import REQUESTS
-from schemas.tables.topic_names import TOPIC_NAMES
-from schemas.tables.watermarks import WATERMARKS
-from transforms.coordinator_events import parse_events
-from transforms.imported_lines import LINES, QUARANTINED, ROW, TOPIC_NAME
-from transforms.logs.privacy import Privacy
-from transforms.requests import parse_requests, unnamed_topic_ids, with_topic_names
+from groupledger.jobs.session import spark_session
+from groupledger.jobs.storage import open_storage
+from groupledger.jobs.upsert import upsert
+from groupledger.jobs.warehouse import create_table, table_exists, table_path
+from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.log_files import LOG_FILES
+from groupledger.schemas.tables.log_quarantine import LOG_QUARANTINE
+from groupledger.schemas.tables.requests import REQUESTS
+from groupledger.schemas.tables.topic_names import TOPIC_NAMES
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.coordinator_events import parse_events
+from groupledger.transforms.imported_lines import LINES, QUARANTINED, ROW, TOPIC_NAME
+from groupledger.transforms.logs.privacy import Privacy
+from groupledger.transforms.requests import parse_requests, unnamed_topic_ids, with_topic_names
 
 if TYPE_CHECKING:
     import threading
@@ -57,9 +57,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from jobs.log_files import Scanned, Split
-    from jobs.settings import LogSettings, Settings
-    from schemas.tables.table import Table
+    from groupledger.jobs.log_files import Scanned, Split
+    from groupledger.jobs.settings import LogSettings, Settings
+    from groupledger.schemas.tables.table import Table
 
 ROWS_OF = {REQUEST_LOG: REQUESTS, SERVER_LOG: COORDINATOR_EVENTS}
 TABLES = (*ROWS_OF.values(), LOG_QUARANTINE, TOPIC_NAMES, LOG_FILES)

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from jobs.errors import InputError
-from jobs.ingest_capture import files_pattern
-from jobs.samples import SAMPLE_TABLES, append, last_sampled_at_ms
-from schemas.tables.table import CLUSTER
-from schemas.tables.watermarks import SAMPLE_DATE, SAMPLED_AT
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.ingest_capture import files_pattern
+from groupledger.jobs.samples import SAMPLE_TABLES, append, last_sampled_at_ms
+from groupledger.schemas.tables.table import CLUSTER
+from groupledger.schemas.tables.watermarks import SAMPLE_DATE, SAMPLED_AT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from jobs.ledger import Ledger
-    from schemas.tables.table import Table
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
 
 SAMPLED_AT_MS = "sampled_at_ms"
 

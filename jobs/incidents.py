@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from jobs.answers import collect
-from jobs.terminal import printable
-from jobs.upsert import replace_cluster
-from jobs.warehouse import create_table, read_table, table_exists
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.coordinator_events import COORDINATOR_EVENTS
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.coverage import COVERAGE
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.incidents import INCIDENTS
-from schemas.tables.members import MEMBERS
-from schemas.tables.rebalances import REBALANCES
-from schemas.tables.requests import REQUESTS
-from schemas.tables.watermarks import WATERMARKS
-from transforms.coverage_at import iso
-from transforms.incident_rules import SEVERITIES, Rules
-from transforms.incidents import IncidentTables, facts_of, incidents
+from groupledger.jobs.answers import collect
+from groupledger.jobs.terminal import printable
+from groupledger.jobs.upsert import replace_cluster
+from groupledger.jobs.warehouse import create_table, read_table, table_exists
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.schemas.tables.requests import REQUESTS
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.coverage_at import iso
+from groupledger.transforms.incident_rules import SEVERITIES, Rules
+from groupledger.transforms.incidents import IncidentTables, facts_of, incidents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from jobs.answers import Answer, Warehouse
-    from jobs.ledger import Ledger
-    from jobs.settings import Settings
-    from schemas.tables.table import Table
+    from groupledger.jobs.answers import Answer, Warehouse
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.jobs.settings import Settings
+    from groupledger.schemas.tables.table import Table
 
 EXPLANATION_WIDTH = 110
 

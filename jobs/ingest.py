@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobs.checkpoint import kafka_positions, source_offset
-from jobs.coverage import write_coverage
-from jobs.errors import InputError
-from jobs.lease import now_ms
-from jobs.ledger import known_positions, resume_point, set_checkpoint_aside
-from jobs.offsets_topic import OFFSETS_TOPIC, describe_offsets_topic, kafka_options
-from jobs.source import KAFKA, Source, check_same_source, read_source, write_source
-from jobs.stream import run_query, start_query
-from transforms.coverage import Reading
+from groupledger.jobs.checkpoint import kafka_positions, source_offset
+from groupledger.jobs.coverage import write_coverage
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.lease import now_ms
+from groupledger.jobs.ledger import known_positions, resume_point, set_checkpoint_aside
+from groupledger.jobs.offsets_topic import OFFSETS_TOPIC, describe_offsets_topic, kafka_options
+from groupledger.jobs.source import KAFKA, Source, check_same_source, read_source, write_source
+from groupledger.jobs.stream import run_query, start_query
+from groupledger.transforms.coverage import Reading
 
 if TYPE_CHECKING:
     import threading
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from jobs.ledger import Ledger
-    from jobs.offsets_topic import TopicRange
-    from jobs.settings import Settings
-    from jobs.stream import Totals
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.jobs.offsets_topic import TopicRange
+    from groupledger.jobs.settings import Settings
+    from groupledger.jobs.stream import Totals
 
 
 # A continuous run brings `coverage` up to date this often; it is exact at every stop.

@@ -15,18 +15,18 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
-from jobs.capture import read_manifest
-from jobs.coverage import write_coverage
-from jobs.errors import InputError
-from jobs.ledger import known_positions, resume_point
-from jobs.offsets_topic import OFFSETS_TOPIC
-from jobs.source import CAPTURE, Source, check_same_source, read_source, write_source
-from jobs.storage import open_storage
-from jobs.stream import run_query, start_query
-from jobs.warehouse import not_a_pattern
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.coverage import TAILED
-from transforms.coverage import Reading
+from groupledger.jobs.capture import read_manifest
+from groupledger.jobs.coverage import write_coverage
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.ledger import known_positions, resume_point
+from groupledger.jobs.offsets_topic import OFFSETS_TOPIC
+from groupledger.jobs.source import CAPTURE, Source, check_same_source, read_source, write_source
+from groupledger.jobs.storage import open_storage
+from groupledger.jobs.stream import run_query, start_query
+from groupledger.jobs.warehouse import not_a_pattern
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import TAILED
+from groupledger.transforms.coverage import Reading
 
 if TYPE_CHECKING:
     import threading
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from jobs.capture import Manifest
-    from jobs.ledger import Ledger
-    from jobs.stream import Totals
+    from groupledger.jobs.capture import Manifest
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.jobs.stream import Totals
 
 # The columns that are needed of Spark's Kafka source; `timestampType` is the same for the whole topic.
 CAPTURE_SCHEMA = StructType(

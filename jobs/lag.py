@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from jobs.answers import collect
-from jobs.errors import OutsideError
-from jobs.ledger import known_positions
-from jobs.samples import append, last_sampled_at_ms
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.group_states import GROUP_STATES
-from schemas.tables.lag import LAG
-from schemas.tables.members import MEMBERS
-from schemas.tables.watermarks import WATERMARKS
-from transforms.lag import (
+from groupledger.jobs.answers import collect
+from groupledger.jobs.errors import OutsideError
+from groupledger.jobs.ledger import known_positions
+from groupledger.jobs.samples import append, last_sampled_at_ms
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.group_states import GROUP_STATES
+from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.lag import (
     COMMIT,
     LAG_ROWS,
     OFFSETS_TOPIC,
@@ -48,9 +48,9 @@ from transforms.lag import (
     restore_group,
     restore_topics,
 )
-from transforms.lag_rules import BurrowRules, End, LagRules, LagState, StatusRules, is_read_to
-from transforms.lag_seeds import group_seeds, topic_seeds
-from transforms.offset_commits import commit_log
+from groupledger.transforms.lag_rules import BurrowRules, End, LagRules, LagState, StatusRules, is_read_to
+from groupledger.transforms.lag_seeds import group_seeds, topic_seeds
+from groupledger.transforms.offset_commits import commit_log
 
 if TYPE_CHECKING:
     import threading
@@ -58,10 +58,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from jobs.ledger import Ledger
-    from jobs.settings import Settings
-    from schemas.tables.table import Table
-    from transforms.lag_rules import GroupHistory, LagRow
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.jobs.settings import Settings
+    from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.lag_rules import GroupHistory, LagRow
 
     Rows = Callable[[Table], DataFrame]
 

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from jobs.answers import collect
-from jobs.errors import InputError
-from jobs.lag import lag_of, rounds_after
-from schemas.tables.lag import LAG
-from schemas.tables.watermarks import WATERMARKS
-from transforms.coverage_at import iso
-from transforms.lag import MILLISECONDS, at_ms
-from transforms.lag_rules import LagRow, LagRules, rollup
+from groupledger.jobs.answers import collect
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.lag import lag_of, rounds_after
+from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.coverage_at import iso
+from groupledger.transforms.lag import MILLISECONDS, at_ms
+from groupledger.transforms.lag_rules import LagRow, LagRules, rollup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pyspark.sql import DataFrame
 
-    from jobs.answers import Answer, Warehouse
+    from groupledger.jobs.answers import Answer, Warehouse
 
 # Heading of the table, and column of the answer.
 COLUMNS = {

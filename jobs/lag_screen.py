@@ -12,8 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from jobs.terminal import printable
-from transforms.lag_rules import status
+from groupledger.jobs.terminal import printable
+from groupledger.transforms.lag_rules import status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from transforms.lag_rules import Rollup
+    from groupledger.transforms.lag_rules import Rollup
 
 HEADINGS = ("GROUP", "STATE", "LAG", "MAX", "SECONDS", "CATCH-UP", "LAST-COMMIT", "WORST", "STATUS")
 NUMBERS = ("LAG", "MAX", "SECONDS", "CATCH-UP", "LAST-COMMIT")

@@ -22,15 +22,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobs.errors import OutsideError
-from jobs.storage import STATE_FOLDER
+from groupledger.jobs.errors import OutsideError
+from groupledger.jobs.storage import STATE_FOLDER
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self
 
-    from jobs.storage import Storage
+    from groupledger.jobs.storage import Storage
 
 # A third of the duration: two renewals may fail before the lease runs out.
 RENEWALS_PER_DURATION = 3

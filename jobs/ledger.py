@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from jobs.checkpoint import read_checkpoint, source_offset
-from jobs.errors import InputError
-from jobs.lease import Lease
-from jobs.retention import read_floors
-from jobs.session import spark_session
-from jobs.storage import open_storage
-from jobs.warehouse import create_table, snapshot, table_path
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.coverage import COVERAGE
+from groupledger.jobs.checkpoint import read_checkpoint, source_offset
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.lease import Lease
+from groupledger.jobs.retention import read_floors
+from groupledger.jobs.session import spark_session
+from groupledger.jobs.storage import open_storage
+from groupledger.jobs.warehouse import create_table, snapshot, table_path
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from jobs.checkpoint import Checkpoint
-    from jobs.settings import Settings
-    from jobs.storage import Storage
-    from schemas.tables.table import Table
+    from groupledger.jobs.checkpoint import Checkpoint
+    from groupledger.jobs.settings import Settings
+    from groupledger.jobs.storage import Storage
+    from groupledger.schemas.tables.table import Table
 
 
 def go_on() -> None:

@@ -24,9 +24,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from jobs.errors import InputError
-from transforms.imported_lines import LINES
-from transforms.logs.log4j_line import HEAD, begins_entry, ends_message
+from groupledger.jobs.errors import InputError
+from groupledger.transforms.imported_lines import LINES
+from groupledger.transforms.logs.log4j_line import HEAD, begins_entry, ends_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

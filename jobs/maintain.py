@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from jobs.errors import InputError
-from jobs.lease import Lease, logs_of
-from jobs.readers import readers, unread_since
-from jobs.retention import Floor, raise_floors
-from jobs.storage import STATE_FOLDER, open_storage
-from jobs.warehouse import read_table, table_path, tables_of
-from schemas.all_tables import all_tables, date_column, table_named
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.table import IS_OPEN
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.lease import Lease, logs_of
+from groupledger.jobs.readers import readers, unread_since
+from groupledger.jobs.retention import Floor, raise_floors
+from groupledger.jobs.storage import STATE_FOLDER, open_storage
+from groupledger.jobs.warehouse import read_table, table_path, tables_of
+from groupledger.schemas.all_tables import all_tables, date_column, table_named
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.table import IS_OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from delta.tables import DeltaTable
     from pyspark.sql import Column, SparkSession
 
-    from jobs.readers import Reader
-    from jobs.settings import Settings
-    from jobs.storage import Storage
-    from schemas.tables.table import Table
+    from groupledger.jobs.readers import Reader
+    from groupledger.jobs.settings import Settings
+    from groupledger.jobs.storage import Storage
+    from groupledger.schemas.tables.table import Table
 
 MAX_FILE_SIZE = "spark.databricks.delta.optimize.maxFileSize"
 # VACUUM lists a table in as many tasks as this says, however few its folders: by default 10,000, which takes minutes.

@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from transforms.lag_rules import burrow
+from groupledger.transforms.lag_rules import burrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from prometheus_client import Metric
 
-    from jobs.settings import MetricsSettings
-    from transforms.lag_rules import LagRow, Rollup
+    from groupledger.jobs.settings import MetricsSettings
+    from groupledger.transforms.lag_rules import LagRow, Rollup
 
 PREFIX = "kafka_consumergroup_group"
 BY_GROUP = ("cluster_name", "group")

@@ -33,30 +33,30 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from jobs.brokers import connect
-from jobs.errors import OutsideError
-from jobs.ingest import KafkaIngest, ingest_kafka
-from jobs.lag_screen import LagScreen
-from jobs.lease import now_ms
-from jobs.monitor_commits import behind, ingest_positions
-from jobs.monitor_http import serve
-from jobs.monitor_metrics import MonitorReport, monitor_metrics
-from jobs.monitor_rules import Stalls, Vitals, next_round_at, troubles
-from jobs.monitor_state import MonitorState
-from jobs.offsets_topic import OFFSETS_TOPIC
-from jobs.samples import last_round_ms, next_round_ms
-from jobs.sampling import ends_of, sample_watermarks, take_round
-from jobs.worker import Worker, working
-from transforms.coverage_at import iso
+from groupledger.jobs.brokers import connect
+from groupledger.jobs.errors import OutsideError
+from groupledger.jobs.ingest import KafkaIngest, ingest_kafka
+from groupledger.jobs.lag_screen import LagScreen
+from groupledger.jobs.lease import now_ms
+from groupledger.jobs.monitor_commits import behind, ingest_positions
+from groupledger.jobs.monitor_http import serve
+from groupledger.jobs.monitor_metrics import MonitorReport, monitor_metrics
+from groupledger.jobs.monitor_rules import Stalls, Vitals, next_round_at, troubles
+from groupledger.jobs.monitor_state import MonitorState
+from groupledger.jobs.offsets_topic import OFFSETS_TOPIC
+from groupledger.jobs.samples import last_round_ms, next_round_ms
+from groupledger.jobs.sampling import ends_of, sample_watermarks, take_round
+from groupledger.jobs.worker import Worker, working
+from groupledger.transforms.coverage_at import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from prometheus_client import Metric
 
-    from jobs.brokers import Brokers
-    from jobs.ledger import Ledger
-    from jobs.sampling import Round, Watermark
+    from groupledger.jobs.brokers import Brokers
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.jobs.sampling import Round, Watermark
 
 POLL_S = 0.05
 CATCH_UP_POLL_S = 0.5

@@ -14,18 +14,18 @@ from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 
-from jobs.checkpoint import kafka_positions, read_checkpoint, source_offset
-from jobs.offsets_topic import OFFSETS_TOPIC
-from jobs.warehouse import not_a_pattern, table_path
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from transforms.offset_commits import commit_log
+from groupledger.jobs.checkpoint import kafka_positions, read_checkpoint, source_offset
+from groupledger.jobs.offsets_topic import OFFSETS_TOPIC
+from groupledger.jobs.warehouse import not_a_pattern, table_path
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.transforms.offset_commits import commit_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pyspark.sql import DataFrame
 
-    from jobs.ledger import Ledger
+    from groupledger.jobs.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from jobs.errors import OutsideError
+from groupledger.jobs.errors import OutsideError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

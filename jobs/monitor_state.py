@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from jobs.history import update_history
-from jobs.lag import append_lag, group_histories, lag_rules, recover_state, rounds_after, update_lag
-from jobs.metrics import NO_INFO, GroupInfo, lag_metrics
-from jobs.monitor_commits import commits_in, new_files
-from jobs.offsets_topic import OFFSETS_TOPIC
-from jobs.samples import append_round, last_sampled_at_ms, sampled_topics
-from jobs.warehouse import latest_version
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.groups import GROUPS
-from schemas.tables.lag import LAG
-from schemas.tables.rebalance_stats import REBALANCE_STATS
-from transforms.lag import commit_events, commit_of
-from transforms.lag_rules import End, GroupHistory, LagState, Watermark, rollup
-from transforms.lag_rules import Round as LagRound
-from transforms.offset_commits import commit_log
+from groupledger.jobs.history import update_history
+from groupledger.jobs.lag import append_lag, group_histories, lag_rules, recover_state, rounds_after, update_lag
+from groupledger.jobs.metrics import NO_INFO, GroupInfo, lag_metrics
+from groupledger.jobs.monitor_commits import commits_in, new_files
+from groupledger.jobs.offsets_topic import OFFSETS_TOPIC
+from groupledger.jobs.samples import append_round, last_sampled_at_ms, sampled_topics
+from groupledger.jobs.warehouse import latest_version
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from groupledger.transforms.lag import commit_events, commit_of
+from groupledger.transforms.lag_rules import End, GroupHistory, LagState, Watermark, rollup
+from groupledger.transforms.lag_rules import Round as LagRound
+from groupledger.transforms.offset_commits import commit_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
     from pyspark.sql import DataFrame
 
-    from jobs.ledger import Ledger
-    from jobs.sampling import GroupState, Round
-    from schemas.tables.table import Table
-    from transforms.lag_rules import GroupFacts, LagRow, Rollup
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.jobs.sampling import GroupState, Round
+    from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.lag_rules import GroupFacts, LagRow, Rollup
 
 # More new rows than this at once, and it is cheaper to read what counts of them from the table.
 ROWS_FOLLOWED_MAX = 200_000

@@ -15,7 +15,7 @@ from importlib import resources
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from jobs.errors import InputError
+from groupledger.jobs.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ class NamedQuery:
 def named_queries() -> list[NamedQuery]:
     texts = {
         file.name.removesuffix(".sql"): file.read_text()
-        for file in resources.files("conf").joinpath("queries").iterdir()
+        for file in resources.files("groupledger.conf").joinpath("queries").iterdir()
         if file.name.endswith(".sql")
     }
     return [parse(name, texts[name]) for name in sorted(texts)]

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from jobs.answers import collect, no_group
-from jobs.errors import InputError
-from jobs.retention import above_floors, read_floors
-from jobs.storage import open_storage
-from jobs.terminal import printable
-from schemas.tables.coverage import COVERAGE
-from transforms.coverage_at import iso, why_unknown
-from transforms.offsets_at import COMMITTED
-from transforms.offsets_at import offsets_at as committed_offsets_at
+from groupledger.jobs.answers import collect, no_group
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.retention import above_floors, read_floors
+from groupledger.jobs.storage import open_storage
+from groupledger.jobs.terminal import printable
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.transforms.coverage_at import iso, why_unknown
+from groupledger.transforms.offsets_at import COMMITTED
+from groupledger.transforms.offsets_at import offsets_at as committed_offsets_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from jobs.answers import Answer, Warehouse
+    from groupledger.jobs.answers import Answer, Warehouse
 
 COLUMNS = ("group_id", "topic", "partition", "status", "committed_offset", "committed_at", "metadata")
 # Kafka's own rule for topic names (org.apache.kafka.common.internals.Topic); a commit's topic is not checked by it.

@@ -18,12 +18,12 @@ from kafka.admin import KafkaAdminClient, OffsetSpec
 from kafka.errors import KafkaError
 from kafka.protocol.consumer import IsolationLevel
 
-from jobs.errors import OutsideError
+from groupledger.jobs.errors import OutsideError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from jobs.settings import KafkaSettings, Settings
+    from groupledger.jobs.settings import KafkaSettings, Settings
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

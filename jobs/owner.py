@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from jobs.answers import collect
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.members import MEMBERS
-from transforms.coverage_at import why_unknown
-from transforms.history.ownership_answer import OWNED, UNKNOWN, owner_at
+from groupledger.jobs.answers import collect
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.transforms.coverage_at import why_unknown
+from groupledger.transforms.history.ownership_answer import OWNED, UNKNOWN, owner_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from jobs.answers import Answer, Warehouse
+    from groupledger.jobs.answers import Answer, Warehouse
 
 MEMBER_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id")
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobs.history import update_history
-from jobs.incidents import update_incidents
-from jobs.lag import update_lag
-from jobs.worker import together
+from groupledger.jobs.history import update_history
+from groupledger.jobs.incidents import update_incidents
+from groupledger.jobs.lag import update_lag
+from groupledger.jobs.worker import together
 
 if TYPE_CHECKING:
     import threading
 
-    from jobs.ledger import Ledger
+    from groupledger.jobs.ledger import Ledger
 
 
 def derive(ledger: Ledger, stop: threading.Event) -> None:

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pyspark.sql import functions as F
 
-from jobs.answers import print_answers
-from jobs.lease import now_ms
-from jobs.terminal import printable
-from jobs.warehouse import create_table, read_table, table_exists, table_path
-from schemas.all_tables import all_tables, date_column
-from schemas.tables.quality_results import QUALITY_RESULTS
-from schemas.tables.table import IS_OPEN
+from groupledger.jobs.answers import print_answers
+from groupledger.jobs.lease import now_ms
+from groupledger.jobs.terminal import printable
+from groupledger.jobs.warehouse import create_table, read_table, table_exists, table_path
+from groupledger.schemas.all_tables import all_tables, date_column
+from groupledger.schemas.tables.quality_results import QUALITY_RESULTS
+from groupledger.schemas.tables.table import IS_OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from jobs.ledger import Ledger
-    from jobs.settings import QualitySettings
-    from schemas.tables.table import Table
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.jobs.settings import QualitySettings
+    from groupledger.schemas.tables.table import Table
 
 Result = dict[str, Any]
 # Counts only: no example of what is wrong leaves the table.
@@ -62,7 +62,7 @@ class Suite:
 
 
 def suite_of(table: Table) -> Suite:
-    file = resources.files("conf") / "quality" / f"{table.name}.yaml"
+    file = resources.files("groupledger.conf") / "quality" / f"{table.name}.yaml"
     written = yaml.safe_load(file.read_text()) if file.is_file() else {}
     rules = {f"rule_{name}": rule["holds"] for name, rule in written.get("rules", {}).items()}
     if table.end_column is not None:

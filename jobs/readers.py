@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import timezone
 from typing import TYPE_CHECKING
 
-from jobs.checkpoint import read_checkpoint, source_offset
-from jobs.warehouse import table_path
+from groupledger.jobs.checkpoint import read_checkpoint, source_offset
+from groupledger.jobs.warehouse import table_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from jobs.storage import Storage
-    from schemas.tables.table import Table
+    from groupledger.jobs.storage import Storage
+    from groupledger.schemas.tables.table import Table
 
 CHECKPOINTS = "_checkpoints"
 # Versions of a table in which nothing is new to a reader.

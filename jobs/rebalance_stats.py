@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from jobs.upsert import bounding_column, is_since, replace_cluster, upsert
-from jobs.warehouse import table_path
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.members import MEMBERS
-from schemas.tables.rebalance_stats import REBALANCE_STATS
-from schemas.tables.rebalances import REBALANCES
-from transforms.rebalance_stats import LENGTHS_US, StatsRules, rebalance_stats, touches
+from groupledger.jobs.upsert import bounding_column, is_since, replace_cluster, upsert
+from groupledger.jobs.warehouse import table_path
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.transforms.rebalance_stats import LENGTHS_US, StatsRules, rebalance_stats, touches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from jobs.ledger import Ledger
-    from schemas.tables.table import Table
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
 
 COUNTED = (REBALANCES, MEMBERS, ASSIGNMENTS)
 

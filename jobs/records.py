@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from jobs.terminal import print_table
-from jobs.warehouse import read_table
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from transforms.codec.json_form import to_json_form
-from transforms.decoded_record import record_of_row
+from groupledger.jobs.terminal import print_table
+from groupledger.jobs.warehouse import read_table
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.transforms.codec.json_form import to_json_form
+from groupledger.transforms.decoded_record import record_of_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 
-from jobs.errors import InputError
-from jobs.terminal import printable
-from jobs.warehouse import table_path, tables_of
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.terminal import printable
+from groupledger.jobs.warehouse import table_path, tables_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from jobs.answers import collect, no_group, within
-from jobs.errors import InputError, OutsideError
-from jobs.report_page import assemble
-from jobs.report_page.group_data import GroupRows, group_data
-from jobs.report_page.overview import OverviewRows, overview
-from jobs.warehouse import table_exists
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
-from schemas.tables.coverage import COVERAGE, TAILED, UNKNOWN
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.groups import GROUPS
-from schemas.tables.incidents import INCIDENTS
-from schemas.tables.lag import LAG
-from schemas.tables.members import MEMBERS
-from schemas.tables.rebalance_stats import REBALANCE_STATS
-from schemas.tables.rebalances import REBALANCES
-from transforms import report as selections
-from transforms.group_activity import GROUP
-from transforms.report import Limits
+from groupledger.jobs.answers import collect, no_group, within
+from groupledger.jobs.errors import InputError, OutsideError
+from groupledger.jobs.report_page import assemble
+from groupledger.jobs.report_page.group_data import GroupRows, group_data
+from groupledger.jobs.report_page.overview import OverviewRows, overview
+from groupledger.jobs.warehouse import table_exists
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
+from groupledger.schemas.tables.coverage import COVERAGE, TAILED, UNKNOWN
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.transforms import report as selections
+from groupledger.transforms.group_activity import GROUP
+from groupledger.transforms.report import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from jobs.answers import Answer, Warehouse
-    from schemas.tables.table import Table
+    from groupledger.jobs.answers import Answer, Warehouse
+    from groupledger.schemas.tables.table import Table
 
 PERIOD = timedelta(days=7)
 # Up to so long the frequency is told by the hour, beyond it by the day.

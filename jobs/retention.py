@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from jobs.storage import STATE_FOLDER
+from groupledger.jobs.storage import STATE_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from jobs.storage import Storage
+    from groupledger.jobs.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,27 +14,27 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs.brokers import connect
-from jobs.lease import now_ms
-from jobs.ledger import last_transaction
-from jobs.offsets_topic import OFFSETS_TOPIC, describe_offsets_topic
-from jobs.sampling import sample_watermarks, take_round
-from jobs.source import KAFKA, check_same_source, read_source
-from jobs.terminal import printable
-from jobs.warehouse import table_path
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.group_states import GROUP_STATES
-from schemas.tables.watermarks import WATERMARKS
-from transforms.offset_commits import commit_log
+from groupledger.jobs.brokers import connect
+from groupledger.jobs.lease import now_ms
+from groupledger.jobs.ledger import last_transaction
+from groupledger.jobs.offsets_topic import OFFSETS_TOPIC, describe_offsets_topic
+from groupledger.jobs.sampling import sample_watermarks, take_round
+from groupledger.jobs.source import KAFKA, check_same_source, read_source
+from groupledger.jobs.terminal import printable
+from groupledger.jobs.warehouse import table_path
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.group_states import GROUP_STATES
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.offset_commits import commit_log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
-    from jobs.ledger import Ledger
-    from jobs.sampling import Round
-    from schemas.tables.table import Table
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.jobs.sampling import Round
+    from groupledger.schemas.tables.table import Table
 
 SAMPLE_TABLES = (GROUP_STATES, WATERMARKS)
 DAY_MS = 86_400_000

@@ -28,18 +28,18 @@ from kafka.protocol.consumer import IsolationLevel
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata.metadata import MetadataRequest
 
-from jobs.brokers import answer_or_error, ask_each, attempts, error_name
-from jobs.errors import OutsideError
-from jobs.kafka_messages import ConsumerGroupDescribeRequest
-from jobs.offsets_topic import OFFSETS_TOPIC, uuid_text
-from transforms.codec.consumer_protocol import decode_subscription
-from transforms.codec.errors import DecodeError
+from groupledger.jobs.brokers import answer_or_error, ask_each, attempts, error_name
+from groupledger.jobs.errors import OutsideError
+from groupledger.jobs.kafka_messages import ConsumerGroupDescribeRequest
+from groupledger.jobs.offsets_topic import OFFSETS_TOPIC, uuid_text
+from groupledger.transforms.codec.consumer_protocol import decode_subscription
+from groupledger.transforms.codec.errors import DecodeError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from jobs.brokers import Brokers
-    from jobs.settings import SamplingSettings
+    from groupledger.jobs.brokers import Brokers
+    from groupledger.jobs.settings import SamplingSettings
 
 CLASSIC, CONSUMER = "classic", "consumer"
 # With read_committed the answer to "latest" is the last stable offset.

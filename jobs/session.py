@@ -16,8 +16,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import conf
-from jobs.errors import InputError
+from groupledger import conf
+from groupledger.jobs.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +80,7 @@ def submitted_settings() -> dict[str, str]:
 
 
 def spark_defaults() -> dict[str, str]:
-    text = resources.files("conf").joinpath("spark-defaults.conf").read_text()
+    text = resources.files("groupledger.conf").joinpath("spark-defaults.conf").read_text()
     lines = (line.strip() for line in text.splitlines())
     return dict(line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
 

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
-from jobs.errors import InputError
+from groupledger.jobs.errors import InputError
 
 ClusterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
@@ -205,7 +205,9 @@ def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
 
     Raises InputError that names the file and the wrong key.
     """
-    merged = parse_yaml(resources.files("conf").joinpath("groupledger.yaml").read_text(), "conf/groupledger.yaml")
+    merged = parse_yaml(
+        resources.files("groupledger.conf").joinpath("groupledger.yaml").read_text(), "conf/groupledger.yaml"
+    )
     if user_file is not None:
         try:
             text = user_file.read_text()

@@ -23,27 +23,27 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coordinator.log_lines import render_line as render_server_line
-from coordinator.simulator import truth
-from coordinator.simulator.request_log import render_line as render_request_line
-from coordinator.simulator.run import prepare
-from coordinator.simulator.scenarios import SCENARIOS
-from coordinator.simulator.simulation import BEGAN_AT_MS, GroupState, Watermark
-from jobs.capture import Manifest, write_manifest
-from jobs.errors import InputError
-from jobs.offsets_topic import OFFSETS_TOPIC, TopicIdentity
-from jobs.storage import LocalStorage
-from schemas.tables.coverage import COMPACTED, TAILED
-from transforms.codec.records import encode_record
+from groupledger.coordinator.log_lines import render_line as render_server_line
+from groupledger.coordinator.simulator import truth
+from groupledger.coordinator.simulator.request_log import render_line as render_request_line
+from groupledger.coordinator.simulator.run import prepare
+from groupledger.coordinator.simulator.scenarios import SCENARIOS
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, GroupState, Watermark
+from groupledger.jobs.capture import Manifest, write_manifest
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.offsets_topic import OFFSETS_TOPIC, TopicIdentity
+from groupledger.jobs.storage import LocalStorage
+from groupledger.schemas.tables.coverage import COMPACTED, TAILED
+from groupledger.transforms.codec.records import encode_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
     from typing import TextIO
 
-    from coordinator.operation import Batch
-    from coordinator.simulator.scenarios import Scenario
-    from coordinator.simulator.simulation import Outputs, Simulation
+    from groupledger.coordinator.operation import Batch
+    from groupledger.coordinator.simulator.scenarios import Scenario
+    from groupledger.coordinator.simulator.simulation import Outputs, Simulation
 
 _HOUR_MS = 3_600_000
 _SLICE_MS = 600_000

@@ -10,15 +10,15 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from jobs.errors import InputError
-from jobs.storage import STATE_FOLDER
-from transforms.coverage import Reading
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.storage import STATE_FOLDER
+from groupledger.transforms.coverage import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jobs.offsets_topic import TopicIdentity
-    from jobs.storage import Storage
+    from groupledger.jobs.offsets_topic import TopicIdentity
+    from groupledger.jobs.storage import Storage
 
 KAFKA = "kafka"
 CAPTURE = "capture"
@@ -50,7 +50,7 @@ def source_name(cluster: str) -> str:
 
 
 def read_source(storage: Storage, cluster: str) -> Source | None:
-    from jobs.offsets_topic import TopicIdentity
+    from groupledger.jobs.offsets_topic import TopicIdentity
 
     text = storage.read(source_name(cluster))
     if text is None:

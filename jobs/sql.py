@@ -22,17 +22,17 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from rich.console import Console
 
-from jobs.errors import InputError
-from jobs.terminal import escaped, print_table, printable
-from jobs.warehouse import table_path, tables_of
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.coverage import COVERAGE
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.groups import GROUPS
-from schemas.tables.members import MEMBERS
-from transforms.coverage_at import iso
-from transforms.offset_commits import offset_commits
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.terminal import escaped, print_table, printable
+from groupledger.jobs.warehouse import table_path, tables_of
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.transforms.coverage_at import iso
+from groupledger.transforms.offset_commits import offset_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,10 +13,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
-from jobs.errors import OutsideError
-from jobs.warehouse import table_path
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from transforms.decode import decode
+from groupledger.jobs.errors import OutsideError
+from groupledger.jobs.warehouse import table_path
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.transforms.decode import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from jobs.ledger import Ledger
+    from groupledger.jobs.ledger import Ledger
 
 POLL_S = 1
 SILENT_BROKER_S = 20

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from jobs.warehouse import snapshot, table_path
-from schemas.tables.table import IS_CARRIED_OVER
+from groupledger.jobs.warehouse import snapshot, table_path
+from groupledger.schemas.tables.table import IS_CARRIED_OVER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
 
 
 def upsert(warehouse: str, table: Table, rows: DataFrame, earliest_us: int | None = None) -> None:

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from jobs.answers import print_answers
-from jobs.history import all_events, records_of
-from jobs.upsert import replace_cluster
-from jobs.warehouse import create_table, read_table
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.replay_findings import REPLAY_FINDINGS
-from transforms.replay import ERROR
-from transforms.replay_findings import replay_findings
+from groupledger.jobs.answers import print_answers
+from groupledger.jobs.history import all_events, records_of
+from groupledger.jobs.upsert import replace_cluster
+from groupledger.jobs.warehouse import create_table, read_table
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.replay_findings import REPLAY_FINDINGS
+from groupledger.transforms.replay import ERROR
+from groupledger.transforms.replay_findings import replay_findings
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
-    from jobs.ledger import Ledger
+    from groupledger.jobs.ledger import Ledger
 
 
 def validate(ledger: Ledger) -> list[Row]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from jobs.errors import InputError
-from schemas.all_tables import all_tables
+from groupledger.jobs.errors import InputError
+from groupledger.schemas.all_tables import all_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
 
 
 def not_a_pattern(path: str) -> str:

@@ -12,15 +12,15 @@ from importlib import import_module
 
 from pyspark.sql.types import DateType
 
-import schemas.tables
-from schemas.tables.table import Table
+import groupledger.schemas.tables
+from groupledger.schemas.tables.table import Table
 
 
 @cache
 def all_tables() -> tuple[Table, ...]:
     """By name."""
-    modules = sorted(module.name for module in pkgutil.iter_modules(schemas.tables.__path__))
-    found = (getattr(import_module(f"schemas.tables.{name}"), name.upper(), None) for name in modules)
+    modules = sorted(module.name for module in pkgutil.iter_modules(groupledger.schemas.tables.__path__))
+    found = (getattr(import_module(f"groupledger.schemas.tables.{name}"), name.upper(), None) for name in modules)
     return tuple(table for table in found if isinstance(table, Table))
 
 

@@ -5,18 +5,21 @@ A wheel would do for the driver; Spark's workers only take archives that are cal
 
 from __future__ import annotations
 
+import os
 import sys
 import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("conf", "coordinator", "jobs", "schemas", "transforms")
+PACKAGE = "groupledger"
 
 
 def build(target: Path) -> Path:
     """The same bytes for the same tree, so that a build can be compared."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*")) if path.is_file()]
+    # The package's folders are links (groupledger/__init__.py), which rglob does not follow.
+    walked = os.walk(ROOT / PACKAGE, followlinks=True)
+    files = sorted(Path(folder) / name for folder, _, names in walked for name in names)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in files:
             if "__pycache__" not in path.parts:

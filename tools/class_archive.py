@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from jobs.session import spark_session
+from groupledger.jobs.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import ArrayType, StructType
 
-from schemas.all_tables import all_tables
-from transforms import offset_commits
+from groupledger.schemas.all_tables import all_tables
+from groupledger.transforms import offset_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql.types import DataType, StructField
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "tables.md"
 HEAD = """\

@@ -16,22 +16,22 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.members import MEMBERS
-from schemas.tables.open_groups import OPEN_GROUPS
-from schemas.tables.rebalances import REBALANCES
-from schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
-from transforms.history.horizon import state_before
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
+from groupledger.transforms.history.horizon import state_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from pyspark.sql import Column, DataFrame
 
-    from schemas.tables.table import Table
-    from transforms.group_history import Marks
+    from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.group_history import Marks
 
 _HORIZON = ("begins_at", "begun_at", "begins_in", "generation_before")
 

@@ -6,9 +6,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from schemas.tables.coordinator_events import COORDINATOR_EVENTS
-from transforms.imported_lines import ROW, numbered_lines, parsed_schema, quarantined, to_batches
-from transforms.logs.server_log import entries, parse_entry
+from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
+from groupledger.transforms.imported_lines import ROW, numbered_lines, parsed_schema, quarantined, to_batches
+from groupledger.transforms.logs.server_log import entries, parse_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from transforms.imported_lines import Output
-    from transforms.logs.privacy import Privacy
+    from groupledger.transforms.imported_lines import Output
+    from groupledger.transforms.logs.privacy import Privacy
 
 PARSED_EVENTS = parsed_schema(COORDINATOR_EVENTS)
 

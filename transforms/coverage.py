@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schemas.tables.coverage import COMPACTED, TAILED, UNKNOWN
+from groupledger.schemas.tables.coverage import COMPACTED, TAILED, UNKNOWN
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from schemas.tables.coverage import TAILED
+from groupledger.schemas.tables.coverage import TAILED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
-from transforms.codec.engine import UNKNOWN_TAGGED_FIELDS
-from transforms.codec.errors import DecodeError
-from transforms.codec.records import decode_record
-from transforms.decode_offset_commits import OFFSET_COMMIT_TYPE, OffsetCommits, decode_offset_commits
-from transforms.decoded_record import record_fields, record_json
+from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
+from groupledger.transforms.codec.engine import UNKNOWN_TAGGED_FIELDS
+from groupledger.transforms.codec.errors import DecodeError
+from groupledger.transforms.codec.records import decode_record
+from groupledger.transforms.decode_offset_commits import OFFSET_COMMIT_TYPE, OffsetCommits, decode_offset_commits
+from groupledger.transforms.decoded_record import record_fields, record_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

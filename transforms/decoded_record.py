@@ -10,17 +10,17 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
-from schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
-from schemas.wire.model import ZERO_UUID, Array, Primitive, Struct
-from schemas.wire.record_types import RECORD_TYPE_BY_NAME
-from transforms.codec.engine import UNKNOWN_TAGGED_FIELDS
-from transforms.codec.records import Record
-from transforms.member_details import member_details
+from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
+from groupledger.schemas.wire.model import ZERO_UUID, Array, Primitive, Struct
+from groupledger.schemas.wire.record_types import RECORD_TYPE_BY_NAME
+from groupledger.transforms.codec.engine import UNKNOWN_TAGGED_FIELDS
+from groupledger.transforms.codec.records import Record
+from groupledger.transforms.member_details import member_details
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from schemas.wire.model import Field, WireType
+    from groupledger.schemas.wire.model import Field, WireType
 
 
 def record_fields(record: Record) -> dict[str, Any]:

@@ -24,25 +24,25 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
-from schemas.tables.coverage import UNKNOWN
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.groups import GROUPS
-from schemas.tables.members import MEMBERS
-from schemas.tables.open_groups import OPEN_GROUPS
-from schemas.tables.rebalances import REBALANCES
-from schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
-from transforms.history import Commits, Coverage, GroupTombstone, OtherGroupType, fold, group_record
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
+from groupledger.schemas.tables.coverage import UNKNOWN
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
+from groupledger.transforms.history import Commits, Coverage, GroupTombstone, OtherGroupType, fold, group_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
-    from schemas.tables.table import Table
-    from transforms.history import Event
-    from transforms.history.events import GroupRecord
+    from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.history import Event
+    from groupledger.transforms.history.events import GroupRecord
 
     Marks = Mapping[int, Sequence[Coverage]]
     RecordEvent = GroupRecord | GroupTombstone | OtherGroupType | Commits

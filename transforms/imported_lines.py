@@ -15,15 +15,15 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from schemas.tables.log_quarantine import LOG_QUARANTINE
-from schemas.tables.requests import LINE_NUMBER, SOURCE_FILE
-from schemas.tables.topic_names import TOPIC_NAMES
+from groupledger.schemas.tables.log_quarantine import LOG_QUARANTINE
+from groupledger.schemas.tables.requests import LINE_NUMBER, SOURCE_FILE
+from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from schemas.tables.table import Table
-    from transforms.logs.privacy import Privacy
+    from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.logs.privacy import Privacy
 
 LINES = StructType([SOURCE_FILE, LINE_NUMBER, StructField("line", StringType())])
 ROW, QUARANTINED, TOPIC_NAME = "row", "quarantined", "topic_name"

@@ -24,10 +24,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType, TimestampType
 
-from schemas.tables.coverage import TAILED
-from schemas.tables.incidents import INCIDENTS
-from transforms.group_history import GROUP_METADATA
-from transforms.incident_rules import (
+from groupledger.schemas.tables.coverage import TAILED
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.transforms.group_history import GROUP_METADATA
+from groupledger.transforms.incident_rules import (
     Commit,
     CommitStep,
     CoordinatorEvent,
@@ -37,9 +37,9 @@ from transforms.incident_rules import (
     Rules,
     request_fact,
 )
-from transforms.incident_rules import incidents as incidents_of
-from transforms.incident_rules.sighting import COORDINATOR_AWAY, KIND_OF_ERROR
-from transforms.offset_commits import commit_log
+from groupledger.transforms.incident_rules import incidents as incidents_of
+from groupledger.transforms.incident_rules.sighting import COORDINATOR_AWAY, KIND_OF_ERROR
+from groupledger.transforms.offset_commits import commit_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from schemas.tables.lag import LAG
-from transforms.lag_rules import (
+from groupledger.schemas.tables.lag import LAG
+from groupledger.transforms.lag_rules import (
     Commit,
     End,
     FormerTopic,
@@ -33,14 +33,14 @@ from transforms.lag_rules import (
     TopicWindow,
     Watermark,
 )
-from transforms.lag_rules.status import Point
+from groupledger.transforms.lag_rules.status import Point
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
-    from transforms.lag_rules import LagRules
+    from groupledger.transforms.lag_rules import LagRules
 
 OFFSETS_TOPIC = "__consumer_offsets"
 LAG_ROWS = StructType([field for field in LAG.schema if field.name not in ("cluster", "sample_date")])

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from transforms.lag import COMMIT, OFFSETS_TOPIC, POINT, TOPIC, at_ms, commit_events, is_below, read_samples
-from transforms.lag_rules.status import POINTS_PER_WINDOW
-from transforms.lag_rules.topic_window import BUCKETS_PER_AGE, RECENT_ENDS_MAX, WINDOW_MS
+from groupledger.transforms.lag import COMMIT, OFFSETS_TOPIC, POINT, TOPIC, at_ms, commit_events, is_below, read_samples
+from groupledger.transforms.lag_rules.status import POINTS_PER_WINDOW
+from groupledger.transforms.lag_rules.topic_window import BUCKETS_PER_AGE, RECENT_ENDS_MAX, WINDOW_MS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame
 
-    from transforms.lag_rules import End, LagRules
+    from groupledger.transforms.lag_rules import End, LagRules
 
 PLACE = ("topic", "partition")
 

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
-from schemas.tables.coverage import TAILED, UNKNOWN
+from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
+from groupledger.schemas.tables.coverage import TAILED, UNKNOWN
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

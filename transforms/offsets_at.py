@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from schemas.tables.coverage import TAILED
-from transforms.offset_commits import stretches
+from groupledger.schemas.tables.coverage import TAILED
+from groupledger.transforms.offset_commits import stretches
 
 if TYPE_CHECKING:
     from datetime import datetime

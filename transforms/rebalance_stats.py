@@ -30,8 +30,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from schemas.tables.rebalance_stats import REBALANCE_STATS
-from transforms.group_activity import GROUP, is_birth
+from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from groupledger.transforms.group_activity import GROUP, is_birth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

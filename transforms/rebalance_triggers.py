@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BooleanType, LongType, StringType, StructType, TimestampType
 
-from schemas.tables.rebalances import REBALANCES
-from schemas.tables.table import column
-from transforms.group_activity import GROUP
-from transforms.logs.triggers import EVENT_COLUMNS, KINDS, triggers
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.schemas.tables.table import column
+from groupledger.transforms.group_activity import GROUP
+from groupledger.transforms.logs.triggers import EVENT_COLUMNS, KINDS, triggers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from schemas.tables.coordinator_records import RECORD_STRUCTS
+from groupledger.schemas.tables.coordinator_records import RECORD_STRUCTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

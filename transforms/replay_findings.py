@@ -9,16 +9,16 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from schemas.tables.replay_findings import REPLAY_FINDINGS
-from transforms.group_history import group_logs, in_log_order
-from transforms.replay import replay
+from groupledger.schemas.tables.replay_findings import REPLAY_FINDINGS
+from groupledger.transforms.group_history import group_logs, in_log_order
+from groupledger.transforms.replay import replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pyspark.sql import DataFrame
 
-    from transforms.group_history import Marks
+    from groupledger.transforms.group_history import Marks
 
 FOUND = StructType([field for field in REPLAY_FINDINGS.schema if field.name != "cluster"])
 

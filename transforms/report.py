@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from transforms.group_activity import GROUP, rebalance_counts
+from groupledger.transforms.group_activity import GROUP, rebalance_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from transforms.history.events import TAILED
-from transforms.history.ownership_answer import OWNED, owner_at
+from groupledger.transforms.history.events import TAILED
+from groupledger.transforms.history.ownership_answer import OWNED, owner_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from schemas.tables.requests import REQUESTS
-from transforms.imported_lines import ROW, TOPIC_NAME, numbered_lines, parsed_schema, quarantined, to_batches
-from transforms.logs.request_log import parse_request_line
+from groupledger.schemas.tables.requests import REQUESTS
+from groupledger.transforms.imported_lines import (
+    ROW,
+    TOPIC_NAME,
+    numbered_lines,
+    parsed_schema,
+    quarantined,
+    to_batches,
+)
+from groupledger.transforms.logs.request_log import parse_request_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,8 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-    from transforms.imported_lines import Output
-    from transforms.logs.privacy import Privacy
+    from groupledger.transforms.imported_lines import Output
+    from groupledger.transforms.logs.privacy import Privacy
 
 PARSED_REQUESTS = parsed_schema(REQUESTS)
 

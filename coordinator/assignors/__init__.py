@@ -10,9 +10,9 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from coordinator.assignors import cooperative_sticky, round_robin, sticky
-from coordinator.assignors import range as range_assignor
-from coordinator.assignors.subscriptions import (
+from groupledger.coordinator.assignors import cooperative_sticky, round_robin, sticky
+from groupledger.coordinator.assignors import range as range_assignor
+from groupledger.coordinator.assignors.subscriptions import (
     Assignment,
     AssignmentError,
     Subscription,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.assignors.sticky import assign_sticky
-from coordinator.assignors.user_data import cooperative_member_data
+from groupledger.coordinator.assignors.sticky import assign_sticky
+from groupledger.coordinator.assignors.user_data import cooperative_member_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from coordinator.assignors.subscriptions import (
+    from groupledger.coordinator.assignors.subscriptions import (
         Assignment,
         Subscription,
         TopicPartition,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.java_hash_map import hash_map_order, string_hash_code
+from groupledger.coordinator.java_hash_map import hash_map_order, string_hash_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

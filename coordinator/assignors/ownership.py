@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from coordinator.assignors.subscriptions import Subscription, TopicPartition
+    from groupledger.coordinator.assignors.subscriptions import Subscription, TopicPartition
 
 NO_GENERATION: Final = -1
 

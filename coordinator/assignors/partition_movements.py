@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.java_hash_map import JavaHashMap, string_hash_code
+from groupledger.coordinator.java_hash_map import JavaHashMap, string_hash_code
 
 if TYPE_CHECKING:
-    from coordinator.assignors.subscriptions import TopicPartition
+    from groupledger.coordinator.assignors.subscriptions import TopicPartition
 
 
 class PartitionMovements:

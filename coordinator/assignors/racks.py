@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from coordinator.assignors.subscriptions import Subscription, TopicPartition, TopicPartitions
+    from groupledger.coordinator.assignors.subscriptions import Subscription, TopicPartition, TopicPartitions
 
 
 def racks_can_help(consumer_racks: Collection[str], partition_racks: Collection[frozenset[str]]) -> bool:

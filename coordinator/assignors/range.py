@@ -12,9 +12,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from coordinator.assignors.java_order import utf16_order
-from coordinator.assignors.racks import racks_can_help
-from coordinator.assignors.subscriptions import (
+from groupledger.coordinator.assignors.java_order import utf16_order
+from groupledger.coordinator.assignors.racks import racks_can_help
+from groupledger.coordinator.assignors.subscriptions import (
     Assignment,
     Subscription,
     TopicPartition,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.assignors.java_order import utf16_order
-from coordinator.assignors.subscriptions import (
+from groupledger.coordinator.assignors.java_order import utf16_order
+from groupledger.coordinator.assignors.subscriptions import (
     Assignment,
     Subscription,
     TopicPartitions,

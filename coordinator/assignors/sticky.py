@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.assignors import sticky_constrained, sticky_general
-from coordinator.assignors.ownership import MemberData, previous_owners, resolve_claims
-from coordinator.assignors.racks import RackInfo
-from coordinator.assignors.subscriptions import (
+from groupledger.coordinator.assignors import sticky_constrained, sticky_general
+from groupledger.coordinator.assignors.ownership import MemberData, previous_owners, resolve_claims
+from groupledger.coordinator.assignors.racks import RackInfo
+from groupledger.coordinator.assignors.subscriptions import (
     Assignment,
     Subscription,
     TopicPartition,
@@ -21,7 +21,7 @@ from coordinator.assignors.subscriptions import (
     members_in_map_order,
     topics_in_map_order,
 )
-from coordinator.assignors.user_data import sticky_member_data
+from groupledger.coordinator.assignors.user_data import sticky_member_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

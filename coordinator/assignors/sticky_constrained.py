@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from coordinator.assignors.java_order import utf16_order
-from coordinator.assignors.ownership import remaining_partitions
-from coordinator.assignors.subscriptions import AssignmentError
+from groupledger.coordinator.assignors.java_order import utf16_order
+from groupledger.coordinator.assignors.ownership import remaining_partitions
+from groupledger.coordinator.assignors.subscriptions import AssignmentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from coordinator.assignors.ownership import Ownership
-    from coordinator.assignors.racks import RackInfo
-    from coordinator.assignors.subscriptions import Assignment, TopicPartition, TopicPartitions
+    from groupledger.coordinator.assignors.ownership import Ownership
+    from groupledger.coordinator.assignors.racks import RackInfo
+    from groupledger.coordinator.assignors.subscriptions import Assignment, TopicPartition, TopicPartitions
 
 _LOST_PARTITIONS: Final = "members still claim partitions that their topics no longer have"
 

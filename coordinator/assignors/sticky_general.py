@@ -20,17 +20,17 @@ from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from coordinator.assignors.java_order import utf16_order
-from coordinator.assignors.ownership import remaining_partitions
-from coordinator.assignors.partition_movements import PartitionMovements
-from coordinator.assignors.subscriptions import AssignmentError
+from groupledger.coordinator.assignors.java_order import utf16_order
+from groupledger.coordinator.assignors.ownership import remaining_partitions
+from groupledger.coordinator.assignors.partition_movements import PartitionMovements
+from groupledger.coordinator.assignors.subscriptions import AssignmentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from coordinator.assignors.ownership import Ownership
-    from coordinator.assignors.racks import RackInfo
-    from coordinator.assignors.subscriptions import (
+    from groupledger.coordinator.assignors.ownership import Ownership
+    from groupledger.coordinator.assignors.racks import RackInfo
+    from groupledger.coordinator.assignors.subscriptions import (
         Assignment,
         Subscription,
         TopicPartition,

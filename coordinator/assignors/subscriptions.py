@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from coordinator.assignors.java_order import hash_map_order, utf16_order
+from groupledger.coordinator.assignors.java_order import hash_map_order, utf16_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

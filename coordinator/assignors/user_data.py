@@ -12,13 +12,13 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from coordinator.assignors.java_order import computed_hash_map_order
-from coordinator.assignors.ownership import NO_GENERATION, MemberData
+from groupledger.coordinator.assignors.java_order import computed_hash_map_order
+from groupledger.coordinator.assignors.ownership import NO_GENERATION, MemberData
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coordinator.assignors.subscriptions import Subscription, TopicPartition
+    from groupledger.coordinator.assignors.subscriptions import Subscription, TopicPartition
 
 INT16: Final = struct.Struct(">h")
 INT32: Final = struct.Struct(">i")

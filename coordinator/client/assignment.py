@@ -10,23 +10,23 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from coordinator.assignors import ASSIGNORS, Subscription, TopicPartitions
-from coordinator.assignors.java_order import hash_map_order
-from coordinator.assignors.user_data import cooperative_sticky_user_data, sticky_user_data
-from coordinator.messages import NO_GENERATION
-from transforms.codec.consumer_protocol import (
+from groupledger.coordinator.assignors import ASSIGNORS, Subscription, TopicPartitions
+from groupledger.coordinator.assignors.java_order import hash_map_order
+from groupledger.coordinator.assignors.user_data import cooperative_sticky_user_data, sticky_user_data
+from groupledger.coordinator.messages import NO_GENERATION
+from groupledger.transforms.codec.consumer_protocol import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from transforms.codec.protocol_message import ProtocolMessage
+from groupledger.transforms.codec.protocol_message import ProtocolMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from coordinator.client.config import ConsumerConfig
-    from coordinator.messages import JoinedMember, Protocols, TopicPartition
+    from groupledger.coordinator.client.config import ConsumerConfig
+    from groupledger.coordinator.messages import JoinedMember, Protocols, TopicPartition
 
 CONSUMER_PROTOCOL_VERSION = 3
 

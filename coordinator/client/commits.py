@@ -11,24 +11,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from coordinator.client.events import CommitFailed, CommitSucceeded
-from coordinator.client.fetch_state import FetchState
-from coordinator.client.membership import Generation, MemberState
-from coordinator.client.network import backoff_ms
-from coordinator.client.reactions import Reset, Then, reaction_to
-from coordinator.errors import Error
-from coordinator.messages import NO_LEADER_EPOCH, OffsetCommitRequest, OffsetToCommit
+from groupledger.coordinator.client.events import CommitFailed, CommitSucceeded
+from groupledger.coordinator.client.fetch_state import FetchState
+from groupledger.coordinator.client.membership import Generation, MemberState
+from groupledger.coordinator.client.network import backoff_ms
+from groupledger.coordinator.client.reactions import Reset, Then, reaction_to
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import NO_LEADER_EPOCH, OffsetCommitRequest, OffsetToCommit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from coordinator.client.config import ConsumerConfig
-    from coordinator.client.coordinator_lookup import CoordinatorLookup
-    from coordinator.client.events import ClientError, Emit
-    from coordinator.client.membership import Membership
-    from coordinator.client.network import Network
-    from coordinator.client.subscriptions import Subscriptions
-    from coordinator.messages import OffsetCommitResponse, TopicPartition
+    from groupledger.coordinator.client.config import ConsumerConfig
+    from groupledger.coordinator.client.coordinator_lookup import CoordinatorLookup
+    from groupledger.coordinator.client.events import ClientError, Emit
+    from groupledger.coordinator.client.membership import Membership
+    from groupledger.coordinator.client.network import Network
+    from groupledger.coordinator.client.subscriptions import Subscriptions
+    from groupledger.coordinator.messages import OffsetCommitResponse, TopicPartition
 
     Offsets = tuple[OffsetToCommit, ...]
 

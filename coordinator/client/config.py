@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.assignors import ASSIGNORS
+from groupledger.coordinator.assignors import ASSIGNORS
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,28 +21,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.client.commits import OffsetCommits
-from coordinator.client.coordinator_lookup import CoordinatorLookup
-from coordinator.client.events import ClientError, FatalError
-from coordinator.client.fetcher import Fetcher
-from coordinator.client.heartbeat import Heartbeat
-from coordinator.client.membership import Membership, MemberState
-from coordinator.client.messages import Destination
-from coordinator.client.metadata import Metadata
-from coordinator.client.network import Network
-from coordinator.client.positions import Positions
-from coordinator.client.rebalance import Rebalance
-from coordinator.client.subscriptions import Subscriptions
-from coordinator.errors import IllegalStateError
+from groupledger.coordinator.client.commits import OffsetCommits
+from groupledger.coordinator.client.coordinator_lookup import CoordinatorLookup
+from groupledger.coordinator.client.events import ClientError, FatalError
+from groupledger.coordinator.client.fetcher import Fetcher
+from groupledger.coordinator.client.heartbeat import Heartbeat
+from groupledger.coordinator.client.membership import Membership, MemberState
+from groupledger.coordinator.client.messages import Destination
+from groupledger.coordinator.client.metadata import Metadata
+from groupledger.coordinator.client.network import Network
+from groupledger.coordinator.client.positions import Positions
+from groupledger.coordinator.client.rebalance import Rebalance
+from groupledger.coordinator.client.subscriptions import Subscriptions
+from groupledger.coordinator.errors import IllegalStateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from coordinator.client.config import ConsumerConfig
-    from coordinator.client.events import ConsumerEvent, Polled
-    from coordinator.client.fetch_state import FetchState
-    from coordinator.client.messages import Sent
-    from coordinator.messages import Response, TopicPartition
+    from groupledger.coordinator.client.config import ConsumerConfig
+    from groupledger.coordinator.client.events import ConsumerEvent, Polled
+    from groupledger.coordinator.client.fetch_state import FetchState
+    from groupledger.coordinator.client.messages import Sent
+    from groupledger.coordinator.messages import Response, TopicPartition
 
 __all__ = ["Consumer", "MemberState"]
 

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinator.client.events import ClientError, CoordinatorDiscovered, CoordinatorUnknown
-from coordinator.client.messages import Destination, FindCoordinatorRequest, FindCoordinatorResponse
-from coordinator.client.network import backoff_ms
-from coordinator.client.reactions import RETRIABLE_ERRORS
-from coordinator.errors import Error
+from groupledger.coordinator.client.events import ClientError, CoordinatorDiscovered, CoordinatorUnknown
+from groupledger.coordinator.client.messages import Destination, FindCoordinatorRequest, FindCoordinatorResponse
+from groupledger.coordinator.client.network import backoff_ms
+from groupledger.coordinator.client.reactions import RETRIABLE_ERRORS
+from groupledger.coordinator.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coordinator.client.config import ConsumerConfig
-    from coordinator.client.events import Emit
-    from coordinator.client.heartbeat import Heartbeat
-    from coordinator.client.metadata import Metadata
-    from coordinator.client.network import Network
-    from coordinator.messages import Request, Response
+    from groupledger.coordinator.client.config import ConsumerConfig
+    from groupledger.coordinator.client.events import Emit
+    from groupledger.coordinator.client.heartbeat import Heartbeat
+    from groupledger.coordinator.client.metadata import Metadata
+    from groupledger.coordinator.client.network import Network
+    from groupledger.coordinator.messages import Request, Response
 
 
 class CoordinatorLookup:

@@ -11,20 +11,20 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from coordinator.client.events import ClientError, Polled
-from coordinator.client.fetch_state import PartitionState, Position
-from coordinator.client.messages import Destination, FetchPartition, FetchRequest, FetchResponse
-from coordinator.client.reactions import Then, reaction_to
-from coordinator.errors import Error
-from coordinator.messages import NO_LEADER_EPOCH
+from groupledger.coordinator.client.events import ClientError, Polled
+from groupledger.coordinator.client.fetch_state import PartitionState, Position
+from groupledger.coordinator.client.messages import Destination, FetchPartition, FetchRequest, FetchResponse
+from groupledger.coordinator.client.reactions import Then, reaction_to
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import NO_LEADER_EPOCH
 
 if TYPE_CHECKING:
-    from coordinator.client.config import ConsumerConfig
-    from coordinator.client.messages import FetchedPartition
-    from coordinator.client.metadata import Metadata
-    from coordinator.client.network import Network
-    from coordinator.client.subscriptions import Subscriptions
-    from coordinator.messages import TopicPartition
+    from groupledger.coordinator.client.config import ConsumerConfig
+    from groupledger.coordinator.client.messages import FetchedPartition
+    from groupledger.coordinator.client.metadata import Metadata
+    from groupledger.coordinator.client.network import Network
+    from groupledger.coordinator.client.subscriptions import Subscriptions
+    from groupledger.coordinator.messages import TopicPartition
 
 
 @dataclass(slots=True)

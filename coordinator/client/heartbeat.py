@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.client.network import backoff_ms
+from groupledger.coordinator.client.network import backoff_ms
 
 if TYPE_CHECKING:
-    from coordinator.client.config import ConsumerConfig
+    from groupledger.coordinator.client.config import ConsumerConfig
 
 
 class Heartbeat:

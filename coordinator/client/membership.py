@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from coordinator.client.events import ClientError, Fenced, Left, PollTimeout, RejoinRequested
-from coordinator.client.reactions import Reset, Then, exception_name, reaction_to
-from coordinator.errors import Error
-from coordinator.group import CONSUMER_PROTOCOL_TYPE
-from coordinator.messages import (
+from groupledger.coordinator.client.events import ClientError, Fenced, Left, PollTimeout, RejoinRequested
+from groupledger.coordinator.client.reactions import Reset, Then, exception_name, reaction_to
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.group import CONSUMER_PROTOCOL_TYPE
+from groupledger.coordinator.messages import (
     NO_GENERATION,
     HeartbeatRequest,
     HeartbeatResponse,
@@ -39,13 +39,13 @@ from coordinator.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from coordinator.client.config import ConsumerConfig
-    from coordinator.client.coordinator_lookup import CoordinatorLookup
-    from coordinator.client.events import Emit
-    from coordinator.client.heartbeat import Heartbeat
-    from coordinator.client.network import Network
-    from coordinator.client.rebalance import Rebalance
-    from coordinator.messages import Request, Response
+    from groupledger.coordinator.client.config import ConsumerConfig
+    from groupledger.coordinator.client.coordinator_lookup import CoordinatorLookup
+    from groupledger.coordinator.client.events import Emit
+    from groupledger.coordinator.client.heartbeat import Heartbeat
+    from groupledger.coordinator.client.network import Network
+    from groupledger.coordinator.client.rebalance import Rebalance
+    from groupledger.coordinator.messages import Request, Response
 
     Assignments = tuple[tuple[str, bytes], ...]
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from coordinator.errors import Error
-from coordinator.messages import NO_LEADER_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, Request, Response
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import NO_LEADER_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, Request, Response
 
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1

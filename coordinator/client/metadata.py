@@ -11,20 +11,26 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from coordinator.assignors import TopicPartitions
-from coordinator.client.events import ClientError
-from coordinator.client.fetch_state import Leader
-from coordinator.client.messages import NO_NODE, Destination, MetadataRequest, MetadataResponse, TopicMetadata
-from coordinator.client.network import backoff_ms
-from coordinator.errors import Error
+from groupledger.coordinator.assignors import TopicPartitions
+from groupledger.coordinator.client.events import ClientError
+from groupledger.coordinator.client.fetch_state import Leader
+from groupledger.coordinator.client.messages import (
+    NO_NODE,
+    Destination,
+    MetadataRequest,
+    MetadataResponse,
+    TopicMetadata,
+)
+from groupledger.coordinator.client.network import backoff_ms
+from groupledger.coordinator.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coordinator.client.config import ConsumerConfig
-    from coordinator.client.network import Network
-    from coordinator.client.subscriptions import Subscriptions
-    from coordinator.messages import TopicPartition
+    from groupledger.coordinator.client.config import ConsumerConfig
+    from groupledger.coordinator.client.network import Network
+    from groupledger.coordinator.client.subscriptions import Subscriptions
+    from groupledger.coordinator.messages import TopicPartition
 
 Snapshot: TypeAlias = Mapping[str, tuple[frozenset[str], ...]]
 """Of each topic that has partitions, the racks of each one; empty sets to a client that is in no rack."""

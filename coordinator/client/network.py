@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from coordinator.client.messages import Sent
+from groupledger.coordinator.client.messages import Sent
 
 if TYPE_CHECKING:
-    from coordinator.client.config import ConsumerConfig
-    from coordinator.client.messages import Destination
-    from coordinator.messages import Request, Response
+    from groupledger.coordinator.client.config import ConsumerConfig
+    from groupledger.coordinator.client.messages import Destination
+    from groupledger.coordinator.messages import Request, Response
 
 Handler = Callable[[Any, int], None]
 """Called with the response or None, and the time."""

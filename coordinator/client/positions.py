@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinator.client.events import ClientError, OffsetReset
-from coordinator.client.fetch_state import FetchState, PartitionState, Position
-from coordinator.client.membership import MemberState
-from coordinator.client.messages import (
+from groupledger.coordinator.client.events import ClientError, OffsetReset
+from groupledger.coordinator.client.fetch_state import FetchState, PartitionState, Position
+from groupledger.coordinator.client.membership import MemberState
+from groupledger.coordinator.client.messages import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     Destination,
@@ -22,10 +22,10 @@ from coordinator.client.messages import (
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
 )
-from coordinator.client.network import backoff_ms
-from coordinator.client.reactions import Then, reaction_to
-from coordinator.errors import Error
-from coordinator.messages import (
+from groupledger.coordinator.client.network import backoff_ms
+from groupledger.coordinator.client.reactions import Then, reaction_to
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import (
     NO_LEADER_EPOCH,
     NO_OFFSET,
     OffsetFetchGroup,
@@ -34,15 +34,15 @@ from coordinator.messages import (
 )
 
 if TYPE_CHECKING:
-    from coordinator.client.config import ConsumerConfig
-    from coordinator.client.coordinator_lookup import CoordinatorLookup
-    from coordinator.client.events import Emit
-    from coordinator.client.membership import Generation, Membership
-    from coordinator.client.messages import EpochEndOffset, ListedOffset
-    from coordinator.client.metadata import Metadata
-    from coordinator.client.network import Network
-    from coordinator.client.subscriptions import Subscriptions
-    from coordinator.messages import TopicPartition
+    from groupledger.coordinator.client.config import ConsumerConfig
+    from groupledger.coordinator.client.coordinator_lookup import CoordinatorLookup
+    from groupledger.coordinator.client.events import Emit
+    from groupledger.coordinator.client.membership import Generation, Membership
+    from groupledger.coordinator.client.messages import EpochEndOffset, ListedOffset
+    from groupledger.coordinator.client.metadata import Metadata
+    from groupledger.coordinator.client.network import Network
+    from groupledger.coordinator.client.subscriptions import Subscriptions
+    from groupledger.coordinator.messages import TopicPartition
 
     Question = tuple[tuple[TopicPartition, ...], Generation | None]
     """What an OffsetFetch is about. If it no longer is what must be asked, its answer is dropped."""

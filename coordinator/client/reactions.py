@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from coordinator.client.messages import FetchRequest
-from coordinator.errors import Error
-from coordinator.messages import (
+from groupledger.coordinator.client.messages import FetchRequest
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     OffsetCommitRequest,

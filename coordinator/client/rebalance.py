@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.assignors import AssignmentError
-from coordinator.client.assignment import (
+from groupledger.coordinator.assignors import AssignmentError
+from groupledger.coordinator.client.assignment import (
     AssignorMemory,
     RebalanceProtocol,
     assign,
@@ -20,20 +20,20 @@ from coordinator.client.assignment import (
     read_subscriptions,
     rebalance_protocol,
 )
-from coordinator.client.events import ClientError, Joined, Lost, Revoked
-from coordinator.client.metadata import EMPTY_SNAPSHOT
-from coordinator.messages import NO_GENERATION
-from transforms.codec.errors import DecodeError
+from groupledger.coordinator.client.events import ClientError, Joined, Lost, Revoked
+from groupledger.coordinator.client.metadata import EMPTY_SNAPSHOT
+from groupledger.coordinator.messages import NO_GENERATION
+from groupledger.transforms.codec.errors import DecodeError
 
 if TYPE_CHECKING:
-    from coordinator.assignors import Subscription
-    from coordinator.client.commits import OffsetCommits
-    from coordinator.client.config import ConsumerConfig
-    from coordinator.client.events import Emit
-    from coordinator.client.membership import Assignments, Generation, Membership
-    from coordinator.client.metadata import Metadata, Snapshot
-    from coordinator.client.subscriptions import Subscriptions
-    from coordinator.messages import JoinGroupResponse, Protocols, TopicPartition
+    from groupledger.coordinator.assignors import Subscription
+    from groupledger.coordinator.client.commits import OffsetCommits
+    from groupledger.coordinator.client.config import ConsumerConfig
+    from groupledger.coordinator.client.events import Emit
+    from groupledger.coordinator.client.membership import Assignments, Generation, Membership
+    from groupledger.coordinator.client.metadata import Metadata, Snapshot
+    from groupledger.coordinator.client.subscriptions import Subscriptions
+    from groupledger.coordinator.messages import JoinGroupResponse, Protocols, TopicPartition
 
 
 class Rebalance:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.client.fetch_state import FetchState, PartitionState
+from groupledger.coordinator.client.fetch_state import FetchState, PartitionState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coordinator.messages import TopicPartition
+    from groupledger.coordinator.messages import TopicPartition
 
 
 class Subscriptions:

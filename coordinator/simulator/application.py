@@ -13,18 +13,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from coordinator.client.consumer import Consumer
-from coordinator.client.events import CoordinatorUnknown, FatalError, Fenced
-from coordinator.client.messages import Destination, FetchResponse, FindCoordinatorResponse
-from coordinator.errors import Error
+from groupledger.coordinator.client.consumer import Consumer
+from groupledger.coordinator.client.events import CoordinatorUnknown, FatalError, Fenced
+from groupledger.coordinator.client.messages import Destination, FetchResponse, FindCoordinatorResponse
+from groupledger.coordinator.errors import Error
 
 if TYPE_CHECKING:
-    from coordinator.client.config import ConsumerConfig
-    from coordinator.client.events import ConsumerEvent
-    from coordinator.messages import Request, Response
-    from coordinator.simulator.network import Connection
-    from coordinator.simulator.simulation import Simulation
-    from coordinator.simulator.source import Source
+    from groupledger.coordinator.client.config import ConsumerConfig
+    from groupledger.coordinator.client.events import ConsumerEvent
+    from groupledger.coordinator.messages import Request, Response
+    from groupledger.coordinator.simulator.network import Connection
+    from groupledger.coordinator.simulator.simulation import Simulation
+    from groupledger.coordinator.simulator.source import Source
 
 _EVENTS_KEPT = 1_000
 _RETRY_MS = 5_000

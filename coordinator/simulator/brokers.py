@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.coordinator import Coordinator, partition_for
-from coordinator.operation import Result
-from coordinator.simulator.partition_log import PartitionLog
+from groupledger.coordinator.coordinator import Coordinator, partition_for
+from groupledger.coordinator.operation import Result
+from groupledger.coordinator.simulator.partition_log import PartitionLog
 
 if TYPE_CHECKING:
-    from coordinator.config import Config
-    from coordinator.messages import Request
+    from groupledger.coordinator.config import Config
+    from groupledger.coordinator.messages import Request
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from coordinator.client.messages import Destination
-    from coordinator.messages import Request, Response
-    from coordinator.simulator.source import Source
+    from groupledger.coordinator.client.messages import Destination
+    from groupledger.coordinator.messages import Request, Response
+    from groupledger.coordinator.simulator.source import Source
 
 
 class Client(Protocol):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinator.errors import Error
-from coordinator.messages import (
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     HeartbeatRequest,
@@ -23,12 +23,12 @@ from coordinator.messages import (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
-from coordinator.simulator.truth import Rejection
+from groupledger.coordinator.simulator.truth import Rejection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coordinator.simulator.network import Exchange
+    from groupledger.coordinator.simulator.network import Exchange
 
 _APIS: dict[type[Request], str] = {
     JoinGroupRequest: "JOIN_GROUP",

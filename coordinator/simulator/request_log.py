@@ -12,7 +12,7 @@ from base64 import b64encode
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from coordinator.messages import (
+from groupledger.coordinator.messages import (
     DeleteGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
@@ -28,7 +28,7 @@ from coordinator.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from coordinator.simulator.network import Exchange
+    from groupledger.coordinator.simulator.network import Exchange
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _COMMITS_BY_TOPIC_ID_SINCE = 10

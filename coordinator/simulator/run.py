@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.simulator.scenarios.script import MINUTE_MS, Script
-from coordinator.simulator.simulation import Simulation
+from groupledger.coordinator.simulator.scenarios.script import MINUTE_MS, Script
+from groupledger.coordinator.simulator.simulation import Simulation
 
 if TYPE_CHECKING:
-    from coordinator.simulator.scenarios import Scenario
+    from groupledger.coordinator.simulator.scenarios import Scenario
 
 _GROUPS_BEGIN_WITHIN_MS = MINUTE_MS
 

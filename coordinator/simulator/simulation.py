@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from coordinator.client.messages import (
+from groupledger.coordinator.client.messages import (
     Destination,
     FetchRequest,
     FetchResponse,
@@ -25,22 +25,22 @@ from coordinator.client.messages import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from coordinator.config import Config
-from coordinator.errors import Error
-from coordinator.messages import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from coordinator.simulator.brokers import OFFSETS_TOPIC, Brokers
-from coordinator.simulator.network import Connection, Exchange
-from coordinator.simulator.recorder import Recorder
-from coordinator.simulator.source import Source
-from coordinator.simulator.topics import Topics
+from groupledger.coordinator.config import Config
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from groupledger.coordinator.simulator.brokers import OFFSETS_TOPIC, Brokers
+from groupledger.coordinator.simulator.network import Connection, Exchange
+from groupledger.coordinator.simulator.recorder import Recorder
+from groupledger.coordinator.simulator.source import Source
+from groupledger.coordinator.simulator.topics import Topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coordinator.log_lines import LogEvent
-    from coordinator.messages import Request, Response, WriteTxnMarkerRequest
-    from coordinator.operation import Batch, Result
-    from coordinator.simulator.network import Client
+    from groupledger.coordinator.log_lines import LogEvent
+    from groupledger.coordinator.messages import Request, Response, WriteTxnMarkerRequest
+    from groupledger.coordinator.operation import Batch, Result
+    from groupledger.coordinator.simulator.network import Client
 
 BEGAN_AT_MS = 1_767_571_200_000  # 2026-01-05, a Monday, at midnight UTC
 _LATENCY_MS = (1, 4)

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from coordinator.client.messages import (
+from groupledger.coordinator.client.messages import (
     EARLIEST_TIMESTAMP,
     EpochEndOffset,
     EpochPartition,
@@ -21,10 +21,10 @@ from coordinator.client.messages import (
     PartitionMetadata,
     TopicMetadata,
 )
-from coordinator.errors import Error
+from groupledger.coordinator.errors import Error
 
 if TYPE_CHECKING:
-    from coordinator.simulator.source import Source
+    from groupledger.coordinator.simulator.source import Source
 
 MINUTE_MS = 60_000
 RETENTION_MS = 7 * 86_400_000  # Kafka's default

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinator.messages import (
+from groupledger.coordinator.messages import (
     OffsetCommitResponse,
     OffsetToCommit,
     Response,
     TxnOffsetCommitRequest,
     WriteTxnMarkerRequest,
 )
-from coordinator.simulator.application import Application, RawClient
+from groupledger.coordinator.simulator.application import Application, RawClient
 
 if TYPE_CHECKING:
-    from coordinator.client.consumer import Consumer
+    from groupledger.coordinator.client.consumer import Consumer
 
 _PRODUCER_EPOCH = 0
 _MAX_PRODUCER_ID = (1 << 53) - 1

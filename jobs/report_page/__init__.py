@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
-from jobs.report_page.embed import code_for_script, content_security_policy, json_for_script
-from jobs.report_page.names import readable
+from groupledger.jobs.report_page.embed import code_for_script, content_security_policy, json_for_script
+from groupledger.jobs.report_page.names import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ SCRIPTS = ("parts.js", "charts.js", "group.js", "page.js")
 def assemble(overview: Mapping[str, Any], groups: Iterable[Mapping[str, Any]]) -> str:
     """The page as text, from what `overview.overview` and, in its order of groups, `group_data.group_data` give."""
     environment = Environment(
-        loader=PackageLoader("jobs", "report_page"),
+        loader=PackageLoader("groupledger.jobs", "report_page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

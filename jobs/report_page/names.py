@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobs.terminal import escaped
+from groupledger.jobs.terminal import escaped
 
 NAME_CHARACTERS_MAX = 96
 TEXT_CHARACTERS_MAX = 2_000

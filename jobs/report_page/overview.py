@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from jobs.report_page.names import shown
-from jobs.report_page.times import clock, duration, milliseconds
-from transforms.report import SEVERITIES
+from groupledger.jobs.report_page.names import shown
+from groupledger.jobs.report_page.times import clock, duration, milliseconds
+from groupledger.transforms.report import SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,8 +6,8 @@ as its allocation, less what the record revokes, with what it assigns.
 
 from pyspark.sql.types import IntegerType, StringType
 
-from schemas.tables.assignments import ownership_intervals
-from schemas.tables.table import Table, column
+from groupledger.schemas.tables.assignments import ownership_intervals
+from groupledger.schemas.tables.table import Table, column
 
 CONNECT_ASSIGNMENTS = Table(
     name="connect_assignments",

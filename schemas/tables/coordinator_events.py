@@ -18,8 +18,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from schemas.tables.requests import LINE_NUMBER, SOURCE_FILE
-from schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.tables.requests import LINE_NUMBER, SOURCE_FILE
+from groupledger.schemas.tables.table import CLUSTER, Table, column
 
 COORDINATOR_EVENTS = Table(
     name="coordinator_events",

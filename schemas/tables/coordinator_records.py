@@ -23,11 +23,17 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from schemas.tables.table import CLUSTER, Table, column
-from schemas.tables.wire_types import spark_struct
-from schemas.wire import connect_protocol, consumer_protocol, group_metadata, sticky_assignor, streams_assignor
-from schemas.wire.model import Message, RecordType
-from schemas.wire.record_types import RECORD_TYPE_BY_NAME, RECORD_TYPES
+from groupledger.schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.tables.wire_types import spark_struct
+from groupledger.schemas.wire import (
+    connect_protocol,
+    consumer_protocol,
+    group_metadata,
+    sticky_assignor,
+    streams_assignor,
+)
+from groupledger.schemas.wire.model import Message, RecordType
+from groupledger.schemas.wire.record_types import RECORD_TYPE_BY_NAME, RECORD_TYPES
 
 OFFSET_COMMIT_TYPES = ("offset_commit", "legacy_offset_commit")
 

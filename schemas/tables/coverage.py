@@ -7,7 +7,7 @@ transactions, compaction), which is why a stretch is written down and not read o
 
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
-from schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.tables.table import CLUSTER, Table, column
 
 TAILED = "tailed"
 COMPACTED = "compacted"

@@ -6,8 +6,8 @@ revision. A row is in force from its record to the next one of the group, by off
 
 from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, StringType, StructType, TimestampType
 
-from schemas.tables.rebalances import CHANGE
-from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_CARRIED_OVER, IS_OPEN, Table, column
+from groupledger.schemas.tables.rebalances import CHANGE
+from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_CARRIED_OVER, IS_OPEN, Table, column
 
 GENERATIONS = Table(
     name="generations",

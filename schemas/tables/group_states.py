@@ -7,8 +7,8 @@ tell what a member count of now does not: see `generations` and `members` for hi
 
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructType
 
-from schemas.tables.table import CLUSTER, GROUP_ID, Table, column
-from schemas.tables.watermarks import SAMPLE_DATE, SAMPLED_AT
+from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, Table, column
+from groupledger.schemas.tables.watermarks import SAMPLE_DATE, SAMPLED_AT
 
 GROUP_STATES = Table(
     name="group_states",

@@ -5,7 +5,7 @@ These are the columns that the log of the group alone decides; lag totals and sa
 
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructType, TimestampType
 
-from schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, Table, column
+from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, Table, column
 
 GROUPS = Table(
     name="groups",

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.tables.table import CLUSTER, Table, column
 
 INCIDENT_PARTITION = StructType(
     [

@@ -15,8 +15,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from schemas.tables.table import CLUSTER, GROUP_ID, Table, column
-from schemas.tables.watermarks import SAMPLE_DATE, SAMPLED_AT
+from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, Table, column
+from groupledger.schemas.tables.watermarks import SAMPLE_DATE, SAMPLED_AT
 
 LAG = Table(
     name="lag",

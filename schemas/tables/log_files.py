@@ -13,8 +13,8 @@ differ only behind, the later one is taken for a longer copy of the other.
 
 from pyspark.sql.types import LongType, MapType, StringType, StructType, TimestampType
 
-from schemas.tables.requests import SOURCE_FILE
-from schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.tables.requests import SOURCE_FILE
+from groupledger.schemas.tables.table import CLUSTER, Table, column
 
 LOG_FILES = Table(
     name="log_files",

@@ -6,8 +6,8 @@ counts them.
 
 from pyspark.sql.types import StringType, StructType, TimestampType
 
-from schemas.tables.requests import LINE_NUMBER, SOURCE_FILE
-from schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.tables.requests import LINE_NUMBER, SOURCE_FILE
+from groupledger.schemas.tables.table import CLUSTER, Table, column
 
 LOG_QUARANTINE = Table(
     name="log_quarantine",

@@ -6,7 +6,7 @@ are folded already. The state is as large as the group is now, and private to `t
 
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from schemas.tables.table import CLUSTER, GROUP_ID, Table, column
+from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, Table, column
 
 OPEN_GROUPS = Table(
     name="open_groups",

@@ -5,7 +5,7 @@ No value from the checked rows is kept here, only counts.
 
 from pyspark.sql.types import BooleanType, DateType, LongType, StringType, StructType, TimestampType
 
-from schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.tables.table import CLUSTER, Table, column
 
 QUALITY_RESULTS = Table(
     name="quality_results",

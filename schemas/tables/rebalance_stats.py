@@ -7,7 +7,7 @@ of them changes. Only windows with something in them have a row. The rules of st
 
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType, TimestampType
 
-from schemas.tables.table import CLUSTER, GROUP_ID, Table, column
+from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, Table, column
 
 FLAPPING_MEMBER = StructType(
     [

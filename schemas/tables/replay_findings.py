@@ -5,7 +5,7 @@ One row for each kind of finding in a record; an empty table says that the repla
 
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from schemas.tables.table import CLUSTER, GROUP_ID, Table, column
+from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, Table, column
 
 REPLAY_FINDINGS = Table(
     name="replay_findings",

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.tables.table import CLUSTER, Table, column
 
 # What every row from a log begins with.
 SOURCE_FILE = column("source_file", StringType(), "The file, by its own first line, not by its name: see log_files.")

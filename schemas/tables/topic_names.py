@@ -6,7 +6,7 @@ topic keeps its name: rows never change.
 
 from pyspark.sql.types import StringType, StructType
 
-from schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.tables.table import CLUSTER, Table, column
 
 TOPIC_NAMES = Table(
     name="topic_names",

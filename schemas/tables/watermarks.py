@@ -10,7 +10,7 @@ they are not known.
 
 from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructType, TimestampType
 
-from schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.tables.table import CLUSTER, Table, column
 
 SAMPLED_AT = column("sampled_at", TimestampType(), "When the round began; all its rows have the same.")
 SAMPLE_DATE = column("sample_date", DateType(), "The date of sampled_at in UTC; a partition of the files.")

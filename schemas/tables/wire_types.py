@@ -18,12 +18,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from schemas.wire.model import Array, Field, Primitive, Struct
+from groupledger.schemas.wire.model import Array, Field, Primitive, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from schemas.wire.model import WireType
+    from groupledger.schemas.wire.model import WireType
 
 _SCALARS: dict[Primitive, DataType] = {
     Primitive.INT8: IntegerType(),

@@ -7,7 +7,7 @@ away. `allocation` is the worker's present assignment, with an int16 version of 
 the connector itself.
 """
 
-from schemas.wire.model import Array, Field, Message, Primitive, Struct, since
+from groupledger.schemas.wire.model import Array, Field, Message, Primitive, Struct, since
 
 CONNECTOR_ASSIGNMENT = Struct(
     "ConnectorAssignment",

@@ -5,7 +5,7 @@ Kafka's own: the default of `classicMemberMetadata` is a struct of defaults, not
 that speaks the new protocol is written with an explicit null in tag 0.
 """
 
-from schemas.wire.model import EVERY, Array, Field, Message, Primitive, RecordType, Struct
+from groupledger.schemas.wire.model import EVERY, Array, Field, Message, Primitive, RecordType, Struct
 
 GROUP_KEY = (Field("groupId", Primitive.STRING),)
 MEMBER_KEY = (*GROUP_KEY, Field("memberId", Primitive.STRING))

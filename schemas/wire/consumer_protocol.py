@@ -4,7 +4,7 @@
 Fields are only ever appended, so a reader takes a version that it does not know as its latest one.
 """
 
-from schemas.wire.model import EVERY, Array, Field, Message, Primitive, Struct, since
+from groupledger.schemas.wire.model import EVERY, Array, Field, Message, Primitive, Struct, since
 
 TOPIC_PARTITION = Struct(
     "TopicPartition",

@@ -4,7 +4,7 @@ The key is an int16 version and an int16 type, the value an int16 version and th
 transaction coordinator. Consumers never see them, but a log segment holds them.
 """
 
-from schemas.wire.model import Field, Message, Primitive
+from groupledger.schemas.wire.model import Field, Message, Primitive
 
 CONTROL_KEY = Message("ControlRecordType", (Field("type", Primitive.INT16),))
 

@@ -4,7 +4,7 @@ A member's `subscription` and `assignment` are bytes of its client, which no bro
 hold depends on the group's protocol type and stands in `consumer_protocol` and `connect_protocol`.
 """
 
-from schemas.wire.model import (
+from groupledger.schemas.wire.model import (
     EVERY,
     Array,
     Field,

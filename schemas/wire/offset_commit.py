@@ -8,7 +8,7 @@ until 4.1 types 0 and 1 were two versions of one key with one value schema, so t
 may stand in an old log: all of them are accepted here.
 """
 
-from schemas.wire.model import Field, Message, Primitive, RecordType, only, since
+from groupledger.schemas.wire.model import Field, Message, Primitive, RecordType, only, since
 
 _KEY = (
     Field("group", Primitive.STRING, column="group_id"),

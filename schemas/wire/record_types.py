@@ -6,8 +6,8 @@ groups of 4.0, 18 by unreleased builds of streams groups. Kafka 4.2 knows neithe
 have no format here and are refused by name.
 """
 
-from schemas.wire import consumer_group, group_metadata, offset_commit, share_group, streams_group
-from schemas.wire.model import RecordType
+from groupledger.schemas.wire import consumer_group, group_metadata, offset_commit, share_group, streams_group
+from groupledger.schemas.wire.model import RecordType
 
 RECORD_TYPES: tuple[RecordType, ...] = (
     offset_commit.LEGACY_OFFSET_COMMIT,

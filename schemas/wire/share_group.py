@@ -4,13 +4,13 @@ All values are version 0 and flexible. What shares the key and target shapes wit
 so by importing them.
 """
 
-from schemas.wire.consumer_group import (
+from groupledger.schemas.wire.consumer_group import (
     CURRENT_TOPIC_PARTITIONS,
     GROUP_KEY,
     MEMBER_KEY,
     TARGET_TOPIC_PARTITION,
 )
-from schemas.wire.model import EVERY, Array, Field, Message, Primitive, RecordType, Struct
+from groupledger.schemas.wire.model import EVERY, Array, Field, Message, Primitive, RecordType, Struct
 
 SHARE_GROUP_MEMBER_METADATA = RecordType(
     10,

@@ -4,8 +4,8 @@
 version stands before the fields.
 """
 
-from schemas.wire.consumer_protocol import TOPIC_PARTITION
-from schemas.wire.model import Array, Field, Message, Primitive, since
+from groupledger.schemas.wire.consumer_protocol import TOPIC_PARTITION
+from groupledger.schemas.wire.model import Array, Field, Message, Primitive, since
 
 STICKY_USER_DATA = Message(
     "StickyAssignorUserData",

@@ -6,7 +6,7 @@ flexible. Only the fields that say which process this is are described. Of a ver
 that is version 12 here.
 """
 
-from schemas.wire.model import Field, Message, Primitive, Versions, since
+from groupledger.schemas.wire.model import Field, Message, Primitive, Versions, since
 
 SUBSCRIPTION_INFO = Message(
     "SubscriptionInfoData",

@@ -4,8 +4,8 @@ All values are version 0 and flexible. The defaults of the nullable tagged array
 as Kafka's are.
 """
 
-from schemas.wire.consumer_group import GROUP_KEY, MEMBER_KEY
-from schemas.wire.model import EVERY, Array, Field, Message, Primitive, RecordType, Struct
+from groupledger.schemas.wire.consumer_group import GROUP_KEY, MEMBER_KEY
+from groupledger.schemas.wire.model import EVERY, Array, Field, Message, Primitive, RecordType, Struct
 
 _STRINGS = Array(Primitive.STRING)
 _INT16S = Array(Primitive.INT16)

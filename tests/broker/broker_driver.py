@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 from kafka.protocol.admin.topics import CreateTopicsRequest
 from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
-from coordinator.errors import Error
-from coordinator.messages import (
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import (
     NO_RETENTION_TIME,
     DescribeGroupsRequest,
     JoinGroupRequest,
@@ -46,8 +46,8 @@ from tests.coordinator.scenarios.driver import Call, Driver
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coordinator.messages import Request
-    from transforms.codec.records import Record
+    from groupledger.coordinator.messages import Request
+    from groupledger.transforms.codec.records import Record
 
 # One thread each: the order of requests on several connections is then the order of their sending (see above).
 SETTINGS = {"num.network.threads": "1", "num.io.threads": "1"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs.local_broker import LocalBroker
+from groupledger.jobs.local_broker import LocalBroker
 from tests.broker import history, oracle, samples
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from jobs.local_traffic import subscribe
+from groupledger.jobs.local_traffic import subscribe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

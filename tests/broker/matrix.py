@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Producer
 from kafka.admin import KafkaAdminClient, MemberToRemove
 
-from jobs.local_broker import KAFKA_JARS, SHORT_LIVED_JVM, _java
+from groupledger.jobs.local_broker import KAFKA_JARS, SHORT_LIVED_JVM, _java
 
 if TYPE_CHECKING:
     import random

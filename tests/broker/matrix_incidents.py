@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schemas.tables.coverage import TAILED
+from groupledger.schemas.tables.coverage import TAILED
+from groupledger.transforms.history import Coverage, fold
+from groupledger.transforms.incident_rules import GroupFacts
+from groupledger.transforms.incident_rules.inferred import inferred
+from groupledger.transforms.incident_rules.observed import observed
+from groupledger.transforms.incident_rules.sighting import POLL_TIMEOUT, REMOVALS, SESSION_EXPIRED
 from tests.broker import matrix
 from tests.broker.incident_facts import events_of, requests_of
 from tests.broker.matrix_truth import decoded_rows
@@ -19,20 +24,15 @@ from tests.transforms.incident_rules.faults import only_topic
 from tests.transforms.incident_rules.from_logs import group_state, history_facts
 from tests.transforms.incident_rules.made import RULES
 from tests.transforms.incident_rules.scores import Judged, alarming, told
-from transforms.history import Coverage, fold
-from transforms.incident_rules import GroupFacts
-from transforms.incident_rules.inferred import inferred
-from transforms.incident_rules.observed import observed
-from transforms.incident_rules.sighting import POLL_TIMEOUT, REMOVALS, SESSION_EXPIRED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from jobs.local_broker import LocalBroker
+    from groupledger.jobs.local_broker import LocalBroker
+    from groupledger.transforms.incident_rules import GroupState
+    from groupledger.transforms.incident_rules.sighting import Sighting
     from tests.broker.matrix import Case
     from tests.transforms.history.histories import Entry
-    from transforms.incident_rules import GroupState
-    from transforms.incident_rules.sighting import Sighting
 
 Removal = tuple[str | None, str]  # (client id, kind)
 

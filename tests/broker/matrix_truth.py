@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from schemas.tables.coverage import TAILED
+from groupledger.schemas.tables.coverage import TAILED
+from groupledger.transforms.decode import decode_batches
+from groupledger.transforms.history import Coverage, fold
+from groupledger.transforms.replay import replay
 from tests.broker import matrix, oracle
 from tests.broker.server_log import logged_groups
 from tests.transforms.history import simulated
 from tests.transforms.history.against_truth import Guessed
 from tests.transforms.history.histories import position, stretch, summaries
-from transforms.decode import decode_batches
-from transforms.history import Coverage, fold
-from transforms.replay import replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from jobs.local_broker import LocalBroker
+    from groupledger.jobs.local_broker import LocalBroker
     from tests.broker.matrix import Case, Played
     from tests.broker.server_log import LoggedGroup, Recorded
     from tests.transforms.history.histories import Entry

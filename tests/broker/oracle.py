@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from kafka.record import MemoryRecords
 
-from jobs.local_broker import run_tool
+from groupledger.jobs.local_broker import run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from jobs.local_broker import LocalBroker
+    from groupledger.jobs.local_broker import LocalBroker
 
 OFFSETS_TOPIC = "__consumer_offsets"
 READ_SECONDS = 1.0

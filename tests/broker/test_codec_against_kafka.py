@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.wire.record_types import RECORD_TYPE_BY_NAME
+from groupledger.schemas.wire.record_types import RECORD_TYPE_BY_NAME
+from groupledger.transforms.codec.control_record import EndTransaction, decode_end_transaction
+from groupledger.transforms.codec.json_form import fields_to_json_form, to_json_form
+from groupledger.transforms.codec.records import Record, decode_record, encode_record
 from tests.broker import history, oracle, samples
-from transforms.codec.control_record import EndTransaction, decode_end_transaction
-from transforms.codec.json_form import fields_to_json_form, to_json_form
-from transforms.codec.records import Record, decode_record, encode_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from jobs.local_broker import LocalBroker
+    from groupledger.jobs.local_broker import LocalBroker
     from tests.broker.conftest import Evidence
     from tests.broker.oracle import Position, Printed, Stored
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from click.testing import CliRunner
 
-from jobs.answers import Warehouse
-from jobs.cli import main
-from jobs.demo import REPORT
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.lag import LAG
+from groupledger.jobs.answers import Warehouse
+from groupledger.jobs.cli import main
+from groupledger.jobs.demo import REPORT
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.lag import LAG
 from tests.broker.history import ODD_GROUPS
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from jobs.local_broker import LocalBroker
+    from groupledger.jobs.local_broker import LocalBroker
     from tests.broker.conftest import Evidence
 
 

@@ -10,7 +10,7 @@ from tests.broker.matrix import SHORT
 from tests.broker.matrix_truth import Comparison, measure
 
 if TYPE_CHECKING:
-    from jobs.local_broker import LocalBroker
+    from groupledger.jobs.local_broker import LocalBroker
 
 
 @pytest.fixture(scope="module")

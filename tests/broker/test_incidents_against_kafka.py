@@ -20,20 +20,20 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from coordinator.messages import OffsetCommitRequest, OffsetToCommit
-from jobs.local_traffic import subscribe
+from groupledger.coordinator.messages import OffsetCommitRequest, OffsetToCommit
+from groupledger.jobs.local_traffic import subscribe
+from groupledger.transforms.incident_rules import GroupFacts, Rules, incidents
+from groupledger.transforms.incident_rules.sighting import REFUSALS
 from tests.broker.connection import Connection
 from tests.broker.group_messages import to_wire
 from tests.broker.incident_facts import events_of, refused_lines, requests_of
 from tests.broker.matrix import JAVA, KAFKA_PYTHON, LIBRDKAFKA, Host
 from tests.transforms.incident_rules.scores import replayed_answers
-from transforms.incident_rules import GroupFacts, Rules, incidents
-from transforms.incident_rules.sighting import REFUSALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from jobs.local_broker import LocalBroker
+    from groupledger.jobs.local_broker import LocalBroker
 
 CLIENTS = (JAVA, LIBRDKAFKA, KAFKA_PYTHON)
 SESSION_MS = 8_000

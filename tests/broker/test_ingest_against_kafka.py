@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from jobs.capture import capture
-from jobs.history import update_history
-from jobs.ingest import KafkaIngest, ingest_kafka
-from jobs.records import records
-from jobs.settings import load_settings
-from jobs.validate import validate
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS, RECORD_STRUCTS
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.groups import GROUPS
+from groupledger.jobs.capture import capture
+from groupledger.jobs.history import update_history
+from groupledger.jobs.ingest import KafkaIngest, ingest_kafka
+from groupledger.jobs.records import records
+from groupledger.jobs.settings import load_settings
+from groupledger.jobs.validate import validate
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS, RECORD_STRUCTS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.transforms.record_structs import record_structs
 from tests.broker import history
 from tests.jobs import ledgers
-from transforms.record_structs import record_structs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from jobs.local_broker import LocalBroker
+    from groupledger.jobs.local_broker import LocalBroker
     from tests.broker.conftest import Evidence
 
 

@@ -18,22 +18,22 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from jobs.brokers import connect
-from jobs.exact_lag import with_exact_seconds
-from jobs.local_broker import run_tool
-from jobs.local_traffic import make_offsets_topic
-from jobs.offsets_topic import OFFSETS_TOPIC
-from jobs.sampling import sample_watermarks, take_round
-from jobs.settings import load_settings
+from groupledger.jobs.brokers import connect
+from groupledger.jobs.exact_lag import with_exact_seconds
+from groupledger.jobs.local_broker import run_tool
+from groupledger.jobs.local_traffic import make_offsets_topic
+from groupledger.jobs.offsets_topic import OFFSETS_TOPIC
+from groupledger.jobs.sampling import sample_watermarks, take_round
+from groupledger.jobs.settings import load_settings
+from groupledger.transforms.codec.records import decode_record
+from groupledger.transforms.lag_rules import Commit, End, GroupFacts, LagRow, LagState, Round, Watermark
 from tests.broker.history import Stage, commit, settle
-from transforms.codec.records import decode_record
-from transforms.lag_rules import Commit, End, GroupFacts, LagRow, LagState, Round, Watermark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jobs.brokers import Brokers
-    from jobs.local_broker import LocalBroker
+    from groupledger.jobs.brokers import Brokers
+    from groupledger.jobs.local_broker import LocalBroker
 
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 TOPIC, PARTITIONS = "source", 4  # as `settle` expects

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobs.local_traffic import DELETED_GROUP, SIMPLE_GROUP, run_demo_traffic
+from groupledger.jobs.local_traffic import DELETED_GROUP, SIMPLE_GROUP, run_demo_traffic
+from groupledger.transforms.codec.records import Record, decode_record
 from tests.broker import oracle
-from transforms.codec.records import Record, decode_record
 
 if TYPE_CHECKING:
-    from jobs.local_broker import LocalBroker
+    from groupledger.jobs.local_broker import LocalBroker
 
 SECONDS = 8
 

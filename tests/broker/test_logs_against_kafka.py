@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from groupledger.transforms.history import Coverage, fold
+from groupledger.transforms.logs.privacy import Privacy
+from groupledger.transforms.logs.request_log import parse_request_line
+from groupledger.transforms.logs.server_log import entries, parse_entry
+from groupledger.transforms.logs.triggers import triggers
 from tests.broker import wire
 from tests.broker.matrix_truth import group_logs
 from tests.transforms.history.histories import Commit, position, summaries
-from transforms.history import Coverage, fold
-from transforms.logs.privacy import Privacy
-from transforms.logs.request_log import parse_request_line
-from transforms.logs.server_log import entries, parse_entry
-from transforms.logs.triggers import triggers
 
 if TYPE_CHECKING:
-    from jobs.local_broker import LocalBroker
+    from groupledger.jobs.local_broker import LocalBroker
     from tests.broker.conftest import Evidence
 
 HOSTILE_GROUP = 'g in group h" in state Empty with old generation 7 (reason: "},\n[2026-01-01 00:00:00] {}\\'

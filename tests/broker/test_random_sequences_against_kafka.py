@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coordinator.java_hash_map import JavaHashMap
-from jobs.local_broker import LocalBroker
+from groupledger.coordinator.java_hash_map import JavaHashMap
+from groupledger.jobs.local_broker import LocalBroker
 from tests.broker import differential
 from tests.broker.broker_driver import SETTINGS, Broker
 from tests.broker.sequences import PROTOCOLS, Step

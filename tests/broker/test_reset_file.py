@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from jobs.answers import Warehouse
-from jobs.ingest import KafkaIngest, ingest_kafka
-from jobs.local_broker import run_tool
-from jobs.local_traffic import make_offsets_topic
-from jobs.offsets_at import offsets_at, reset_file_lines
-from jobs.settings import load_settings
+from groupledger.jobs.answers import Warehouse
+from groupledger.jobs.ingest import KafkaIngest, ingest_kafka
+from groupledger.jobs.local_broker import run_tool
+from groupledger.jobs.local_traffic import make_offsets_topic
+from groupledger.jobs.offsets_at import offsets_at, reset_file_lines
+from groupledger.jobs.settings import load_settings
 from tests.jobs.ledgers import open_test_ledger
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from jobs.local_broker import LocalBroker
+    from groupledger.jobs.local_broker import LocalBroker
 
 GROUP, TOPIC, RECORDS = "rewound", "rewound-topic", 50
 RESET_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"

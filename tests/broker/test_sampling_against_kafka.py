@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, IsolationLevel, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from jobs.brokers import connect
-from jobs.local_broker import run_tool
-from jobs.local_traffic import make_offsets_topic
-from jobs.monitor_rules import Stalls, Vitals, troubles
-from jobs.offsets_topic import OFFSETS_TOPIC
-from jobs.sampling import ends_of, sample_watermarks, take_round
-from jobs.settings import load_settings
+from groupledger.jobs.brokers import connect
+from groupledger.jobs.local_broker import run_tool
+from groupledger.jobs.local_traffic import make_offsets_topic
+from groupledger.jobs.monitor_rules import Stalls, Vitals, troubles
+from groupledger.jobs.offsets_topic import OFFSETS_TOPIC
+from groupledger.jobs.sampling import ends_of, sample_watermarks, take_round
+from groupledger.jobs.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jobs.local_broker import LocalBroker
-    from jobs.sampling import Round
+    from groupledger.jobs.local_broker import LocalBroker
+    from groupledger.jobs.sampling import Round
 
 TOPIC, OTHER_TOPIC, PARTITIONS = "sampled-topic", "sampled-other", 3
 OFFSETS_TOOL = "org.apache.kafka.tools.GetOffsetShell"

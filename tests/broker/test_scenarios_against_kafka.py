@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from jobs.local_broker import LocalBroker
+from groupledger.jobs.local_broker import LocalBroker
 from tests.broker.broker_driver import SETTINGS, Broker, BrokerDriver
 from tests.coordinator.scenarios import SCENARIOS, Scenario
 from tests.coordinator.scenarios.registry import DEAD_GROUP, FAILOVER, FORCED_STATE, LONG_WAIT, UNLOAD

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schemas.wire.model import (
+from groupledger.schemas.wire.model import (
     EVERY,
     Array,
     Field,
@@ -15,9 +15,9 @@ from schemas.wire.model import (
     only,
     since,
 )
-from schemas.wire.record_types import RECORD_TYPES
-from transforms.codec.engine import UNKNOWN_TAGGED_FIELDS, message_codec
-from transforms.codec.errors import (
+from groupledger.schemas.wire.record_types import RECORD_TYPES
+from groupledger.transforms.codec.engine import UNKNOWN_TAGGED_FIELDS, message_codec
+from groupledger.transforms.codec.errors import (
     DecodeError,
     EncodeError,
     InvalidTagError,

@@ -14,13 +14,13 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from schemas.wire.record_types import RECORD_TYPE_BY_NAME
-from transforms.codec.connect_protocol import decode_connect_assignment, decode_connect_metadata
-from transforms.codec.consumer_protocol import decode_assignment, decode_subscription
-from transforms.codec.errors import DecodeError, LengthPastEndError, StringTooLongError
-from transforms.codec.primitives import write_unsigned_varint
-from transforms.codec.records import Record, decode_record, encode_record
-from transforms.codec.user_data import decode_sticky_user_data
+from groupledger.schemas.wire.record_types import RECORD_TYPE_BY_NAME
+from groupledger.transforms.codec.connect_protocol import decode_connect_assignment, decode_connect_metadata
+from groupledger.transforms.codec.consumer_protocol import decode_assignment, decode_subscription
+from groupledger.transforms.codec.errors import DecodeError, LengthPastEndError, StringTooLongError
+from groupledger.transforms.codec.primitives import write_unsigned_varint
+from groupledger.transforms.codec.records import Record, decode_record, encode_record
+from groupledger.transforms.codec.user_data import decode_sticky_user_data
 
 ALL_BYTES = range(256)
 EDGE_BYTES = (0x00, 0x01, 0x02, 0x7F, 0x80, 0xFE, 0xFF)

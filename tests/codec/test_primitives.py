@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.codec import primitives
-from transforms.codec.errors import (
+from groupledger.transforms.codec import primitives
+from groupledger.transforms.codec.errors import (
     DecodeError,
     EncodeError,
     InvalidUtf8Error,
@@ -23,7 +23,7 @@ from transforms.codec.errors import (
     TruncatedError,
     VarintTooLongError,
 )
-from transforms.codec.primitives import Reader, Writer
+from groupledger.transforms.codec.primitives import Reader, Writer
 
 BEFORE, AFTER = b"\xaa\xbb", b"\xcc"
 

@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 import pytest
 
-from schemas.wire import connect_protocol as connect_formats
-from schemas.wire import consumer_protocol as consumer_formats
-from schemas.wire.model import Message
-from schemas.wire.sticky_assignor import COOPERATIVE_STICKY_USER_DATA, STICKY_USER_DATA
-from schemas.wire.streams_assignor import SUBSCRIPTION_INFO
-from transforms.codec import connect_protocol, consumer_protocol, user_data
-from transforms.codec.control_record import (
+from groupledger.schemas.wire import connect_protocol as connect_formats
+from groupledger.schemas.wire import consumer_protocol as consumer_formats
+from groupledger.schemas.wire.model import Message
+from groupledger.schemas.wire.sticky_assignor import COOPERATIVE_STICKY_USER_DATA, STICKY_USER_DATA
+from groupledger.schemas.wire.streams_assignor import SUBSCRIPTION_INFO
+from groupledger.transforms.codec import connect_protocol, consumer_protocol, user_data
+from groupledger.transforms.codec.control_record import (
     EndTransaction,
     decode_end_transaction,
     encode_end_transaction,
 )
-from transforms.codec.errors import (
+from groupledger.transforms.codec.errors import (
     DecodeError,
     EmptyProtocolError,
     EncodeError,
@@ -28,8 +28,8 @@ from transforms.codec.errors import (
     UnknownControlTypeError,
     UnknownProtocolVersionError,
 )
-from transforms.codec.json_form import fields_to_json_form
-from transforms.codec.protocol_message import ProtocolMessage
+from groupledger.transforms.codec.json_form import fields_to_json_form
+from groupledger.transforms.codec.protocol_message import ProtocolMessage
 
 
 class Protocol(NamedTuple):

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from schemas.wire.record_types import RECORD_TYPES, RETIRED_RECORD_TYPES
-from transforms.codec import errors
-from transforms.codec.consumer_protocol import decode_assignment, decode_subscription
-from transforms.codec.errors import DecodeError, EncodeError
-from transforms.codec.json_form import to_json_form
-from transforms.codec.records import Record, decode_key, decode_record, encode_record
+from groupledger.schemas.wire.record_types import RECORD_TYPES, RETIRED_RECORD_TYPES
+from groupledger.transforms.codec import errors
+from groupledger.transforms.codec.consumer_protocol import decode_assignment, decode_subscription
+from groupledger.transforms.codec.errors import DecodeError, EncodeError
+from groupledger.transforms.codec.json_form import to_json_form
+from groupledger.transforms.codec.records import Record, decode_key, decode_record, encode_record
 
 # Where Kafka's tool prints a record all the same: see the head of json_form.py.
 STRICTER_THAN_THE_TOOL = (

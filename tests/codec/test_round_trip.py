@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.wire.consumer_protocol import ASSIGNMENT, SUBSCRIPTION
-from schemas.wire.model import Array, Field, Message, Primitive, Struct, WireType
-from schemas.wire.record_types import RECORD_TYPES
-from transforms.codec.consumer_protocol import (
+from groupledger.schemas.wire.consumer_protocol import ASSIGNMENT, SUBSCRIPTION
+from groupledger.schemas.wire.model import Array, Field, Message, Primitive, Struct, WireType
+from groupledger.schemas.wire.record_types import RECORD_TYPES
+from groupledger.transforms.codec.consumer_protocol import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from transforms.codec.engine import UNKNOWN_TAGGED_FIELDS
-from transforms.codec.errors import DecodeError
-from transforms.codec.json_form import to_json_form
-from transforms.codec.protocol_message import ProtocolMessage
-from transforms.codec.records import Record, decode_record, encode_record
+from groupledger.transforms.codec.engine import UNKNOWN_TAGGED_FIELDS
+from groupledger.transforms.codec.errors import DecodeError
+from groupledger.transforms.codec.json_form import to_json_form
+from groupledger.transforms.codec.protocol_message import ProtocolMessage
+from groupledger.transforms.codec.records import Record, decode_record, encode_record
 
 pytestmark = pytest.mark.slow
 

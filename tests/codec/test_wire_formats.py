@@ -4,9 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from schemas.wire import connect_protocol, consumer_protocol, control_record, sticky_assignor, streams_assignor
-from schemas.wire.model import Array, Field, Message, Struct, snake_case
-from schemas.wire.record_types import (
+from groupledger.schemas.wire import (
+    connect_protocol,
+    consumer_protocol,
+    control_record,
+    sticky_assignor,
+    streams_assignor,
+)
+from groupledger.schemas.wire.model import Array, Field, Message, Struct, snake_case
+from groupledger.schemas.wire.record_types import (
     RECORD_TYPE_BY_ID,
     RECORD_TYPE_BY_NAME,
     RECORD_TYPES,

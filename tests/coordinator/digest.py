@@ -4,8 +4,8 @@ import hashlib
 import importlib
 import sys
 
-from coordinator.log_lines import render_line
-from transforms.codec.records import encode_record
+from groupledger.coordinator.log_lines import render_line
+from groupledger.transforms.codec.records import encode_record
 
 scenarios = importlib.import_module("scenarios")  # beside this script
 digest = hashlib.sha256()

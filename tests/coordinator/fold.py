@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from coordinator.config import Config
-from coordinator.coordinator import Coordinator
-from coordinator.group import Group, State
+from groupledger.coordinator.config import Config
+from groupledger.coordinator.coordinator import Coordinator
+from groupledger.coordinator.group import Group, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coordinator.offset_store import OffsetStore, PartitionMap
-    from coordinator.operation import Batch
-    from coordinator.shard import Shard
+    from groupledger.coordinator.offset_store import OffsetStore, PartitionMap
+    from groupledger.coordinator.operation import Batch
+    from groupledger.coordinator.shard import Shard
 
 
 def assert_is_fold(coordinator: Coordinator, batches: Sequence[Batch], now_ms: int) -> None:

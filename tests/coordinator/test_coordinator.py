@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.config import Config
-from coordinator.coordinator import Coordinator, partition_for
-from coordinator.errors import Error, response_error_of_failed_append
-from coordinator.messages import (
+from groupledger.coordinator.config import Config
+from groupledger.coordinator.coordinator import Coordinator, partition_for
+from groupledger.coordinator.errors import Error, response_error_of_failed_append
+from groupledger.coordinator.messages import (
     DeletedGroup,
     DeleteGroupsRequest,
     DescribeGroupsRequest,

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from coordinator.coordinator import Coordinator, partition_for
-from coordinator.errors import Error
-from coordinator.group import State
-from coordinator.messages import HeartbeatRequest
-from coordinator.operation import Batch
-from transforms.codec.records import Record, decode_record, encode_record
+from groupledger.coordinator.coordinator import Coordinator, partition_for
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.group import State
+from groupledger.coordinator.messages import HeartbeatRequest
+from groupledger.coordinator.operation import Batch
+from groupledger.transforms.codec.records import Record, decode_record, encode_record
 
 PARTITION = partition_for("g1", 50)
 

@@ -4,9 +4,9 @@ import ast
 from pathlib import Path
 from typing import Any
 
-from coordinator import log_lines
-from coordinator.errors import Error
-from coordinator.log_lines import LogEvent, render, render_line
+from groupledger.coordinator import log_lines
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.log_lines import LogEvent, render, render_line
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.config import Config
-from coordinator.errors import Error
-from coordinator.group import Group, State
-from coordinator.messages import (
+from groupledger.coordinator.config import Config
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.group import Group, State
+from groupledger.coordinator.messages import (
     DeleteGroupsRequest,
     OffsetCommitRequest,
     OffsetDeleteRequest,
@@ -17,8 +17,8 @@ from coordinator.messages import (
     TxnOffsetCommitRequest,
     WriteTxnMarkerRequest,
 )
-from coordinator.offsets import is_expired
-from transforms.codec.records import decode_record, encode_record
+from groupledger.coordinator.offsets import is_expired
+from groupledger.transforms.codec.records import decode_record, encode_record
 
 DAY_MS = 86_400_000
 RETENTION_MS = Config().offsets_retention_ms

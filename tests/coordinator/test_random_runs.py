@@ -21,16 +21,16 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from coordinator.errors import Error
-from coordinator.group import VALID_PREVIOUS_STATES, Group, State
-from coordinator.messages import (
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.group import VALID_PREVIOUS_STATES, Group, State
+from groupledger.coordinator.messages import (
     DeleteGroupsRequest,
     LeaveGroupRequest,
     LeavingMember,
     OffsetDeleteRequest,
     WriteTxnMarkerRequest,
 )
-from coordinator.rebalance import INITIAL_JOIN_TIMER, JOIN_TIMER, SESSION_TIMER, SYNC_TIMER
+from groupledger.coordinator.rebalance import INITIAL_JOIN_TIMER, JOIN_TIMER, SESSION_TIMER, SYNC_TIMER
 
 if TYPE_CHECKING:
     from collections.abc import Callable

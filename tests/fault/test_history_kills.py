@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobs.history import update_history
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.groups import GROUPS
-from schemas.tables.open_groups import OPEN_GROUPS
-from schemas.tables.rebalances import REBALANCES
+from groupledger.jobs.history import update_history
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.schemas.tables.rebalances import REBALANCES
 from tests.fault.topic import LedgerProcess, newest, wait_until
 from tests.jobs.simulated_log import append, assert_equal_tables, run, simulate, table
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
 
 
 def kill_behind(warehouse: Path, written: Table) -> None:

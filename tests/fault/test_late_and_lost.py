@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
-from jobs.errors import InputError, OutsideError
+from groupledger.jobs.errors import InputError, OutsideError
 from tests.fault.topic import (
     OFFSETS_TOPIC,
     PARTITIONS,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from jobs.local_broker import LocalBroker
+    from groupledger.jobs.local_broker import LocalBroker
 
 
 @pytest.fixture

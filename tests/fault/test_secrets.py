@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs.local_broker import LocalBroker
-from jobs.session import SHORT_LIVED
+from groupledger.jobs.local_broker import LocalBroker
+from groupledger.jobs.session import SHORT_LIVED
 from tests.fault.topic import make_topic
 
 if TYPE_CHECKING:
@@ -57,7 +57,15 @@ def sasl_broker(tmp_path: Path, password: str) -> Iterator[LocalBroker]:
 def ingest(directory: Path, bootstrap_servers: str, password: str) -> tuple[int, str]:
     """Exit code and all that was printed, with every traceback."""
     (directory / "settings.yaml").write_text(SETTINGS)
-    command = [sys.executable, "-m", "jobs.cli", "--debug", "ingest", "--conf", str(directory / "settings.yaml")]
+    command = [
+        sys.executable,
+        "-m",
+        "groupledger.jobs.cli",
+        "--debug",
+        "ingest",
+        "--conf",
+        str(directory / "settings.yaml"),
+    ]
     answer = subprocess.run(
         [*command, "--warehouse", str(directory / "warehouse"), "--bootstrap-servers", bootstrap_servers],
         capture_output=True,

@@ -20,10 +20,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from jobs.ingest import KafkaIngest, ingest_kafka
-from jobs.offsets_topic import describe_offsets_topic
-from jobs.session import SHORT_LIVED
-from jobs.settings import load_settings
+from groupledger.jobs.ingest import KafkaIngest, ingest_kafka
+from groupledger.jobs.offsets_topic import describe_offsets_topic
+from groupledger.jobs.session import SHORT_LIVED
+from groupledger.jobs.settings import load_settings
 from tests.jobs.ledgers import open_test_ledger
 from tests.transforms.rows import offset_commit
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from typing_extensions import Self
 
-    from jobs.stream import Totals
+    from groupledger.jobs.stream import Totals
 
 OFFSETS_TOPIC = "__consumer_offsets"
 PARTITIONS = 4
@@ -128,7 +128,7 @@ class LedgerProcess:
     def __init__(self, command: str, warehouse: Path, *arguments: str, words: int | IO[str] = subprocess.PIPE) -> None:
         where = ["--warehouse", str(warehouse), "--cluster", "test"]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "jobs.cli", command, *where, *arguments],
+            [sys.executable, "-m", "groupledger.jobs.cli", command, *where, *arguments],
             stdout=subprocess.DEVNULL,
             stderr=words,
             text=True,

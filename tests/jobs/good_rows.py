@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from schemas.tables.coordinator_records import OFFSET_COMMIT
+from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
 
     Row = dict[str, Any]
 

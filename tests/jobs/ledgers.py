@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.capture import Manifest, write_manifest
-from jobs.ingest_capture import ingest_capture
-from jobs.lease import Lease
-from jobs.ledger import Ledger
-from jobs.offsets_topic import TopicIdentity
-from jobs.settings import load_settings
-from jobs.storage import LocalStorage
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.coverage import COVERAGE
+from groupledger.jobs.capture import Manifest, write_manifest
+from groupledger.jobs.ingest_capture import ingest_capture
+from groupledger.jobs.lease import Lease
+from groupledger.jobs.ledger import Ledger
+from groupledger.jobs.offsets_topic import TopicIdentity
+from groupledger.jobs.settings import load_settings
+from groupledger.jobs.storage import LocalStorage
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from jobs.stream import Totals
+    from groupledger.jobs.stream import Totals
     from tests.transforms.rows import Row
 
 IDENTITY = TopicIdentity("cluster-1", "4L6g3nShT-eMCtK--X86sw", 2)

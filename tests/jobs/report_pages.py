@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import TimestampType
 
-from jobs.report_page import assemble
-from jobs.report_page.group_data import GroupRows, group_data
-from jobs.report_page.overview import OverviewRows, overview
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.coverage import COVERAGE
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.groups import GROUPS
-from schemas.tables.incidents import INCIDENTS
-from schemas.tables.members import MEMBERS
-from schemas.tables.rebalances import REBALANCES
+from groupledger.jobs.report_page import assemble
+from groupledger.jobs.report_page.group_data import GroupRows, group_data
+from groupledger.jobs.report_page.overview import OverviewRows, overview
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.transforms.history import Coverage, GroupMember, fold
 from tests.transforms.history.histories import Log, everything, member, position, summaries
-from transforms.history import Coverage, GroupMember, fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
     from tests.transforms.history.histories import Entry
 
     Row = Mapping[str, Any]

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
-from coordinator.config import Config
-from coordinator.log_lines import render_line as render_server_line
-from coordinator.simulator.rejections import group_of
-from coordinator.simulator.request_log import render_line as render_request_line
-from coordinator.simulator.run import prepare
-from coordinator.simulator.scenarios import SCENARIOS
-from coordinator.simulator.scenarios.day import at_pace_of_day
-from coordinator.simulator.scenarios.registry import Scenario
-from coordinator.simulator.simulation import BEGAN_AT_MS, Settings
-from jobs.history import TABLES, update_history
-from jobs.offsets_topic import TopicIdentity
-from jobs.simulate import capture_table
-from jobs.source import CAPTURE, Source, write_source
-from jobs.warehouse import create_table, table_path
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.coordinator.config import Config
+from groupledger.coordinator.log_lines import render_line as render_server_line
+from groupledger.coordinator.simulator.rejections import group_of
+from groupledger.coordinator.simulator.request_log import render_line as render_request_line
+from groupledger.coordinator.simulator.run import prepare
+from groupledger.coordinator.simulator.scenarios import SCENARIOS
+from groupledger.coordinator.simulator.scenarios.day import at_pace_of_day
+from groupledger.coordinator.simulator.scenarios.registry import Scenario
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, Settings
+from groupledger.jobs.history import TABLES, update_history
+from groupledger.jobs.offsets_topic import TopicIdentity
+from groupledger.jobs.simulate import capture_table
+from groupledger.jobs.source import CAPTURE, Source, write_source
+from groupledger.jobs.warehouse import create_table, table_path
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.transforms.coverage import Reading
+from groupledger.transforms.decode import decode
 from tests.jobs.ledgers import open_test_ledger
-from transforms.coverage import Reading
-from transforms.decode import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from coordinator.simulator.scenarios.script import Script
-    from coordinator.simulator.simulation import Outputs
-    from coordinator.simulator.truth import Truth
-    from schemas.tables.table import Table
+    from groupledger.coordinator.simulator.scenarios.script import Script
+    from groupledger.coordinator.simulator.simulation import Outputs
+    from groupledger.coordinator.simulator.truth import Truth
+    from groupledger.schemas.tables.table import Table
 
 # What happens to a group, by its number.
 PLAYED = (

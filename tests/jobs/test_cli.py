@@ -8,7 +8,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from jobs.cli import main
+from groupledger.jobs.cli import main
 
 
 def run(*arguments: str) -> tuple[int, str]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from jobs.metrics import BY_PARTITION, GroupInfo, lag_metrics
-from jobs.monitor_metrics import MonitorReport, monitor_metrics
-from jobs.settings import load_settings
-from transforms.lag_rules import Commit, End, LagState, Round, Watermark, rollup
+from groupledger.jobs.metrics import BY_PARTITION, GroupInfo, lag_metrics
+from groupledger.jobs.monitor_metrics import MonitorReport, monitor_metrics
+from groupledger.jobs.settings import load_settings
+from groupledger.transforms.lag_rules import Commit, End, LagState, Round, Watermark, rollup
 
 METRIC = re.compile(r"\b(?:kafka|groupledger)_\w+")
 LABELS = {*BY_PARTITION, "status"}
@@ -37,7 +37,9 @@ def asked(text: str) -> set[str]:
 
 
 def dashboard() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(resources.files("conf").joinpath("grafana/consumer-groups.json").read_text())
+    found: dict[str, Any] = json.loads(
+        resources.files("groupledger.conf").joinpath("grafana/consumer-groups.json").read_text()
+    )
     return found
 
 
@@ -54,7 +56,7 @@ def test_dashboard_asks_for_what_is_served() -> None:
 
 def test_rules_ask_for_what_is_served() -> None:
     """Goal: no rule is silent because of a name."""
-    text = resources.files("conf").joinpath("prometheus/groupledger.rules.yaml").read_text()
+    text = resources.files("groupledger.conf").joinpath("prometheus/groupledger.rules.yaml").read_text()
     expressions = [rule["expr"] for rule in yaml.safe_load(text)["groups"][0]["rules"]]
     assert asked(" ".join(expressions)) <= served()
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from click.testing import CliRunner
 
-import jobs.demo
-from jobs.answers import Warehouse
-from jobs.cli import main
-from jobs.demo_truth import beside_truth
-from jobs.ledger import open_ledger
-from jobs.settings import load_settings
-from schemas.tables.lag import LAG
+import groupledger.jobs.demo
+from groupledger.jobs.answers import Warehouse
+from groupledger.jobs.cli import main
+from groupledger.jobs.demo_truth import beside_truth
+from groupledger.jobs.ledger import open_ledger
+from groupledger.jobs.settings import load_settings
+from groupledger.schemas.tables.lag import LAG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 def test_every_step(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: on a smaller cluster than the demo's, with one group whose commits are refused, it ends well with the
     findings and the page, nothing of the history is missing or too much, and every refused request is an incident."""
-    monkeypatch.setattr(jobs.demo, "SCENARIO", "zombie-commits")
+    monkeypatch.setattr(groupledger.jobs.demo, "SCENARIO", "zombie-commits")
     directory = tmp_path / "demo"
     result = CliRunner().invoke(main, ["demo", "--directory", str(directory)])
     assert result.exit_code == 0, result.output
     titles = ("Records of __consumer_offsets", "Furthest behind", "Incidents", "Beside what really happened", "try: ")
     assert all(title in result.output for title in titles)
-    assert "zombie-commits" in (directory / jobs.demo.REPORT).read_text()
+    assert "zombie-commits" in (directory / groupledger.jobs.demo.REPORT).read_text()
     warehouse = str(directory / "warehouse")
-    assert not Warehouse(spark, warehouse, jobs.demo.CLUSTER).rows(LAG).isEmpty()
-    with open_ledger(load_settings(cluster=jobs.demo.CLUSTER), warehouse, "test", print) as ledger:
+    assert not Warehouse(spark, warehouse, groupledger.jobs.demo.CLUSTER).rows(LAG).isEmpty()
+    with open_ledger(load_settings(cluster=groupledger.jobs.demo.CLUSTER), warehouse, "test", print) as ledger:
         counts = beside_truth(ledger, directory / "simulation" / "truth")
     counts.pop("the same, inferred")  # is not sure to be right
     assert all(right > 0 for right, _, _ in counts.values()), counts

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from jobs.cli import main
-from jobs.doctor import (
+from groupledger.jobs.cli import main
+from groupledger.jobs.doctor import (
     BAD,
     GOOD,
     UNKNOWN,
@@ -20,7 +20,7 @@ from jobs.doctor import (
     transactions,
     warehouse_checks,
 )
-from jobs.offsets_topic import TopicRange
+from groupledger.jobs.offsets_topic import TopicRange
 
 if TYPE_CHECKING:
     from pathlib import Path

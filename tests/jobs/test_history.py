@@ -11,18 +11,18 @@ import pytest
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-import jobs.history
-from coordinator.simulator.simulation import BEGAN_AT_MS
-from jobs.errors import InputError, OutsideError
-from jobs.history import rebuild_history
-from jobs.upsert import upsert
-from jobs.validate import has_errors, print_findings, validate
-from jobs.warehouse import table_path
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.groups import GROUPS
-from schemas.tables.rebalances import REBALANCES
+import groupledger.jobs.history
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
+from groupledger.jobs.errors import InputError, OutsideError
+from groupledger.jobs.history import rebuild_history
+from groupledger.jobs.upsert import upsert
+from groupledger.jobs.validate import has_errors, print_findings, validate
+from groupledger.jobs.warehouse import table_path
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.rebalances import REBALANCES
 from tests.jobs.ledgers import open_test_ledger
 from tests.jobs.simulated_log import HOUR_MS, append, assert_equal_tables, run, table
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
     from tests.jobs.simulated_log import Simulated
 
 CUT_MINUTE, LAST_MINUTE = 20, 61
@@ -101,7 +101,7 @@ def test_any_cut_and_any_kill(
     append(spark, tmp_path, simulated.between(CUT_MINUTE, LAST_MINUTE))
     kill = KillBefore(TABLES_BEFORE_KILL)
     with monkeypatch.context() as patched, suppress(KilledError, OutsideError):
-        patched.setattr(jobs.history, "upsert", kill)
+        patched.setattr(groupledger.jobs.history, "upsert", kill)
         run(spark, tmp_path)
     assert kill.has_killed
     run(spark, tmp_path)

@@ -14,18 +14,18 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from coordinator.simulator.simulation import GroupState, Watermark
-from jobs.capture import Manifest, write_manifest
-from jobs.cli import main
-from jobs.simulate import table_of
-from jobs.storage import LocalStorage
-from schemas.tables.coverage import TAILED
+from groupledger.coordinator.simulator.simulation import GroupState, Watermark
+from groupledger.jobs.capture import Manifest, write_manifest
+from groupledger.jobs.cli import main
+from groupledger.jobs.simulate import table_of
+from groupledger.jobs.storage import LocalStorage
+from groupledger.schemas.tables.coverage import TAILED
+from groupledger.transforms.codec.consumer_protocol import encode_assignment, encode_subscription
+from groupledger.transforms.codec.protocol_message import ProtocolMessage
+from groupledger.transforms.codec.records import Record, encode_record
 from tests.jobs.ledgers import IDENTITY, write_capture
 from tests.jobs.report_pages import HOSTILE, HOSTILE_NAME, START_MS
 from tests.transforms.rows import offset_commit
-from transforms.codec.consumer_protocol import encode_assignment, encode_subscription
-from transforms.codec.protocol_message import ProtocolMessage
-from transforms.codec.records import Record, encode_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable

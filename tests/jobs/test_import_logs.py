@@ -16,27 +16,27 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import functions as F
 
-import jobs.import_logs
-from jobs.cli import main
-from jobs.import_logs import LogSources, import_logs
-from jobs.settings import load_settings
-from schemas.tables.coordinator_events import COORDINATOR_EVENTS
-from schemas.tables.log_files import LOG_FILES
-from schemas.tables.log_quarantine import LOG_QUARANTINE
-from schemas.tables.rebalances import REBALANCES
-from schemas.tables.requests import REQUESTS
+import groupledger.jobs.import_logs
+from groupledger.jobs.cli import main
+from groupledger.jobs.import_logs import LogSources, import_logs
+from groupledger.jobs.settings import load_settings
+from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
+from groupledger.schemas.tables.log_files import LOG_FILES
+from groupledger.schemas.tables.log_quarantine import LOG_QUARANTINE
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.schemas.tables.requests import REQUESTS
+from groupledger.transforms.rebalance_triggers import with_triggers
 from tests.jobs.ledgers import open_test_ledger
 from tests.jobs.simulated_log import REQUESTS_OF
-from transforms.rebalance_triggers import with_triggers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from jobs.import_logs import ImportTotals
-    from jobs.ledger import Ledger
-    from schemas.tables.table import Table
+    from groupledger.jobs.import_logs import ImportTotals
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
     from tests.jobs.simulated_log import Simulated
 
 DAMAGED = "[2026-01-05 00:00:00,000] DEBUG Completed request:{ (kafka.request.logger)\n"
@@ -88,7 +88,7 @@ def imported(
     shutil.copytree(simulated.broker_logs, logs)
     lines = {path.name: len(path.read_text().splitlines()) for path in logs.glob("*-log/*")}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(jobs.import_logs.LogImport, "_note", kill)
+        patched.setattr(groupledger.jobs.import_logs.LogImport, "_note", kill)
         with pytest.raises(KilledError):
             run(spark, warehouse, logs)
     totals = [run(spark, warehouse, logs), run(spark, warehouse, logs)]

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from jobs.cli import main
-from jobs.import_logs import LogSources, import_logs
-from jobs.incidents import lines, update_incidents
-from jobs.settings import load_settings
-from jobs.warehouse import table_path
-from schemas.tables.incidents import INCIDENTS
+from groupledger.jobs.cli import main
+from groupledger.jobs.import_logs import LogSources, import_logs
+from groupledger.jobs.incidents import lines, update_incidents
+from groupledger.jobs.settings import load_settings
+from groupledger.jobs.warehouse import table_path
+from groupledger.schemas.tables.incidents import INCIDENTS
 from tests.jobs.ledgers import open_test_ledger
 from tests.jobs.simulated_log import REQUESTS_OF
 from tests.jobs.warehouses import SIMULATED

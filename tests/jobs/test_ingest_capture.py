@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs.errors import InputError
+from groupledger.jobs.errors import InputError
 from tests.jobs.ledgers import IDENTITY, coverage, describe_capture, ingest, positions, write_capture
 from tests.transforms.rows import offset_commit
 

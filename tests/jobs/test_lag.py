@@ -12,21 +12,21 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs.answers import collect
-from jobs.cli import main
-from jobs.lag import group_histories, lag_rules, recover_state, rounds_after, update_lag
-from jobs.lag_answers import answer, changes, lag_rows
-from jobs.samples import append
-from jobs.warehouse import create_table, table_path
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.group_states import GROUP_STATES
-from schemas.tables.lag import LAG
-from schemas.tables.watermarks import WATERMARKS
+from groupledger.jobs.answers import collect
+from groupledger.jobs.cli import main
+from groupledger.jobs.lag import group_histories, lag_rules, recover_state, rounds_after, update_lag
+from groupledger.jobs.lag_answers import answer, changes, lag_rows
+from groupledger.jobs.samples import append
+from groupledger.jobs.warehouse import create_table, table_path
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.group_states import GROUP_STATES
+from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.lag import OFFSETS_TOPIC
+from groupledger.transforms.lag_rules import Round, Watermark
+from groupledger.transforms.offset_commits import commit_log
 from tests.jobs.ledgers import open_test_ledger
 from tests.transforms.history_frames import CLUSTER, START_MS, cooperative_group, frames, simple_group
-from transforms.lag import OFFSETS_TOPIC
-from transforms.lag_rules import Round, Watermark
-from transforms.offset_commits import commit_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from jobs.ledger import Ledger
-    from schemas.tables.table import Table
-    from transforms.lag_rules import LagRow
+    from groupledger.jobs.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.lag_rules import LagRow
 
 ROUND_MS = 15_000
 FIRST_MS = START_MS + 1_000

@@ -6,8 +6,8 @@ import io
 
 from rich.console import Console
 
-from jobs.lag_screen import LagScreen, duration, table_of
-from transforms.lag_rules import Rollup
+from groupledger.jobs.lag_screen import LagScreen, duration, table_of
+from groupledger.transforms.lag_rules import Rollup
 
 EVIL = "\x1b[2Jgone\u202e"
 

@@ -21,12 +21,12 @@ ROWS_PER_FILE = 500
 MEBIBYTE = 1 << 20
 PROGRAM = """
 import sys, threading
-from jobs.ingest_capture import ingest_capture
-from jobs.ledger import Ledger
-from jobs.lease import Lease
-from jobs.session import spark_session
-from jobs.settings import load_settings
-from jobs.storage import LocalStorage
+from groupledger.jobs.ingest_capture import ingest_capture
+from groupledger.jobs.ledger import Ledger
+from groupledger.jobs.lease import Lease
+from groupledger.jobs.session import spark_session
+from groupledger.jobs.settings import load_settings
+from groupledger.jobs.storage import LocalStorage
 from pathlib import Path
 
 warehouse, capture = sys.argv[1:]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs.errors import OutsideError
-from jobs.lease import Holder, Lease, LeaseFile, now_ms, this_host
-from jobs.storage import LocalStorage
+from groupledger.jobs.errors import OutsideError
+from groupledger.jobs.lease import Holder, Lease, LeaseFile, now_ms, this_host
+from groupledger.jobs.storage import LocalStorage
 
 if TYPE_CHECKING:
     from pathlib import Path

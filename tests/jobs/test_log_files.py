@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-import jobs.log_files
-from jobs.errors import InputError
-from jobs.log_files import REQUEST_LOG, SERVER_LOG, SPLITS, Known, found_files, match, read_splits, scan
+import groupledger.jobs.log_files
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.log_files import REQUEST_LOG, SERVER_LOG, SPLITS, Known, found_files, match, read_splits, scan
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from jobs.log_files import Scanned
+    from groupledger.jobs.log_files import Scanned
 
 
 def entry(number: int, message: str = "x") -> str:
@@ -84,7 +84,7 @@ def test_another_file_with_the_same_first_line(tmp_path: Path) -> None:
 
 def test_entries_are_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: splits begin with an entry, numbers go on over them, and a message that is not over yet waits."""
-    monkeypatch.setattr(jobs.log_files, "SPLIT_BYTES", 100)
+    monkeypatch.setattr(groupledger.jobs.log_files, "SPLIT_BYTES", 100)
     trace = "java.lang.Exception: no\n\tat a.B(B.java:1)\n"
     half = "[2026-02-10 09:45:01,000] INFO a name with\na line break\n"
     path = log(tmp_path / "server.log", *(entry(number) + trace for number in range(20)), half)

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from jobs.answers import Warehouse
-from jobs.errors import InputError, OutsideError
-from jobs.history import update_history
-from jobs.ledger import known_positions
-from jobs.maintain import maintain
-from jobs.offsets_at import offsets_at
-from jobs.readers import reader_at
-from jobs.retention import Floor, above_floors, raise_floors, read_floors
-from jobs.settings import load_settings
-from jobs.storage import LocalStorage
-from jobs.warehouse import latest_version, read_table
-from schemas.all_tables import all_tables
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.coverage import COVERAGE
+from groupledger.jobs.answers import Warehouse
+from groupledger.jobs.errors import InputError, OutsideError
+from groupledger.jobs.history import update_history
+from groupledger.jobs.ledger import known_positions
+from groupledger.jobs.maintain import maintain
+from groupledger.jobs.offsets_at import offsets_at
+from groupledger.jobs.readers import reader_at
+from groupledger.jobs.retention import Floor, above_floors, raise_floors, read_floors
+from groupledger.jobs.settings import load_settings
+from groupledger.jobs.storage import LocalStorage
+from groupledger.jobs.warehouse import latest_version, read_table
+from groupledger.schemas.all_tables import all_tables
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
 from tests.jobs.ledgers import open_test_ledger
 from tests.jobs.warehouses import BY_HAND, BY_HAND_DATE, SIMULATED
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from jobs.maintain import Step
-    from jobs.settings import Settings
+    from groupledger.jobs.maintain import Step
+    from groupledger.jobs.settings import Settings
 
 START = datetime(2026, 1, 5, tzinfo=timezone.utc)
 NOW = datetime(2026, 1, 20, tzinfo=timezone.utc)

@@ -17,17 +17,17 @@ import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobs.metrics import GroupInfo, lag_metrics
-from jobs.monitor_metrics import MonitorReport, monitor_metrics
-from jobs.settings import load_settings
-from transforms.lag_rules import Commit, End, GroupFacts, LagRow, LagState, Owner, Round, Watermark, rollup
+from groupledger.jobs.metrics import GroupInfo, lag_metrics
+from groupledger.jobs.monitor_metrics import MonitorReport, monitor_metrics
+from groupledger.jobs.settings import load_settings
+from groupledger.transforms.lag_rules import Commit, End, GroupFacts, LagRow, LagState, Owner, Round, Watermark, rollup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from prometheus_client import Metric
 
-    from jobs.settings import MetricsSettings
+    from groupledger.jobs.settings import MetricsSettings
 
 LIMITS = load_settings().metrics
 START_MS = 1_760_000_000_000
@@ -150,7 +150,7 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 
 def rules() -> list[dict[str, Any]]:
-    text = resources.files("conf").joinpath("prometheus/groupledger.rules.yaml").read_text()
+    text = resources.files("groupledger.conf").joinpath("prometheus/groupledger.rules.yaml").read_text()
     (group,) = yaml.safe_load(text)["groups"]
     found: list[dict[str, Any]] = group["rules"]
     return found

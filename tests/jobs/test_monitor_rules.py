@@ -10,12 +10,12 @@ from http.client import HTTPConnection
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobs import worker
-from jobs.errors import OutsideError
-from jobs.monitor_commits import added_files, behind
-from jobs.monitor_http import serve
-from jobs.monitor_rules import Stalls, Vitals, interval_seconds, next_round_at, troubles
-from jobs.worker import Worker, working
+from groupledger.jobs import worker
+from groupledger.jobs.errors import OutsideError
+from groupledger.jobs.monitor_commits import added_files, behind
+from groupledger.jobs.monitor_http import serve
+from groupledger.jobs.monitor_rules import Stalls, Vitals, interval_seconds, next_round_at, troubles
+from groupledger.jobs.worker import Worker, working
 
 
 @pytest.mark.parametrize(

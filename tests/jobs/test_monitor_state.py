@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobs.monitor_metrics import MonitorReport, monitor_metrics
-from jobs.monitor_state import MonitorState
-from jobs.sampling import GroupState, Round, Watermark
-from jobs.settings import load_settings
-from transforms.lag_rules import Commit
+from groupledger.jobs.monitor_metrics import MonitorReport, monitor_metrics
+from groupledger.jobs.monitor_state import MonitorState
+from groupledger.jobs.sampling import GroupState, Round, Watermark
+from groupledger.jobs.settings import load_settings
+from groupledger.transforms.lag_rules import Commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

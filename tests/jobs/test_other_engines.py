@@ -11,10 +11,10 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from jobs.warehouse import create_table, read_table, table_path
-from schemas.all_tables import all_tables
-from schemas.tables.assignments import ASSIGNMENTS
-from transforms.offset_commits import offset_commits
+from groupledger.jobs.warehouse import create_table, read_table, table_path
+from groupledger.schemas.all_tables import all_tables
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.transforms.offset_commits import offset_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
 
 FAR_FROM_UTC = "Asia/Kolkata"
 READ_BY_THE_VIEW = ("coordinator_records", "generations", "assignments", "members", "groups", "coverage")
@@ -85,7 +85,7 @@ def test_one_instant(spark: SparkSession, warehouse: Path, tmp_path: Path) -> No
 
 def test_the_view_of_commits(spark: SparkSession, warehouse: Path) -> None:
     """Goal: `offset_commits` in plain SQL gives in Spark and in DuckDB the rows of the transform."""
-    text = (resources.files("schemas") / "views" / "offset_commits.sql").read_text()
+    text = (resources.files("groupledger.schemas") / "views" / "offset_commits.sql").read_text()
     tables = {table.name: table for table in all_tables()}
     frames = [read_table(spark, str(warehouse), tables[name]) for name in READ_BY_THE_VIEW]
     view = offset_commits(*frames)

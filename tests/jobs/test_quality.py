@@ -14,13 +14,22 @@ import pytest
 import yaml
 from pyspark.sql import functions as F
 
-from jobs.quality import check, check_rows, has_failed, in_memory, open_context, print_results, suite_of, with_rules
-from jobs.settings import load_settings
-from jobs.warehouse import read_table
-from schemas.all_tables import all_tables, table_named
-from schemas.tables.groups import GROUPS
-from schemas.tables.quality_results import QUALITY_RESULTS
-from schemas.tables.table import IS_OPEN
+from groupledger.jobs.quality import (
+    check,
+    check_rows,
+    has_failed,
+    in_memory,
+    open_context,
+    print_results,
+    suite_of,
+    with_rules,
+)
+from groupledger.jobs.settings import load_settings
+from groupledger.jobs.warehouse import read_table
+from groupledger.schemas.all_tables import all_tables, table_named
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.quality_results import QUALITY_RESULTS
+from groupledger.schemas.tables.table import IS_OPEN
 from tests.jobs.good_rows import COMMIT, EARLY, LATE, NOW, frame, good_row
 from tests.jobs.ledgers import open_test_ledger
 from tests.jobs.warehouses import SIMULATED
@@ -30,7 +39,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
 
     Row = dict[str, Any]
 
@@ -145,7 +154,11 @@ def test_every_expectation_can_fail(spark: SparkSession, table: Table) -> None:
 
 def test_every_file_is_about_a_table() -> None:
     """Goal: no suite is for a table that there is not, and each rule and expectation says why."""
-    files = [file for file in resources.files("conf").joinpath("quality").iterdir() if file.name.endswith(".yaml")]
+    files = [
+        file
+        for file in resources.files("groupledger.conf").joinpath("quality").iterdir()
+        if file.name.endswith(".yaml")
+    ]
     assert {file.name.removesuffix(".yaml") for file in files} == {table.name for table in all_tables()}
     for file in files:
         written = yaml.safe_load(file.read_text())

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from jobs.cli import main
-from jobs.errors import InputError
-from jobs.group_timeline import heading, lines, places
-from jobs.offsets_at import reset_file_lines
-from jobs.warehouse import create_table, table_path
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.coverage import TAILED
+from groupledger.jobs.cli import main
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.group_timeline import heading, lines, places
+from groupledger.jobs.offsets_at import reset_file_lines
+from groupledger.jobs.warehouse import create_table, table_path
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import TAILED
+from groupledger.transforms.coverage_at import why_unknown
+from groupledger.transforms.group_timeline import timeline
 from tests.transforms.history_frames import (
     CLUSTER,
     START_MS,
@@ -25,8 +27,6 @@ from tests.transforms.history_frames import (
     frames,
     simple_group,
 )
-from transforms.coverage_at import why_unknown
-from transforms.group_timeline import timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

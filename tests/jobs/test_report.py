@@ -13,14 +13,14 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs.cli import main
-from jobs.errors import OutsideError
-from jobs.report import write_whole
-from jobs.warehouse import table_path
-from schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
-from schemas.tables.incidents import INCIDENTS
-from schemas.tables.lag import LAG
-from schemas.tables.rebalance_stats import REBALANCE_STATS
+from groupledger.jobs.cli import main
+from groupledger.jobs.errors import OutsideError
+from groupledger.jobs.report import write_whole
+from groupledger.jobs.warehouse import table_path
+from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from tests.transforms.history_frames import (
     CLUSTER,
     START_MS,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from click.testing import Result
     from pyspark.sql import SparkSession
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
 
 START = datetime.fromtimestamp(START_MS / 1_000, timezone.utc)
 BLOCK = re.compile(r'<script type="application/json" class="group-data">(.*?)</script>', re.DOTALL)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.report_page.embed import code_for_script, content_security_policy, json_for_script
-from jobs.report_page.group_data import group_data
-from jobs.report_page.names import NAME_CHARACTERS_MAX, shown, whole
-from jobs.report_page.times import duration
-from jobs.terminal import escaped
+from groupledger.jobs.report_page.embed import code_for_script, content_security_policy, json_for_script
+from groupledger.jobs.report_page.group_data import group_data
+from groupledger.jobs.report_page.names import NAME_CHARACTERS_MAX, shown, whole
+from groupledger.jobs.report_page.times import duration
+from groupledger.jobs.terminal import escaped
 from tests.jobs.report_pages import HOSTILE, HOSTILE_NAME, HOUR, START, START_MS, group_rows, moving_group, page
 from tests.transforms.history.histories import Log, member
 

@@ -9,18 +9,18 @@ import pyarrow.parquet as pq
 import pytest
 from delta.tables import DeltaTable
 
-from coordinator.simulator.simulation import BEGAN_AT_MS, GroupState, Watermark
-from jobs import sampling
-from jobs.errors import InputError
-from jobs.import_samples import import_samples
-from jobs.ledger import last_transaction
-from jobs.monitor_commits import commits_in, new_files
-from jobs.samples import append_round, last_round_ms, next_round_ms, sampled_topics
-from jobs.simulate import table_of
-from jobs.warehouse import latest_version
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.group_states import GROUP_STATES
-from schemas.tables.watermarks import WATERMARKS
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, GroupState, Watermark
+from groupledger.jobs import sampling
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.import_samples import import_samples
+from groupledger.jobs.ledger import last_transaction
+from groupledger.jobs.monitor_commits import commits_in, new_files
+from groupledger.jobs.samples import append_round, last_round_ms, next_round_ms, sampled_topics
+from groupledger.jobs.simulate import table_of
+from groupledger.jobs.warehouse import latest_version
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.group_states import GROUP_STATES
+from groupledger.schemas.tables.watermarks import WATERMARKS
 from tests.jobs.ledgers import describe_capture, ingest, open_test_ledger, write_capture
 from tests.transforms.rows import offset_commit
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
 
 DAY_MS = 86_400_000
 

@@ -19,12 +19,12 @@ from kafka.protocol.consumer import IsolationLevel
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata.metadata import MetadataRequest, MetadataResponse
 
-from jobs.errors import OutsideError
-from jobs.kafka_messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from jobs.sampling import GroupState, Watermark, ends_of, sample_groups, sample_watermarks, take_round
-from jobs.settings import load_settings
-from transforms.codec.consumer_protocol import encode_subscription
-from transforms.codec.protocol_message import ProtocolMessage
+from groupledger.jobs.errors import OutsideError
+from groupledger.jobs.kafka_messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from groupledger.jobs.sampling import GroupState, Watermark, ends_of, sample_groups, sample_watermarks, take_round
+from groupledger.jobs.settings import load_settings
+from groupledger.transforms.codec.consumer_protocol import encode_subscription
+from groupledger.transforms.codec.protocol_message import ProtocolMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs import session
+from groupledger.jobs import session
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs.errors import InputError
-from jobs.offsets_topic import kafka_python_security, spark_security
-from jobs.settings import load_settings
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.offsets_topic import kafka_python_security, spark_security
+from groupledger.jobs.settings import load_settings
 
 if TYPE_CHECKING:
     from pathlib import Path

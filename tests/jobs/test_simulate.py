@@ -9,15 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from coordinator.simulator.scenarios import SCENARIOS
-from jobs.capture import read_manifest
-from jobs.cli import main
-from jobs.errors import InputError
-from jobs.simulate import CAPTURE_COLUMNS, TABLES_OF_TRUTH, scenario_named, simulate
-from jobs.storage import LocalStorage
-from schemas.tables.coverage import TAILED
+from groupledger.coordinator.simulator.scenarios import SCENARIOS
+from groupledger.jobs.capture import read_manifest
+from groupledger.jobs.cli import main
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.simulate import CAPTURE_COLUMNS, TABLES_OF_TRUTH, scenario_named, simulate
+from groupledger.jobs.storage import LocalStorage
+from groupledger.schemas.tables.coverage import TAILED
+from groupledger.transforms.codec.records import decode_record
 from tests.jobs.ledgers import coverage, ingest, positions
-from transforms.codec.records import decode_record
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobs.offsets_topic import TopicIdentity
-from jobs.source import KAFKA, Source, read_source, write_source
-from jobs.storage import LocalStorage
-from transforms.coverage import Reading
+from groupledger.jobs.offsets_topic import TopicIdentity
+from groupledger.jobs.source import KAFKA, Source, read_source, write_source
+from groupledger.jobs.storage import LocalStorage
+from groupledger.transforms.coverage import Reading
 
 if TYPE_CHECKING:
     from pathlib import Path

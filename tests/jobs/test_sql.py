@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from jobs.cli import main
-from jobs.errors import InputError
-from jobs.named_queries import NamedQuery, named_queries, parse, query_named
-from jobs.register import register_tables
-from jobs.sql import as_json, ask, register_views, text_of
-from jobs.warehouse import table_path
-from schemas.all_tables import all_tables
-from schemas.tables.incidents import INCIDENTS
-from schemas.tables.lag import LAG
+from groupledger.jobs.cli import main
+from groupledger.jobs.errors import InputError
+from groupledger.jobs.named_queries import NamedQuery, named_queries, parse, query_named
+from groupledger.jobs.register import register_tables
+from groupledger.jobs.sql import as_json, ask, register_views, text_of
+from groupledger.jobs.warehouse import table_path
+from groupledger.schemas.all_tables import all_tables
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.lag import LAG
 from tests.jobs.good_rows import EARLY, frame, good_row
 from tests.jobs.warehouses import BY_HAND, SIMULATED
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs.storage import HadoopStorage, LocalStorage, open_storage
+from groupledger.jobs.storage import HadoopStorage, LocalStorage, open_storage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from jobs.storage import Storage
+    from groupledger.jobs.storage import Storage
 
 
 def keeps_its_promises(storage: Storage) -> None:

@@ -11,9 +11,9 @@ import pyspark
 import pytest
 from deltalake import DeltaTable
 
-from coordinator.simulator.scenarios import SCENARIOS
-from jobs.session import local_jars
-from jobs.simulate import simulate
+from groupledger.coordinator.simulator.scenarios import SCENARIOS
+from groupledger.jobs.session import local_jars
+from groupledger.jobs.simulate import simulate
 from tools.build_archive import ROOT, build
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]

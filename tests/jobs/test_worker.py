@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from jobs.worker import together
+from groupledger.jobs.worker import together
 
 
 def test_together() -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from coordinator.simulator.simulation import BEGAN_AT_MS
-from jobs.coverage import write_coverage
-from jobs.source import read_source
-from jobs.warehouse import table_path
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
+from groupledger.jobs.coverage import write_coverage
+from groupledger.jobs.source import read_source
+from groupledger.jobs.warehouse import table_path
 from tests.jobs.ledgers import open_test_ledger
 from tests.jobs.simulated_log import HOUR_MS
 from tests.transforms.history_frames import compacted_group, cooperative_group, emptied_group, frames, simple_group

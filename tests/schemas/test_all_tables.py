@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import schemas.tables
-from schemas.all_tables import all_tables, date_column, table_named
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
+import groupledger.schemas.tables
+from groupledger.schemas.all_tables import all_tables, date_column, table_named
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from tools.table_docs import PAGE, page
 
-FOLDER = Path(schemas.tables.__file__).parent
+FOLDER = Path(groupledger.schemas.tables.__file__).parent
 
 
 def defined_tables() -> set[str]:
@@ -36,7 +36,7 @@ def test_every_table_is_in_the_list() -> None:
 
 
 @pytest.mark.parametrize("table", all_tables(), ids=lambda table: table.name)
-def test_tables(table: schemas.tables.table.Table) -> None:
+def test_tables(table: groupledger.schemas.tables.table.Table) -> None:
     """Goal: a comment on all, `cluster` first, a key of its own columns, partitions that are dates or integers."""
     assert table.comment.endswith(".")
     assert all(field.metadata.get("comment") for field in table.schema)

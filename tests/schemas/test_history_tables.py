@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
-from schemas.tables.coverage import TAILED, UNKNOWN
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.groups import GROUPS
-from schemas.tables.members import MEMBERS
-from schemas.tables.open_groups import OPEN_GROUPS
-from schemas.tables.rebalances import CHANGE, PARTITION_PAUSE, REBALANCES
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
+from groupledger.schemas.tables.coverage import TAILED, UNKNOWN
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.schemas.tables.rebalances import CHANGE, PARTITION_PAUSE, REBALANCES
+from groupledger.transforms.group_history import OF_THE_JOB
+from groupledger.transforms.history import events
 from tests.transforms.history.histories import KEYS, Log, Tables, folded, member
-from transforms.group_history import OF_THE_JOB
-from transforms.history import events
 
 if TYPE_CHECKING:
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
 
 TABLES = (GENERATIONS, MEMBERS, ASSIGNMENTS, CONNECT_ASSIGNMENTS, REBALANCES, GROUPS, OPEN_GROUPS)
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-import schemas
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.coverage import COVERAGE
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.groups import GROUPS
-from schemas.tables.members import MEMBERS
+import groupledger.schemas
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.transforms.offset_commits import COLUMNS, offset_commits
 from tests.transforms.history_frames import (
     compacted_group,
     cooperative_group,
@@ -22,15 +23,16 @@ from tests.transforms.history_frames import (
     frames,
     simple_group,
 )
-from transforms.offset_commits import COLUMNS, offset_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
 
 INPUTS = (COORDINATOR_RECORDS, GENERATIONS, ASSIGNMENTS, MEMBERS, GROUPS, COVERAGE)
-OFFSET_COMMITS_SQL = (Path(schemas.__file__).parent / "views" / "offset_commits.sql").read_text(encoding="utf-8")
+OFFSET_COMMITS_SQL = (Path(groupledger.schemas.__file__).parent / "views" / "offset_commits.sql").read_text(
+    encoding="utf-8"
+)
 
 Tables = dict["Table", "DataFrame"]
 

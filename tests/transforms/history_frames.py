@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.coverage import COVERAGE
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.groups import GROUPS
-from schemas.tables.members import MEMBERS
-from schemas.tables.rebalances import REBALANCES
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.transforms.history import Coverage, fold
+from groupledger.transforms.offset_commits import NO_TOPIC_ID
 from tests.transforms.history.histories import Commit, Log, member, position, stretch, summaries
-from transforms.history import Coverage, fold
-from transforms.offset_commits import NO_TOPIC_ID
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
     from tests.transforms.history.histories import Entry
 
 CLUSTER = "test"

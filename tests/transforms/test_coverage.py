@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.coverage import Reading, Stretch, stretches
+from groupledger.transforms.coverage import Reading, Stretch, stretches
 
 FIRST = Reading(started_at_ms=1000, from_offset=10, end_offset=50)
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+from groupledger.transforms.codec.records import decode_record
+from groupledger.transforms.decode import BATCH_BYTES_MAX, DECODED, decode_batch, decode_batches
+from groupledger.transforms.decoded_record import record_of_row
 from tests.transforms.rows import HOSTILE_ROWS, Row, batch_of, group_metadata, offset_commit
-from transforms.codec.records import decode_record
-from transforms.decode import BATCH_BYTES_MAX, DECODED, decode_batch, decode_batches
-from transforms.decoded_record import record_of_row
 
 
 def decoded(rows: list[Row]) -> list[dict[str, Any]]:
@@ -39,7 +39,7 @@ def test_every_row_is_decoded_or_kept(rows: list[Row]) -> None:
 
 def test_a_decoder_that_loses_rows_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: the count of each batch is checked in the job itself, not only here."""
-    monkeypatch.setattr("transforms.decode.general_batches", lambda _batch: iter(()))
+    monkeypatch.setattr("groupledger.transforms.decode.general_batches", lambda _batch: iter(()))
     with pytest.raises(AssertionError, match="3 Kafka rows became 1"):
         list(decode_batches([batch_of([offset_commit(), (None, None), (None, None)])]))
 

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+from groupledger.transforms.decode import DECODED, decode_batch, general_batches
+from groupledger.transforms.decode_offset_commits import METADATA_BYTES_MAX, decode_offset_commits
 from tests.transforms.rows import HOSTILE_ROWS, Row, batch_of, offset_commit
-from transforms.decode import DECODED, decode_batch, general_batches
-from transforms.decode_offset_commits import METADATA_BYTES_MAX, decode_offset_commits
 
 
 def by_offset(batches: list[pa.RecordBatch]) -> list[dict[str, object]]:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.coverage import COVERAGE
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.groups import GROUPS
-from schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.transforms.offset_commits import COLUMNS, offset_commits
 from tests.transforms.history_frames import compacted_group, cooperative_group, frames
-from transforms.offset_commits import COLUMNS, offset_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

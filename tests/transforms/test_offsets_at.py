@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.transforms.offset_commits import commit_log
+from groupledger.transforms.offsets_at import offsets_at
 from tests.transforms.history_frames import START_MS, cooperative_group, frames, simple_group
-from transforms.offset_commits import commit_log
-from transforms.offsets_at import offsets_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,17 +10,17 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.members import MEMBERS
-from schemas.tables.rebalances import REBALANCES
-from transforms.rebalance_stats import StatsRules, rebalance_stats, touches
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.transforms.rebalance_stats import StatsRules, rebalance_stats, touches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
 
 MIDNIGHT = datetime(2026, 1, 5, tzinfo=timezone.utc)
 RULES = StatsRules(

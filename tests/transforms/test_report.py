@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from schemas.tables.assignments import ASSIGNMENTS
-from schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
-from schemas.tables.generations import GENERATIONS
-from schemas.tables.groups import GROUPS
-from schemas.tables.incidents import INCIDENTS
-from schemas.tables.lag import LAG
-from schemas.tables.rebalances import REBALANCES
-from transforms import report
-from transforms.report import Limits
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.transforms import report
+from groupledger.transforms.report import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from schemas.tables.table import Table
+    from groupledger.schemas.tables.table import Table
 
 START = datetime(2026, 1, 31, 14, tzinfo=timezone.utc)
 LIMITS = Limits(groups=2, partitions=2, intervals=3, records=2, members=2, incidents=2, lag_points=2, lag_partitions=1)

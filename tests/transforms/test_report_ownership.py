@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from groupledger.transforms.history.ownership_answer import UNKNOWN, UNOWNED, owner_at
+from groupledger.transforms.report_ownership import Bar, Span, bars, shown_from, spans
 from tests.jobs.report_pages import START, START_MS, group_rows, of_fold
 from tests.transforms.history.histories import Log, member, stretch
 from tests.transforms.history.simulated import groups_of, ledger_of, thinned
-from transforms.history.ownership_answer import UNKNOWN, UNOWNED, owner_at
-from transforms.report_ownership import Bar, Span, bars, shown_from, spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from jobs.report_page.group_data import GroupRows
+    from groupledger.jobs.report_page.group_data import GroupRows
 
 
 def at(seconds: float) -> datetime:

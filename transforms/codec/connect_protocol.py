@@ -5,8 +5,8 @@ version 1, fields that Kafka gives a default may be missing at the end. The `all
 metadata is an encoded assignment again: bytes here, for `decode_connect_assignment`.
 """
 
-from schemas.wire.connect_protocol import ASSIGNMENT, METADATA
-from transforms.codec.protocol_message import ProtocolCodec, ProtocolMessage
+from groupledger.schemas.wire.connect_protocol import ASSIGNMENT, METADATA
+from groupledger.transforms.codec.protocol_message import ProtocolCodec, ProtocolMessage
 
 _METADATA = ProtocolCodec(METADATA)
 _ASSIGNMENT = ProtocolCodec(ASSIGNMENT)

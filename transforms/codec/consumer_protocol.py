@@ -5,8 +5,8 @@ assignment without bytes is no damage: the coordinator writes it for a member wh
 nothing; it is `empty_protocol`.
 """
 
-from schemas.wire.consumer_protocol import ASSIGNMENT, SUBSCRIPTION
-from transforms.codec.protocol_message import ProtocolCodec, ProtocolMessage
+from groupledger.schemas.wire.consumer_protocol import ASSIGNMENT, SUBSCRIPTION
+from groupledger.transforms.codec.protocol_message import ProtocolCodec, ProtocolMessage
 
 _SUBSCRIPTION = ProtocolCodec(SUBSCRIPTION)
 _ASSIGNMENT = ProtocolCodec(ASSIGNMENT)

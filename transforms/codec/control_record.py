@@ -5,9 +5,9 @@ Later versions are read as version 0 and bytes after it are tolerated, as Kafka 
 
 from dataclasses import dataclass
 
-from schemas.wire.control_record import ABORT, COMMIT, CONTROL_KEY, END_TRANSACTION_MARKER
-from transforms.codec.errors import DecodeError, UnknownControlTypeError
-from transforms.codec.protocol_message import ProtocolCodec, ProtocolMessage
+from groupledger.schemas.wire.control_record import ABORT, COMMIT, CONTROL_KEY, END_TRANSACTION_MARKER
+from groupledger.transforms.codec.errors import DecodeError, UnknownControlTypeError
+from groupledger.transforms.codec.protocol_message import ProtocolCodec, ProtocolMessage
 
 _KEY = ProtocolCodec(CONTROL_KEY)
 _VALUE = ProtocolCodec(END_TRANSACTION_MARKER)

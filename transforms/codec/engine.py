@@ -18,10 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.wire.model import Array, Field, Message, Primitive, Struct, WireType
-from transforms.codec import primitives
-from transforms.codec.errors import EncodeError, InvalidTagError, LengthPastEndError
-from transforms.codec.primitives import NULL, Reader, Writer
+from groupledger.schemas.wire.model import Array, Field, Message, Primitive, Struct, WireType
+from groupledger.transforms.codec import primitives
+from groupledger.transforms.codec.errors import EncodeError, InvalidTagError, LengthPastEndError
+from groupledger.transforms.codec.primitives import NULL, Reader, Writer
 
 UNKNOWN_TAGGED_FIELDS = "unknown_tagged_fields"
 

@@ -23,13 +23,13 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
-from schemas.wire.consumer_protocol import ASSIGNMENT, SUBSCRIPTION
-from schemas.wire.model import Array, Field, Message, Struct, WireType
-from schemas.wire.record_types import RECORD_TYPE_BY_NAME
-from transforms.codec.consumer_protocol import decode_assignment, decode_subscription
-from transforms.codec.errors import DecodeError
-from transforms.codec.protocol_message import ProtocolMessage
-from transforms.codec.records import Record
+from groupledger.schemas.wire.consumer_protocol import ASSIGNMENT, SUBSCRIPTION
+from groupledger.schemas.wire.model import Array, Field, Message, Struct, WireType
+from groupledger.schemas.wire.record_types import RECORD_TYPE_BY_NAME
+from groupledger.transforms.codec.consumer_protocol import decode_assignment, decode_subscription
+from groupledger.transforms.codec.errors import DecodeError
+from groupledger.transforms.codec.protocol_message import ProtocolMessage
+from groupledger.transforms.codec.records import Record
 
 
 def to_json_form(record: Record) -> dict[str, Any]:

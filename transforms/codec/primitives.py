@@ -15,7 +15,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from typing import Any
 
-from transforms.codec.errors import (
+from groupledger.transforms.codec.errors import (
     EncodeError,
     InvalidUtf8Error,
     LengthPastEndError,

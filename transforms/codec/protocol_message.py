@@ -8,10 +8,10 @@ again.
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.wire.model import Message
-from transforms.codec.engine import message_codec
-from transforms.codec.errors import EmptyProtocolError, EncodeError, UnknownProtocolVersionError
-from transforms.codec.primitives import Reader, Writer, read_int16, write_int16
+from groupledger.schemas.wire.model import Message
+from groupledger.transforms.codec.engine import message_codec
+from groupledger.transforms.codec.errors import EmptyProtocolError, EncodeError, UnknownProtocolVersionError
+from groupledger.transforms.codec.primitives import Reader, Writer, read_int16, write_int16
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ but writes none: here they are an error, for they show that something was misrea
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.wire.model import Message, RecordType
-from schemas.wire.record_types import RECORD_TYPES, RETIRED_RECORD_TYPES
-from transforms.codec.engine import Codec, message_codec
-from transforms.codec.errors import (
+from groupledger.schemas.wire.model import Message, RecordType
+from groupledger.schemas.wire.record_types import RECORD_TYPES, RETIRED_RECORD_TYPES
+from groupledger.transforms.codec.engine import Codec, message_codec
+from groupledger.transforms.codec.errors import (
     DecodeError,
     EmptyKeyError,
     EncodeError,
@@ -21,7 +21,7 @@ from transforms.codec.errors import (
     UnknownRecordTypeError,
     UnknownValueVersionError,
 )
-from transforms.codec.primitives import read_int16, write_int16
+from groupledger.transforms.codec.primitives import read_int16, write_int16
 
 
 @dataclass(frozen=True, slots=True)

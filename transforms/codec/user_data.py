@@ -4,12 +4,12 @@ The group's protocol name tells which one wrote it: `sticky`, `cooperative-stick
 Kafka Streams. Bytes after the fields that are known are kept as `trailing_bytes`.
 """
 
-from schemas.wire.sticky_assignor import COOPERATIVE_STICKY_USER_DATA, STICKY_USER_DATA
-from schemas.wire.streams_assignor import SUBSCRIPTION_INFO
-from transforms.codec.engine import Codec, message_codec
-from transforms.codec.errors import DecodeError, EncodeError
-from transforms.codec.primitives import read_int32, write_int32
-from transforms.codec.protocol_message import ProtocolCodec, ProtocolMessage
+from groupledger.schemas.wire.sticky_assignor import COOPERATIVE_STICKY_USER_DATA, STICKY_USER_DATA
+from groupledger.schemas.wire.streams_assignor import SUBSCRIPTION_INFO
+from groupledger.transforms.codec.engine import Codec, message_codec
+from groupledger.transforms.codec.errors import DecodeError, EncodeError
+from groupledger.transforms.codec.primitives import read_int32, write_int32
+from groupledger.transforms.codec.protocol_message import ProtocolCodec, ProtocolMessage
 
 _STICKY = (message_codec(STICKY_USER_DATA, 0), message_codec(STICKY_USER_DATA, 1))
 _COOPERATIVE_STICKY = (message_codec(COOPERATIVE_STICKY_USER_DATA, 0),)

@@ -36,7 +36,7 @@ unknown from then on, not unowned, and the movement of such a transition is null
 generations with `is_end_known` false; members live on over it, since their ids are never used again.
 """
 
-from transforms.history.events import (
+from groupledger.transforms.history.events import (
     Commits,
     Coverage,
     Event,
@@ -47,8 +47,8 @@ from transforms.history.events import (
     OtherGroupType,
     group_record,
 )
-from transforms.history.fold import Folded, LogOrderError, fold
-from transforms.history.ownership_answer import OwnerAnswer, owner_at
+from groupledger.transforms.history.fold import Folded, LogOrderError, fold
+from groupledger.transforms.history.ownership_answer import OwnerAnswer, owner_at
 
 __all__ = [
     "Commits",

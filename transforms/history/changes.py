@@ -15,13 +15,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from transforms.history.events import CONSUMER
+from groupledger.transforms.history.events import CONSUMER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from transforms.history.events import GroupMember, GroupRecord, MemberFacts, Unit
-    from transforms.history.state import OpenGroup, Tenure
+    from groupledger.transforms.history.events import GroupMember, GroupRecord, MemberFacts, Unit
+    from groupledger.transforms.history.state import OpenGroup, Tenure
 
 Change = dict[str, Any]
 

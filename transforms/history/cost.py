@@ -14,15 +14,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from transforms.history.rows import micros
-from transforms.history.state import OpenRebalance, Watch
+from groupledger.transforms.history.rows import micros
+from groupledger.transforms.history.state import OpenRebalance, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from transforms.history.changes import Turnover
-    from transforms.history.events import Commits, GroupRecord, MemberFacts, Unit
-    from transforms.history.state import OpenGroup
+    from groupledger.transforms.history.changes import Turnover
+    from groupledger.transforms.history.events import Commits, GroupRecord, MemberFacts, Unit
+    from groupledger.transforms.history.state import OpenGroup
 
 EAGER = "eager"
 COOPERATIVE = "cooperative"

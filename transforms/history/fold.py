@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from transforms.history import cost
-from transforms.history.events import (
+from groupledger.transforms.history import cost
+from groupledger.transforms.history.events import (
     TAILED,
     UNKNOWN,
     Commits,
@@ -21,7 +21,7 @@ from transforms.history.events import (
     GroupTombstone,
     OtherGroupType,
 )
-from transforms.history.generation import (
+from groupledger.transforms.history.generation import (
     BY_HOLE,
     BY_TOMBSTONE,
     BY_UPGRADE,
@@ -29,8 +29,8 @@ from transforms.history.generation import (
     forget_classic,
     open_generation,
 )
-from transforms.history.rows import End, Rows, open_group_row, put_group, put_rebalance
-from transforms.history.state import Ending, OpenGroup, PartitionCommits, load
+from groupledger.transforms.history.rows import End, Rows, open_group_row, put_group, put_rebalance
+from groupledger.transforms.history.state import Ending, OpenGroup, PartitionCommits, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

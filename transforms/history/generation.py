@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from transforms.history import cost
-from transforms.history.changes import Change, Turnover, change, changes_between, grow_universe, turnover
-from transforms.history.rows import End, Rows, micros, put_generation, put_intervals, put_member
-from transforms.history.state import Generation, Interval, OpenGroup, Tenure
-from transforms.history.trigger import Guess, departure, infer, silences
+from groupledger.transforms.history import cost
+from groupledger.transforms.history.changes import Change, Turnover, change, changes_between, grow_universe, turnover
+from groupledger.transforms.history.rows import End, Rows, micros, put_generation, put_intervals, put_member
+from groupledger.transforms.history.state import Generation, Interval, OpenGroup, Tenure
+from groupledger.transforms.history.trigger import Guess, departure, infer, silences
 
 if TYPE_CHECKING:
-    from transforms.history.events import GroupRecord
+    from groupledger.transforms.history.events import GroupRecord
 
 # Why a transition is a hole
 NOT_SYNCED = "not_synced"

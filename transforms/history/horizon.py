@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from transforms.history.rows import open_group_row
-from transforms.history.state import OpenGroup, PartitionCommits, load
+from groupledger.transforms.history.rows import open_group_row
+from groupledger.transforms.history.state import OpenGroup, PartitionCommits, load
 
 if TYPE_CHECKING:
-    from transforms.history.events import Coverage
+    from groupledger.transforms.history.events import Coverage
 
 
 def state_before(open_state: str, incarnation: int, kafka_offset: int, stretch: Coverage) -> dict[str, Any]:

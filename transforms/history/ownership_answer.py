@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from transforms.history.events import TAILED
+from groupledger.transforms.history.events import TAILED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

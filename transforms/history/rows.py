@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from transforms.history.events import CONNECT
-from transforms.history.state import dump
+from groupledger.transforms.history.events import CONNECT
+from groupledger.transforms.history.state import dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from transforms.history.events import Unit
-    from transforms.history.state import Generation, Interval, OpenGroup, OpenRebalance, Tenure
+    from groupledger.transforms.history.events import Unit
+    from groupledger.transforms.history.state import Generation, Interval, OpenGroup, OpenRebalance, Tenure
 
 TABLES = ("generations", "members", "assignments", "connect_assignments", "rebalances", "groups")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
-from transforms.history.events import UNKNOWN, MemberFacts, Unit
+from groupledger.transforms.history.events import UNKNOWN, MemberFacts, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

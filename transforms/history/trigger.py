@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from transforms.history.changes import Change, Turnover
-    from transforms.history.events import MemberFacts, Unit
-    from transforms.history.state import Interval, OpenGroup, Tenure
+    from groupledger.transforms.history.changes import Change, Turnover
+    from groupledger.transforms.history.events import MemberFacts, Unit
+    from groupledger.transforms.history.state import Interval, OpenGroup, Tenure
 
 TIMING_COMMITS_MIN = 2  # one commit has no interval
 HEARTBEATS_PER_SESSION = 3  # at least, as the documentation of heartbeat.interval.ms asks for

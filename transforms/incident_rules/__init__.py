@@ -26,7 +26,7 @@ Kinds, and what each rests on:
     stalled_transaction            the last stable offset of a partition of __consumer_offsets stands still
 """
 
-from transforms.incident_rules.facts import (
+from groupledger.transforms.incident_rules.facts import (
     Commit,
     CommitStep,
     CoordinatorEvent,
@@ -37,8 +37,8 @@ from transforms.incident_rules.facts import (
     Rules,
     request_fact,
 )
-from transforms.incident_rules.incidents import incidents
-from transforms.incident_rules.sighting import SEVERITIES
+from groupledger.transforms.incident_rules.incidents import incidents
+from groupledger.transforms.incident_rules.sighting import SEVERITIES
 
 __all__ = [
     "SEVERITIES",

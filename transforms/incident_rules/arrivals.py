@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from transforms.incident_rules.facts import Request
+    from groupledger.transforms.incident_rules.facts import Request
 
 TIE_US = 1_000
 _LOG_ORDER = attrgetter("logged_at_ms", "source_file", "line_number")

@@ -12,12 +12,12 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from transforms.incident_rules.inferred import milliseconds, of_member
-from transforms.incident_rules.sighting import FENCED_INSTANCE, LEADER_NEVER_SYNCED
+from groupledger.transforms.incident_rules.inferred import milliseconds, of_member
+from groupledger.transforms.incident_rules.sighting import FENCED_INSTANCE, LEADER_NEVER_SYNCED
 
 if TYPE_CHECKING:
-    from transforms.incident_rules.facts import Commit, GroupFacts, Place, Request
-    from transforms.incident_rules.sighting import Sighting
+    from groupledger.transforms.incident_rules.facts import Commit, GroupFacts, Place, Request
+    from groupledger.transforms.incident_rules.sighting import Sighting
 
     Row = dict[str, Any]
 

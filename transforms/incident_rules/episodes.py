@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from transforms.incident_rules.sighting import (
+from groupledger.transforms.incident_rules.sighting import (
     INFERRED,
     LEADER_NEVER_SYNCED,
     MEMBER_FLAPPING,
@@ -34,8 +34,8 @@ from transforms.incident_rules.sighting import (
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-    from transforms.incident_rules.facts import Rules
-    from transforms.incident_rules.sighting import Sighting
+    from groupledger.transforms.incident_rules.facts import Rules
+    from groupledger.transforms.incident_rules.sighting import Sighting
 
 EVIDENCE_ORDER = (OBSERVED, REPLAYED, INFERRED)
 _ID_CHARACTERS = 32

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from transforms.incident_rules import roots
-from transforms.incident_rules import sighting as kinds
+from groupledger.transforms.incident_rules import roots
+from groupledger.transforms.incident_rules import sighting as kinds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,15 +6,15 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from transforms.incident_rules.context import Context
-from transforms.incident_rules.episodes import Episode, episode_id, episodes, incident_id
-from transforms.incident_rules.explain import explanation, setting_to_change
-from transforms.incident_rules.inferred import closed_static_members, inferred
-from transforms.incident_rules.observed import observed
-from transforms.incident_rules.patterns import patterns
-from transforms.incident_rules.replayed import replayed
-from transforms.incident_rules.roots import probable_root
-from transforms.incident_rules.sighting import (
+from groupledger.transforms.incident_rules.context import Context
+from groupledger.transforms.incident_rules.episodes import Episode, episode_id, episodes, incident_id
+from groupledger.transforms.incident_rules.explain import explanation, setting_to_change
+from groupledger.transforms.incident_rules.inferred import closed_static_members, inferred
+from groupledger.transforms.incident_rules.observed import observed
+from groupledger.transforms.incident_rules.patterns import patterns
+from groupledger.transforms.incident_rules.replayed import replayed
+from groupledger.transforms.incident_rules.roots import probable_root
+from groupledger.transforms.incident_rules.sighting import (
     INFERRED,
     INFO,
     REBALANCE_IN_PROGRESS_COMMIT,
@@ -29,7 +29,7 @@ from transforms.incident_rules.sighting import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from transforms.incident_rules.facts import GroupFacts, Place, Rules
+    from groupledger.transforms.incident_rules.facts import GroupFacts, Place, Rules
 
     Row = dict[str, Any]
 

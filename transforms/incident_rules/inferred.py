@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from transforms.incident_rules.facts import Proof, host
-from transforms.incident_rules.sighting import (
+from groupledger.transforms.incident_rules.facts import Proof, host
+from groupledger.transforms.incident_rules.sighting import (
     COMMIT_GAP,
     INFERRED,
     INFO,
@@ -36,7 +36,7 @@ from transforms.incident_rules.sighting import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from transforms.incident_rules.facts import Commit, CommitStep, GroupFacts, Place, Rules
+    from groupledger.transforms.incident_rules.facts import Commit, CommitStep, GroupFacts, Place, Rules
 
     Row = dict[str, Any]
 

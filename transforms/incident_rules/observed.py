@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from transforms.incident_rules.sighting import (
+from groupledger.transforms.incident_rules.sighting import (
     ERROR,
     FENCED_INSTANCE,
     FENCED_MEMBER_EPOCH,
@@ -32,7 +32,7 @@ from transforms.incident_rules.sighting import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from transforms.incident_rules.facts import CoordinatorEvent, GroupFacts, Request
+    from groupledger.transforms.incident_rules.facts import CoordinatorEvent, GroupFacts, Request
 
 COMMITS = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
 HEARTBEATS = ("HEARTBEAT", "CONSUMER_GROUP_HEARTBEAT")

@@ -12,9 +12,9 @@ from collections import defaultdict, deque
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from transforms.incident_rules.facts import Proof, host
-from transforms.incident_rules.inferred import identity, milliseconds, row_proof
-from transforms.incident_rules.sighting import (
+from groupledger.transforms.incident_rules.facts import Proof, host
+from groupledger.transforms.incident_rules.inferred import identity, milliseconds, row_proof
+from groupledger.transforms.incident_rules.sighting import (
     INFERRED,
     MEMBER_FLAPPING,
     REBALANCE_STORM,
@@ -26,7 +26,7 @@ from transforms.incident_rules.sighting import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from transforms.incident_rules.facts import EndSample, GroupFacts, Rules
+    from groupledger.transforms.incident_rules.facts import EndSample, GroupFacts, Rules
 
     Row = dict[str, Any]
 

@@ -22,25 +22,30 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from coordinator.config import Config
-from coordinator.coordinator import Coordinator
-from coordinator.errors import Error
-from coordinator.group import State
-from coordinator.messages import JoinGroupResponse
-from coordinator.operation import Batch
-from transforms.codec.records import Record
-from transforms.incident_rules.arrivals import end_of_tie, in_order_of_arrival
-from transforms.incident_rules.observed import refusals
-from transforms.incident_rules.requests_again import coordinator_request, first_join, new_member_ids, uuid_in
-from transforms.incident_rules.sighting import COORDINATOR_AWAY, KIND_OF_ERROR, REPLAYED
+from groupledger.coordinator.config import Config
+from groupledger.coordinator.coordinator import Coordinator
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.group import State
+from groupledger.coordinator.messages import JoinGroupResponse
+from groupledger.coordinator.operation import Batch
+from groupledger.transforms.codec.records import Record
+from groupledger.transforms.incident_rules.arrivals import end_of_tie, in_order_of_arrival
+from groupledger.transforms.incident_rules.observed import refusals
+from groupledger.transforms.incident_rules.requests_again import (
+    coordinator_request,
+    first_join,
+    new_member_ids,
+    uuid_in,
+)
+from groupledger.transforms.incident_rules.sighting import COORDINATOR_AWAY, KIND_OF_ERROR, REPLAYED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from coordinator.group import Group
-    from coordinator.operation import Result
-    from transforms.incident_rules.facts import GroupFacts, GroupState, Request
-    from transforms.incident_rules.sighting import Sighting
+    from groupledger.coordinator.group import Group
+    from groupledger.coordinator.operation import Result
+    from groupledger.transforms.incident_rules.facts import GroupFacts, GroupState, Request
+    from groupledger.transforms.incident_rules.sighting import Sighting
 
 CONFIDENCE = 0.9  # measured by bench.incident_accuracy, and rounded down
 # A client that is told that it is no member stops its heartbeats: if one goes on, it was told nothing of the kind, and

@@ -11,7 +11,7 @@ import json
 from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 
-from coordinator.messages import (
+from groupledger.coordinator.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -25,8 +25,8 @@ from coordinator.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from coordinator.messages import GroupRequest
-    from transforms.incident_rules.facts import Request
+    from groupledger.coordinator.messages import GroupRequest
+    from groupledger.transforms.incident_rules.facts import Request
 
     Body = Mapping[str, Any]
 

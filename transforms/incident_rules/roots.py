@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from transforms.incident_rules.sighting import (
+from groupledger.transforms.incident_rules.sighting import (
     COMMIT_GAP,
     COORDINATOR_AWAY,
     FENCED_INSTANCE,
@@ -29,9 +29,9 @@ from transforms.incident_rules.sighting import (
 )
 
 if TYPE_CHECKING:
-    from transforms.incident_rules.episodes import Episode
-    from transforms.incident_rules.facts import GroupFacts, Rules
-    from transforms.incident_rules.sighting import Sighting
+    from groupledger.transforms.incident_rules.episodes import Episode
+    from groupledger.transforms.incident_rules.facts import GroupFacts, Rules
+    from groupledger.transforms.incident_rules.sighting import Sighting
 
 POLL_TIMEOUT_EXCEEDED = "poll_timeout_exceeded"
 SESSION_EXPIRED = "session_expired"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from transforms.incident_rules.facts import Place, Proof
+    from groupledger.transforms.incident_rules.facts import Place, Proof
 
 # Evidence, the strongest first
 OBSERVED = "observed"

@@ -14,14 +14,14 @@ Offsets are compared with offsets, and positions in the log with positions; cloc
 is there, with a margin: a commit's time is its coordinator's, a sample's the sampler's, a record's its producer's.
 """
 
-from transforms.lag_rules.facts import Commit, NextRecord, Owner, Watermark
-from transforms.lag_rules.ownership import GroupHistory, Interval
-from transforms.lag_rules.partition_window import PartitionWindow
-from transforms.lag_rules.rollup import Rollup, rollup
-from transforms.lag_rules.row import Circumstances, LagRow, Place, lag_row, with_next_record
-from transforms.lag_rules.rules import BurrowRules, LagRules, StatusRules
-from transforms.lag_rules.state import End, GroupFacts, LagState, Round, is_read_to
-from transforms.lag_rules.topic_window import FormerTopic, TopicWindow
+from groupledger.transforms.lag_rules.facts import Commit, NextRecord, Owner, Watermark
+from groupledger.transforms.lag_rules.ownership import GroupHistory, Interval
+from groupledger.transforms.lag_rules.partition_window import PartitionWindow
+from groupledger.transforms.lag_rules.rollup import Rollup, rollup
+from groupledger.transforms.lag_rules.row import Circumstances, LagRow, Place, lag_row, with_next_record
+from groupledger.transforms.lag_rules.rules import BurrowRules, LagRules, StatusRules
+from groupledger.transforms.lag_rules.state import End, GroupFacts, LagState, Round, is_read_to
+from groupledger.transforms.lag_rules.topic_window import FormerTopic, TopicWindow
 
 __all__ = [
     "BurrowRules",

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from transforms.lag_rules.facts import Commit
-    from transforms.lag_rules.rules import BurrowRules
+    from groupledger.transforms.lag_rules.facts import Commit
+    from groupledger.transforms.lag_rules.rules import BurrowRules
 
 OK, WARN, ERR, STOP, STALL, REWIND = "OK", "WARN", "ERR", "STOP", "STALL", "REWIND"
 SEVERITY = {OK: 1, WARN: 2, ERR: 3, STOP: 4, STALL: 5, REWIND: 6}  # Burrow's own codes

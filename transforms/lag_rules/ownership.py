@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from transforms.lag_rules.state import GroupFacts, TopicPartition
+from groupledger.transforms.lag_rules.state import GroupFacts, TopicPartition
 
 if TYPE_CHECKING:
-    from transforms.lag_rules.facts import Owner
+    from groupledger.transforms.lag_rules.facts import Owner
 
 
 @dataclass(frozen=True, slots=True)

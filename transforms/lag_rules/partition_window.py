@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from transforms.lag_rules import burrow
-from transforms.lag_rules.status import Point, add_point
+from groupledger.transforms.lag_rules import burrow
+from groupledger.transforms.lag_rules.status import Point, add_point
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from transforms.lag_rules.facts import Commit
-    from transforms.lag_rules.rules import LagRules
+    from groupledger.transforms.lag_rules.facts import Commit
+    from groupledger.transforms.lag_rules.rules import LagRules
 
 
 class PartitionWindow:

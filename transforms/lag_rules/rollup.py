@@ -11,13 +11,13 @@ from itertools import groupby
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from transforms.lag_rules import burrow, status
-from transforms.lag_rules.facts import UNSUBSCRIBED
+from groupledger.transforms.lag_rules import burrow, status
+from groupledger.transforms.lag_rules.facts import UNSUBSCRIBED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from transforms.lag_rules.row import LagRow
+    from groupledger.transforms.lag_rules.row import LagRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from transforms.lag_rules import burrow, status
-from transforms.lag_rules.facts import (
+from groupledger.transforms.lag_rules import burrow, status
+from groupledger.transforms.lag_rules.facts import (
     AHEAD_OF_LOG,
     EXACT,
     HIDDEN_COMMITS,
@@ -42,9 +42,9 @@ from transforms.lag_rules.facts import (
 )
 
 if TYPE_CHECKING:
-    from transforms.lag_rules.partition_window import PartitionWindow
-    from transforms.lag_rules.rules import LagRules
-    from transforms.lag_rules.topic_window import TopicWindow
+    from groupledger.transforms.lag_rules.partition_window import PartitionWindow
+    from groupledger.transforms.lag_rules.rules import LagRules
+    from groupledger.transforms.lag_rules.topic_window import TopicWindow
 
 # The clocks of broker and sampler may differ by so much before a commit is taken for one of a former topic.
 CLOCK_MARGIN_MS = 5_000

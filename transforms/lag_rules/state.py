@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from transforms.lag_rules.facts import (
+from groupledger.transforms.lag_rules.facts import (
     NOBODY,
     UNKNOWN_OWNER,
     UNSUBSCRIBED_OWNER,
@@ -24,10 +24,10 @@ from transforms.lag_rules.facts import (
     Owner,
     Watermark,
 )
-from transforms.lag_rules.partition_window import PartitionWindow
-from transforms.lag_rules.row import Circumstances, LagRow, Place, lag_row
-from transforms.lag_rules.rules import LagRules
-from transforms.lag_rules.topic_window import TopicWindow
+from groupledger.transforms.lag_rules.partition_window import PartitionWindow
+from groupledger.transforms.lag_rules.row import Circumstances, LagRow, Place, lag_row
+from groupledger.transforms.lag_rules.rules import LagRules
+from groupledger.transforms.lag_rules.topic_window import TopicWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from transforms.lag_rules.rules import StatusRules
+    from groupledger.transforms.lag_rules.rules import StatusRules
 
 OK, UNSUBSCRIBED, NO_COMMIT, UNKNOWN = "ok", "unsubscribed", "no_commit", "unknown"
 REBALANCING, GROWING, REWOUND, STALLED, STOPPED = "rebalancing", "growing", "rewound", "stalled", "stopped"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from transforms.lag_rules.facts import Watermark
+    from groupledger.transforms.lag_rules.facts import Watermark
 
 WINDOW_MS = 86_400_000
 BUCKETS_PER_AGE = 16

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from transforms.logs.template import Split, Template, read_templates
+from groupledger.transforms.logs.template import Split, Template, read_templates
 
 NOT_PROVIDED = "not provided"
 POLL_TIMEOUT = "consumer poll timeout has expired"

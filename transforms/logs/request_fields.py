@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from transforms.logs.kafka_names import error_name
+from groupledger.transforms.logs.kafka_names import error_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,9 +16,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from transforms.logs.kafka_names import api_name
-from transforms.logs.log4j_line import is_trace, parse_log_line
-from transforms.logs.request_fields import (
+from groupledger.transforms.logs.kafka_names import api_name
+from groupledger.transforms.logs.log4j_line import is_trace, parse_log_line
+from groupledger.transforms.logs.request_fields import (
     APIS_WITH_HOSTS,
     GROUP_APIS,
     METADATA,
@@ -31,7 +31,7 @@ from transforms.logs.request_fields import (
 )
 
 if TYPE_CHECKING:
-    from transforms.logs.privacy import Privacy
+    from groupledger.transforms.logs.privacy import Privacy
 
 COMPLETED = "Completed request:"
 TEXT_FORMAT = "text of a broker before 2.8, whose request log was no JSON yet"

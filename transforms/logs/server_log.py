@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from transforms.logs import server_log_templates
-from transforms.logs.log4j_line import begins_entry, ends_message, parse_log_line
-from transforms.logs.rebalance_reasons import (
+from groupledger.transforms.logs import server_log_templates
+from groupledger.transforms.logs.log4j_line import begins_entry, ends_message, parse_log_line
+from groupledger.transforms.logs.rebalance_reasons import (
     NOT_PROVIDED,
     given,
     instance_id,
@@ -21,12 +21,12 @@ from transforms.logs.rebalance_reasons import (
     parse_reason,
     split_ids,
 )
-from transforms.logs.template import Split, Template, read_templates
+from groupledger.transforms.logs.template import Split, Template, read_templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from transforms.logs.privacy import Privacy
+    from groupledger.transforms.logs.privacy import Privacy
 
 LOGGERS = ("org.apache.kafka.coordinator.group.", "kafka.coordinator.group.")
 RUNTIME_LOGGER = "org.apache.kafka.coordinator.common.runtime."

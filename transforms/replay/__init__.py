@@ -27,7 +27,7 @@ Severities: `error`, no Kafka broker and no assignor of Kafka's writes this. `wa
 Kafka's of that name does: other client libraries have assignors of their own by these names.
 """
 
-from transforms.replay.finding import ERROR, WARNING, Finding
-from transforms.replay.replay import replay
+from groupledger.transforms.replay.finding import ERROR, WARNING, Finding
+from groupledger.transforms.replay.replay import replay
 
 __all__ = ["ERROR", "WARNING", "Finding", "replay"]

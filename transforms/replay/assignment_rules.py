@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.assignors import ASSIGNORS, Subscription, TopicPartitions
-from transforms.history.events import CONSUMER
-from transforms.replay.finding import (
+from groupledger.coordinator.assignors import ASSIGNORS, Subscription, TopicPartitions
+from groupledger.transforms.history.events import CONSUMER
+from groupledger.transforms.replay.finding import (
     ASSIGNMENT_DIFFERS,
     ASSIGNMENT_OUTSIDE_SUBSCRIPTION,
     PARTITION_NOT_REVOKED_FIRST,
@@ -27,8 +27,8 @@ from transforms.replay.finding import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from transforms.history import GroupRecord
-    from transforms.history.events import Unit
+    from groupledger.transforms.history import GroupRecord
+    from groupledger.transforms.history.events import Unit
 
 COOPERATIVE = "cooperative-sticky"
 STICKY = ("sticky", COOPERATIVE)

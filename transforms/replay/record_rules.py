@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from transforms.replay.finding import ILLEGAL_RECORD, LEADER_IS_NO_MEMBER, Contradiction
+from groupledger.transforms.replay.finding import ILLEGAL_RECORD, LEADER_IS_NO_MEMBER, Contradiction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from transforms.history import GroupRecord
+    from groupledger.transforms.history import GroupRecord
 
 
 def record_contradictions(record: GroupRecord) -> Iterator[Contradiction]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from transforms.history import Event, GroupRecord, GroupTombstone, OtherGroupType, fold
-from transforms.replay.assignment_rules import assignment_contradictions, two_owners
-from transforms.replay.finding import ERROR, GENERATION_DECREASED, SEVERITIES, Contradiction, Finding
-from transforms.replay.record_rules import record_contradictions
-from transforms.replay.step import step_contradictions
+from groupledger.transforms.history import Event, GroupRecord, GroupTombstone, OtherGroupType, fold
+from groupledger.transforms.replay.assignment_rules import assignment_contradictions, two_owners
+from groupledger.transforms.replay.finding import ERROR, GENERATION_DECREASED, SEVERITIES, Contradiction, Finding
+from groupledger.transforms.replay.record_rules import record_contradictions
+from groupledger.transforms.replay.step import step_contradictions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

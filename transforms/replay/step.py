@@ -23,10 +23,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from coordinator.config import Config
-from coordinator.coordinator import Coordinator
-from coordinator.errors import Error
-from coordinator.messages import (
+from groupledger.coordinator.config import Config
+from groupledger.coordinator.coordinator import Coordinator
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import (
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
@@ -34,17 +34,17 @@ from coordinator.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from coordinator.operation import Batch
-from transforms.codec.records import Record
-from transforms.history.events import CONSUMER
-from transforms.replay.finding import ILLEGAL_TRANSITION, STATIC_REPLACEMENT_WITHOUT_INSTANCE, Contradiction
+from groupledger.coordinator.operation import Batch
+from groupledger.transforms.codec.records import Record
+from groupledger.transforms.history.events import CONSUMER
+from groupledger.transforms.replay.finding import ILLEGAL_TRANSITION, STATIC_REPLACEMENT_WITHOUT_INSTANCE, Contradiction
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from coordinator.group import Group
-    from coordinator.operation import Result
-    from transforms.history import GroupMember, GroupRecord, MemberFacts
+    from groupledger.coordinator.group import Group
+    from groupledger.coordinator.operation import Result
+    from groupledger.transforms.history import GroupMember, GroupRecord, MemberFacts
 
     Value = Mapping[str, Any]
     Compared = tuple[str | None, str, Any, Any]  # member id, field, expected, found

@@ -2,9 +2,9 @@
 
 from types import MappingProxyType
 
-from coordinator.simulator.scenarios.day import DAY, DEMO, SINGLE
-from coordinator.simulator.scenarios.registry import Scenario
-from coordinator.simulator.scenarios.topics import ABOUT_TOPICS
+from groupledger.coordinator.simulator.scenarios.day import DAY, DEMO, SINGLE
+from groupledger.coordinator.simulator.scenarios.registry import Scenario
+from groupledger.coordinator.simulator.scenarios.topics import ABOUT_TOPICS
 
 SCENARIOS = MappingProxyType({scenario.name: scenario for scenario in (*SINGLE, *ABOUT_TOPICS, DAY, DEMO)})
 

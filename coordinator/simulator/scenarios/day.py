@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.config import Config
-from coordinator.simulator.scenarios import failures, membership, offsets
-from coordinator.simulator.scenarios.registry import Scenario
-from coordinator.simulator.scenarios.script import MINUTE_MS
-from coordinator.simulator.simulation import Settings
+from groupledger.coordinator.config import Config
+from groupledger.coordinator.simulator.scenarios import failures, membership, offsets
+from groupledger.coordinator.simulator.scenarios.registry import Scenario
+from groupledger.coordinator.simulator.scenarios.script import MINUTE_MS
+from groupledger.coordinator.simulator.simulation import Settings
 
 if TYPE_CHECKING:
-    from coordinator.simulator.scenarios.script import Script
+    from groupledger.coordinator.simulator.scenarios.script import Script
 
 SINGLE = (
     membership.scale_out,

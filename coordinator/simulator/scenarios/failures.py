@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.messages import JoinGroupResponse
-from coordinator.simulator.application import Application
-from coordinator.simulator.scenarios.registry import scenario
-from coordinator.simulator.scenarios.script import SECOND_MS, Script
+from groupledger.coordinator.messages import JoinGroupResponse
+from groupledger.coordinator.simulator.application import Application
+from groupledger.coordinator.simulator.scenarios.registry import scenario
+from groupledger.coordinator.simulator.scenarios.script import SECOND_MS, Script
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.messages import DeleteGroupsRequest
-from coordinator.simulator.scenarios.registry import scenario
+from groupledger.coordinator.messages import DeleteGroupsRequest
+from groupledger.coordinator.simulator.scenarios.registry import scenario
 
 if TYPE_CHECKING:
-    from coordinator.simulator.scenarios.script import Script
+    from groupledger.coordinator.simulator.scenarios.script import Script
 
 _COOPERATIVE = ("cooperative-sticky",)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coordinator.config import Config
-from coordinator.messages import OffsetCommitRequest, OffsetToCommit
-from coordinator.simulator.application import RawClient
-from coordinator.simulator.scenarios.registry import scenario
-from coordinator.simulator.scenarios.script import MINUTE_MS, SECOND_MS, Script
-from coordinator.simulator.simulation import Settings
-from coordinator.simulator.transactions import TransactionalApplication
+from groupledger.coordinator.config import Config
+from groupledger.coordinator.messages import OffsetCommitRequest, OffsetToCommit
+from groupledger.coordinator.simulator.application import RawClient
+from groupledger.coordinator.simulator.scenarios.registry import scenario
+from groupledger.coordinator.simulator.scenarios.script import MINUTE_MS, SECOND_MS, Script
+from groupledger.coordinator.simulator.simulation import Settings
+from groupledger.coordinator.simulator.transactions import TransactionalApplication
 
 if TYPE_CHECKING:
-    from coordinator.simulator.application import Application
+    from groupledger.coordinator.simulator.application import Application
 
 _HOST = "/10.0.0.66"
 

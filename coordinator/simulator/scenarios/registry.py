@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from coordinator.simulator.simulation import Settings
+from groupledger.coordinator.simulator.simulation import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coordinator.simulator.scenarios.script import Script
+    from groupledger.coordinator.simulator.scenarios.script import Script
 
 
 @dataclass(frozen=True, slots=True)

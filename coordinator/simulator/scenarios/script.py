@@ -10,15 +10,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from coordinator.client.config import ConsumerConfig
-from coordinator.simulator.application import Application, RawClient
-from coordinator.simulator.topics import RETENTION_MS
+from groupledger.coordinator.client.config import ConsumerConfig
+from groupledger.coordinator.simulator.application import Application, RawClient
+from groupledger.coordinator.simulator.topics import RETENTION_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coordinator.simulator.simulation import Simulation
-    from coordinator.simulator.source import Source
+    from groupledger.coordinator.simulator.simulation import Simulation
+    from groupledger.coordinator.simulator.source import Source
 
 MINUTE_MS = 60_000
 SECOND_MS = 1_000

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.simulator.scenarios.registry import scenario
-from coordinator.simulator.scenarios.script import MINUTE_MS, RECORDS_PER_MINUTE, Script
+from groupledger.coordinator.simulator.scenarios.registry import scenario
+from groupledger.coordinator.simulator.scenarios.script import MINUTE_MS, RECORDS_PER_MINUTE, Script
 
 
 @scenario("topic-recreated", "The group is stopped, its topic is deleted and made anew, and the group starts again.")

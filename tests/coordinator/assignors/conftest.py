@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from coordinator.assignors import Assignment, Subscription, TopicPartitions
+    from groupledger.coordinator.assignors import Assignment, Subscription, TopicPartitions
 
 REPOSITORY = Path(__file__).parents[3]
 ORACLE = Path(__file__).parent / "java" / "AssignorOracle.java"

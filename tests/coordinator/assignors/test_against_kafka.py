@@ -14,8 +14,19 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pytest
 
-from coordinator.assignors import ASSIGNORS, Assignment, AssignmentError, Subscription, TopicPartition, TopicPartitions
-from coordinator.assignors.user_data import cooperative_sticky_user_data, sticky_member_data, sticky_user_data
+from groupledger.coordinator.assignors import (
+    ASSIGNORS,
+    Assignment,
+    AssignmentError,
+    Subscription,
+    TopicPartition,
+    TopicPartitions,
+)
+from groupledger.coordinator.assignors.user_data import (
+    cooperative_sticky_user_data,
+    sticky_member_data,
+    sticky_user_data,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.assignors import ASSIGNORS, Assignment, Subscription, TopicPartition, TopicPartitions
+from groupledger.coordinator.assignors import ASSIGNORS, Assignment, Subscription, TopicPartition, TopicPartitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.assignors import ASSIGNORS, Assignment, Subscription, TopicPartition, TopicPartitions
-from coordinator.assignors.user_data import sticky_user_data
+from groupledger.coordinator.assignors import ASSIGNORS, Assignment, Subscription, TopicPartition, TopicPartitions
+from groupledger.coordinator.assignors.user_data import sticky_user_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

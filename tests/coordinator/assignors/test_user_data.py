@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.assignors import Subscription
-from coordinator.assignors.ownership import NO_GENERATION, MemberData
-from coordinator.assignors.user_data import (
+from groupledger.coordinator.assignors import Subscription
+from groupledger.coordinator.assignors.ownership import NO_GENERATION, MemberData
+from groupledger.coordinator.assignors.user_data import (
     cooperative_member_data,
     cooperative_sticky_user_data,
     sticky_member_data,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coordinator.assignors import ASSIGNORS, Assignment, AssignmentError, Subscription, TopicPartitions
+from groupledger.coordinator.assignors import ASSIGNORS, Assignment, AssignmentError, Subscription, TopicPartitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coordinator.client.config import ConsumerConfig
-from coordinator.client.consumer import Consumer
-from coordinator.client.messages import (
+from groupledger.coordinator.client.config import ConsumerConfig
+from groupledger.coordinator.client.consumer import Consumer
+from groupledger.coordinator.client.messages import (
     EARLIEST_TIMESTAMP,
     NO_NODE,
     Destination,
@@ -31,10 +31,10 @@ from coordinator.client.messages import (
     Sent,
     TopicMetadata,
 )
-from coordinator.config import Config
-from coordinator.coordinator import Coordinator
-from coordinator.errors import Error
-from coordinator.messages import (
+from groupledger.coordinator.config import Config
+from groupledger.coordinator.coordinator import Coordinator
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import (
     FetchedGroup,
     OffsetFetchGroup,
     OffsetFetchRequest,
@@ -47,9 +47,9 @@ from coordinator.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from coordinator.client.events import ConsumerEvent, Polled
-    from coordinator.log_lines import LogEvent
-    from coordinator.operation import Result
+    from groupledger.coordinator.client.events import ConsumerEvent, Polled
+    from groupledger.coordinator.log_lines import LogEvent
+    from groupledger.coordinator.operation import Result
 
 LOST = "the connection is lost"
 SILENCE = "no answer comes"

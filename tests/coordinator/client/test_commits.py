@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.client.events import (
+from groupledger.coordinator.client.events import (
     CommitFailed,
     CommitSucceeded,
     CoordinatorUnknown,
@@ -17,9 +17,9 @@ from coordinator.client.events import (
     Lost,
     Revoked,
 )
-from coordinator.client.messages import Destination, FindCoordinatorRequest
-from coordinator.errors import Error
-from coordinator.messages import (
+from groupledger.coordinator.client.messages import Destination, FindCoordinatorRequest
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,

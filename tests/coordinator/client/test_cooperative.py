@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.client.assignment import RebalanceProtocol, rebalance_protocol
-from coordinator.client.events import Joined, Lost, RejoinRequested, Revoked
-from coordinator.messages import JoinGroupRequest, OffsetCommitRequest
-from transforms.codec.consumer_protocol import decode_subscription
+from groupledger.coordinator.client.assignment import RebalanceProtocol, rebalance_protocol
+from groupledger.coordinator.client.events import Joined, Lost, RejoinRequested, Revoked
+from groupledger.coordinator.messages import JoinGroupRequest, OffsetCommitRequest
+from groupledger.transforms.codec.consumer_protocol import decode_subscription
 
 COOPERATIVE = {"assignors": ("cooperative-sticky",), "auto_offset_reset": "earliest"}
 

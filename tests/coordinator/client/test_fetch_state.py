@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coordinator.client.events import FatalError, OffsetReset
-from coordinator.client.fetch_state import VALID_NEXT_STATES, FetchState, Leader, PartitionState, Position
-from coordinator.client.messages import (
+from groupledger.coordinator.client.events import FatalError, OffsetReset
+from groupledger.coordinator.client.fetch_state import VALID_NEXT_STATES, FetchState, Leader, PartitionState, Position
+from groupledger.coordinator.client.messages import (
     FetchedPartition,
     FetchRequest,
     FetchResponse,
@@ -19,8 +19,8 @@ from coordinator.client.messages import (
     MetadataRequest,
     OffsetForLeaderEpochRequest,
 )
-from coordinator.errors import Error
-from coordinator.messages import FetchedGroup, FetchedOffset, OffsetFetchRequest, OffsetFetchResponse
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import FetchedGroup, FetchedOffset, OffsetFetchRequest, OffsetFetchResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
-from coordinator.client.consumer import MemberState
-from coordinator.client.events import CoordinatorUnknown, Joined, Left, Lost, PollTimeout, RejoinRequested, Revoked
-from coordinator.client.messages import FindCoordinatorRequest
-from coordinator.messages import (
+from groupledger.coordinator.client.consumer import MemberState
+from groupledger.coordinator.client.events import (
+    CoordinatorUnknown,
+    Joined,
+    Left,
+    Lost,
+    PollTimeout,
+    RejoinRequested,
+    Revoked,
+)
+from groupledger.coordinator.client.messages import FindCoordinatorRequest
+from groupledger.coordinator.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,

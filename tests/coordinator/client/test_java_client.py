@@ -23,8 +23,12 @@ from typing import Any
 
 import pytest
 
-from coordinator.client.messages import FindCoordinatorRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
-from coordinator.messages import (
+from groupledger.coordinator.client.messages import (
+    FindCoordinatorRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+)
+from groupledger.coordinator.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -32,7 +36,7 @@ from coordinator.messages import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from transforms.codec.consumer_protocol import decode_subscription
+from groupledger.transforms.codec.consumer_protocol import decode_subscription
 
 RECORDED = json.loads(Path(__file__).with_name("java_client.json").read_text(encoding="utf-8"))
 MEMBER_UUID = re.compile(r"\w+-uuid-\d+")

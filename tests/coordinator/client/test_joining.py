@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.client.config import ConsumerConfig
-from coordinator.client.consumer import Consumer, MemberState
-from coordinator.client.events import (
+from groupledger.coordinator.client.config import ConsumerConfig
+from groupledger.coordinator.client.consumer import Consumer, MemberState
+from groupledger.coordinator.client.events import (
     CoordinatorDiscovered,
     FatalError,
     Joined,
@@ -17,9 +17,9 @@ from coordinator.client.events import (
     RejoinRequested,
     Revoked,
 )
-from coordinator.client.messages import Destination, FindCoordinatorRequest, MetadataRequest
-from coordinator.errors import Error, IllegalStateError
-from coordinator.messages import (
+from groupledger.coordinator.client.messages import Destination, FindCoordinatorRequest, MetadataRequest
+from groupledger.coordinator.errors import Error, IllegalStateError
+from groupledger.coordinator.messages import (
     JoinedMember,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -27,8 +27,8 @@ from coordinator.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from transforms.codec.consumer_protocol import decode_assignment, decode_subscription
-from transforms.codec.user_data import decode_cooperative_sticky_user_data, decode_sticky_user_data
+from groupledger.transforms.codec.consumer_protocol import decode_assignment, decode_subscription
+from groupledger.transforms.codec.user_data import decode_cooperative_sticky_user_data, decode_sticky_user_data
 
 
 def test_first_join(cluster: Any) -> None:

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coordinator.client.consumer import MemberState
-from coordinator.client.events import FatalError, Joined
-from coordinator.client.messages import Destination
-from coordinator.errors import Error
-from coordinator.messages import HeartbeatRequest, JoinGroupRequest, OffsetCommitRequest, SyncGroupRequest
+from groupledger.coordinator.client.consumer import MemberState
+from groupledger.coordinator.client.events import FatalError, Joined
+from groupledger.coordinator.client.messages import Destination
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import HeartbeatRequest, JoinGroupRequest, OffsetCommitRequest, SyncGroupRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

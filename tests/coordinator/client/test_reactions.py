@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coordinator.client.events import (
+from groupledger.coordinator.client.events import (
     ClientError,
     CommitFailed,
     CoordinatorUnknown,
@@ -16,11 +16,11 @@ from coordinator.client.events import (
     Lost,
     OffsetReset,
 )
-from coordinator.client.fetch_state import FetchState
-from coordinator.client.messages import FetchRequest, FindCoordinatorRequest, MetadataRequest
-from coordinator.client.reactions import REACTIONS, UNEXPECTED, Reset, Then, exception_name, reaction_to
-from coordinator.errors import Error
-from coordinator.messages import (
+from groupledger.coordinator.client.fetch_state import FetchState
+from groupledger.coordinator.client.messages import FetchRequest, FindCoordinatorRequest, MetadataRequest
+from groupledger.coordinator.client.reactions import REACTIONS, UNEXPECTED, Reset, Then, exception_name, reaction_to
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import (
     FetchedGroup,
     FetchedOffset,
     HeartbeatRequest,
@@ -34,7 +34,7 @@ from coordinator.messages import (
 )
 
 if TYPE_CHECKING:
-    from coordinator.client.reactions import Reaction
+    from groupledger.coordinator.client.reactions import Reaction
 
 RANGE = {"assignors": ("range",), "auto_offset_reset": "earliest"}
 

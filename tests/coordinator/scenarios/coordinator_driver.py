@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from coordinator.config import Config
-from coordinator.coordinator import Coordinator
-from coordinator.errors import Error
-from coordinator.group import State
-from coordinator.messages import WriteTxnMarkerRequest
+from groupledger.coordinator.config import Config
+from groupledger.coordinator.coordinator import Coordinator
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.group import State
+from groupledger.coordinator.messages import WriteTxnMarkerRequest
 
 from .driver import Call, Driver
 
 if TYPE_CHECKING:
-    from coordinator.log_lines import LogEvent
-    from coordinator.messages import Request, Response
-    from coordinator.operation import Batch, Result
-    from transforms.codec.records import Record
+    from groupledger.coordinator.log_lines import LogEvent
+    from groupledger.coordinator.messages import Request, Response
+    from groupledger.coordinator.operation import Batch, Result
+    from groupledger.transforms.codec.records import Record
 
 
 class CoordinatorDriver(Driver):

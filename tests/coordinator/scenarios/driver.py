@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from coordinator.errors import Error
-from coordinator.messages import (
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import (
     DescribeGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
@@ -27,7 +27,7 @@ from coordinator.messages import (
 )
 
 if TYPE_CHECKING:
-    from transforms.codec.records import Record
+    from groupledger.transforms.codec.records import Record
 
 SESSION_MS = 5_000
 REBALANCE_MS = 10_000

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from coordinator.errors import Error
-from coordinator.messages import (
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import (
     DeleteGroupsRequest,
     OffsetCommitRequest,
     OffsetDeleteRequest,

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coordinator.simulator.run import prepare
-from coordinator.simulator.scenarios import SCENARIOS
-from coordinator.simulator.simulation import BEGAN_AT_MS
+from groupledger.coordinator.simulator.run import prepare
+from groupledger.coordinator.simulator.scenarios import SCENARIOS
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coordinator.simulator.application import Application
-    from coordinator.simulator.scenarios.script import Script
-    from coordinator.simulator.simulation import Outputs, Simulation
-    from coordinator.simulator.truth import Truth
+    from groupledger.coordinator.simulator.application import Application
+    from groupledger.coordinator.simulator.scenarios.script import Script
+    from groupledger.coordinator.simulator.simulation import Outputs, Simulation
+    from groupledger.coordinator.simulator.truth import Truth
 
 SEED = 7
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.simulator.run import prepare
-from coordinator.simulator.scenarios import SCENARIOS
+from groupledger.coordinator.simulator.run import prepare
+from groupledger.coordinator.simulator.scenarios import SCENARIOS
 
 pytestmark = pytest.mark.slow
 

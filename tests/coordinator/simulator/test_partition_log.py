@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.config import Config
-from coordinator.coordinator import Coordinator
-from coordinator.messages import OffsetToCommit
-from coordinator.operation import Batch
-from coordinator.records import new_offset_commit_record, new_offset_commit_tombstone_record
-from coordinator.simulator.partition_log import DELETE_RETENTION_MS, PartitionLog, cleaned
+from groupledger.coordinator.config import Config
+from groupledger.coordinator.coordinator import Coordinator
+from groupledger.coordinator.messages import OffsetToCommit
+from groupledger.coordinator.operation import Batch
+from groupledger.coordinator.records import new_offset_commit_record, new_offset_commit_tombstone_record
+from groupledger.coordinator.simulator.partition_log import DELETE_RETENTION_MS, PartitionLog, cleaned
 
 PRODUCERS = st.sampled_from([-1, -1, 5, 6])
 COMMIT = st.tuples(st.just("commit"), PRODUCERS, st.integers(0, 2))

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coordinator.messages import JoinGroupResponse, LeaveGroupRequest, LeavingMember
-from coordinator.simulator.scenarios.script import Script
-from coordinator.simulator.simulation import Simulation
+from groupledger.coordinator.messages import JoinGroupResponse, LeaveGroupRequest, LeavingMember
+from groupledger.coordinator.simulator.scenarios.script import Script
+from groupledger.coordinator.simulator.simulation import Simulation
 
 if TYPE_CHECKING:
-    from coordinator.messages import Response
-    from coordinator.simulator.application import Application
-    from coordinator.simulator.truth import Truth
+    from groupledger.coordinator.messages import Response
+    from groupledger.coordinator.simulator.application import Application
+    from groupledger.coordinator.simulator.truth import Truth
 
 
 @pytest.fixture

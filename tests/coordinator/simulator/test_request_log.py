@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coordinator.errors import Error
-from coordinator.messages import (
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
     OffsetCommitRequest,
@@ -20,8 +20,8 @@ from coordinator.messages import (
     OffsetToCommit,
     PartitionResult,
 )
-from coordinator.simulator.network import Exchange
-from coordinator.simulator.request_log import render_line
+from groupledger.coordinator.simulator.network import Exchange
+from groupledger.coordinator.simulator.request_log import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable

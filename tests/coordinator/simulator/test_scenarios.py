@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coordinator.coordinator import Coordinator
-from coordinator.group import State
-from coordinator.operation import Batch
-from coordinator.simulator.run import prepare
-from coordinator.simulator.scenarios import SCENARIOS
-from coordinator.simulator.scenarios.day import SINGLE
-from transforms.codec.records import decode_record, encode_record
+from groupledger.coordinator.coordinator import Coordinator
+from groupledger.coordinator.group import State
+from groupledger.coordinator.operation import Batch
+from groupledger.coordinator.simulator.run import prepare
+from groupledger.coordinator.simulator.scenarios import SCENARIOS
+from groupledger.coordinator.simulator.scenarios.day import SINGLE
+from groupledger.transforms.codec.records import decode_record, encode_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable

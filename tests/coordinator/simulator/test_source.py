@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from coordinator.simulator.source import Source
+from groupledger.coordinator.simulator.source import Source
 
 
 def test_known_numbers() -> None:

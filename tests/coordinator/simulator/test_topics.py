@@ -5,10 +5,15 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.client.messages import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, FetchPartition, ListOffsetsPartition
-from coordinator.errors import Error
-from coordinator.simulator.source import Source
-from coordinator.simulator.topics import PartitionOfTopic, Topics
+from groupledger.coordinator.client.messages import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    FetchPartition,
+    ListOffsetsPartition,
+)
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.simulator.source import Source
+from groupledger.coordinator.simulator.topics import PartitionOfTopic, Topics
 
 RATES = st.lists(st.tuples(st.integers(1, 100_000), st.integers(0, 5_000)), max_size=5)
 

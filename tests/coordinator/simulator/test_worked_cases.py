@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coordinator.client.events import Joined, Revoked
-from coordinator.simulator.scenarios.script import Script
-from coordinator.simulator.simulation import Simulation
+from groupledger.coordinator.client.events import Joined, Revoked
+from groupledger.coordinator.simulator.scenarios.script import Script
+from groupledger.coordinator.simulator.simulation import Simulation
 
 if TYPE_CHECKING:
-    from coordinator.simulator.application import Application
+    from groupledger.coordinator.simulator.application import Application
 
 
 @pytest.fixture

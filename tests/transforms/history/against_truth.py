@@ -18,12 +18,12 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
-from transforms.logs.triggers import triggers as triggers_by_log
+from groupledger.transforms.logs.triggers import triggers as triggers_by_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coordinator.simulator.truth import Cause, Generation
+    from groupledger.coordinator.simulator.truth import Cause, Generation
     from tests.transforms.history.simulated import Group, Ledger, Row
 
 Place = tuple[int, int]

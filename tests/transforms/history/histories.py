@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from transforms.history import (
+from groupledger.transforms.history import (
     Commits,
     Coverage,
     Event,
@@ -25,7 +25,7 @@ from transforms.history import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from transforms.history import OwnerAnswer
+    from groupledger.transforms.history import OwnerAnswer
 
 GROUP = "g1"
 KEYS = {

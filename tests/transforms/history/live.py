@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from coordinator.assignors import ASSIGNORS, Subscription, TopicPartitions
-from coordinator.config import Config
-from coordinator.coordinator import Coordinator
-from coordinator.errors import Error
-from coordinator.messages import (
+from groupledger.coordinator.assignors import ASSIGNORS, Subscription, TopicPartitions
+from groupledger.coordinator.config import Config
+from groupledger.coordinator.coordinator import Coordinator
+from groupledger.coordinator.errors import Error
+from groupledger.coordinator.messages import (
     DeleteGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
@@ -24,16 +24,16 @@ from coordinator.messages import (
     OffsetToCommit,
     SyncGroupRequest,
 )
+from groupledger.transforms.codec.consumer_protocol import decode_subscription, encode_assignment, encode_subscription
+from groupledger.transforms.codec.protocol_message import ProtocolMessage
+from groupledger.transforms.decoded_record import record_fields, record_json
+from groupledger.transforms.history import GroupTombstone, group_record
 from tests.transforms.history.histories import GROUP, Commit, Entry
-from transforms.codec.consumer_protocol import decode_subscription, encode_assignment, encode_subscription
-from transforms.codec.protocol_message import ProtocolMessage
-from transforms.decoded_record import record_fields, record_json
-from transforms.history import GroupTombstone, group_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coordinator.operation import Batch, Result
+    from groupledger.coordinator.operation import Batch, Result
 
 COOPERATIVE = "cooperative-sticky"
 SESSION_MS = 10_000

@@ -9,15 +9,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coordinator.messages import JoinGroupResponse, LeaveGroupRequest, LeavingMember
-from coordinator.simulator.scenarios import Scenario
+from groupledger.coordinator.messages import JoinGroupResponse, LeaveGroupRequest, LeavingMember
+from groupledger.coordinator.simulator.scenarios import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coordinator.messages import Response
-    from coordinator.simulator.application import Application
-    from coordinator.simulator.scenarios.script import Script
+    from groupledger.coordinator.messages import Response
+    from groupledger.coordinator.simulator.application import Application
+    from groupledger.coordinator.simulator.scenarios.script import Script
 
 STEPS = 14
 APART_S = (1, 150)  # from one step to the next: from well within a rebalance to well after it

@@ -12,31 +12,31 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from coordinator.log_lines import render_line
-from coordinator.simulator.run import prepare
-from coordinator.simulator.scenarios import SCENARIOS
-from coordinator.simulator.simulation import BEGAN_AT_MS
-from coordinator.simulator.truth import Truth
-from jobs.simulate import capture_table
-from schemas.tables.coverage import COMPACTED, TAILED
+from groupledger.coordinator.log_lines import render_line
+from groupledger.coordinator.simulator.run import prepare
+from groupledger.coordinator.simulator.scenarios import SCENARIOS
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
+from groupledger.coordinator.simulator.truth import Truth
+from groupledger.jobs.simulate import capture_table
+from groupledger.schemas.tables.coverage import COMPACTED, TAILED
+from groupledger.transforms.decode import decode_batches
+from groupledger.transforms.history import Coverage, GroupTombstone, fold, group_record, owner_at
+from groupledger.transforms.logs.privacy import Privacy
+from groupledger.transforms.logs.server_log import Entry as LogEntry
+from groupledger.transforms.logs.server_log import parse_entry
 from tests.transforms.history.histories import Commit, position, stretch, summaries
 from tests.transforms.history.mixed import MIXED
-from transforms.decode import decode_batches
-from transforms.history import Coverage, GroupTombstone, fold, group_record, owner_at
-from transforms.logs.privacy import Privacy
-from transforms.logs.server_log import Entry as LogEntry
-from transforms.logs.server_log import parse_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from random import Random
 
-    from coordinator.log_lines import LogEvent
-    from coordinator.operation import Batch
-    from coordinator.simulator.scenarios.script import Script
-    from coordinator.simulator.simulation import Simulation
+    from groupledger.coordinator.log_lines import LogEvent
+    from groupledger.coordinator.operation import Batch
+    from groupledger.coordinator.simulator.scenarios.script import Script
+    from groupledger.coordinator.simulator.simulation import Simulation
+    from groupledger.transforms.history import OwnerAnswer
     from tests.transforms.history.histories import Entry
-    from transforms.history import OwnerAnswer
 
 DAYS = ("day", "demo")  # the other scenarios once more, with long hours between them
 PLAYED = {name: scenario for name, scenario in SCENARIOS.items() if name not in DAYS} | {MIXED.name: MIXED}

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from transforms.codec.connect_protocol import encode_connect_assignment, encode_connect_metadata
-from transforms.codec.consumer_protocol import encode_assignment, encode_subscription
-from transforms.codec.protocol_message import ProtocolMessage
-from transforms.codec.records import Record
-from transforms.decoded_record import record_fields, record_json
-from transforms.history import GroupMember, GroupRecord, group_record
+from groupledger.transforms.codec.connect_protocol import encode_connect_assignment, encode_connect_metadata
+from groupledger.transforms.codec.consumer_protocol import encode_assignment, encode_subscription
+from groupledger.transforms.codec.protocol_message import ProtocolMessage
+from groupledger.transforms.codec.records import Record
+from groupledger.transforms.decoded_record import record_fields, record_json
+from groupledger.transforms.history import GroupMember, GroupRecord, group_record
 
 
 def topics(**partitions: list[int]) -> list[dict[str, Any]]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from groupledger.transforms.history import Coverage, LogOrderError, fold
 from tests.transforms.history.histories import Log, Tables, everything, folded, member, stretch, summaries
-from transforms.history import Coverage, LogOrderError, fold
 
 COMPACTED_FIRST = (Coverage(0, "compacted"), Coverage(3, "tailed"))
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from groupledger.transforms.history import Coverage
+from groupledger.transforms.history.horizon import state_before
 from tests.transforms.history.histories import KEYS, Log, Tables, folded, member, position
-from transforms.history import Coverage
-from transforms.history.horizon import state_before
 
 if TYPE_CHECKING:
     from typing import Any

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groupledger.transforms.history import Coverage, GroupTombstone
 from tests.transforms.history.histories import Commit, Tables, everything, folded, member, position, stretch
 from tests.transforms.history.histories import Log as HandLog
 from tests.transforms.history.live import ACTIONS, COOPERATIVE, LiveGroup, Truth, play
-from transforms.history import Coverage, GroupTombstone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

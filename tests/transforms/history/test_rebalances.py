@@ -9,7 +9,7 @@ import pytest
 from tests.transforms.history.histories import Log, folded, member
 
 if TYPE_CHECKING:
-    from transforms.history import GroupMember
+    from groupledger.transforms.history import GroupMember
 
 HOST = {"client_id": "app", "client_host": "/10.0.0.7"}
 Members = list["GroupMember"]

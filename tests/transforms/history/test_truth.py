@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from coordinator.simulator.simulation import BEGAN_AT_MS
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from tests.transforms.history.against_truth import (
     by_confidence,
     differences,

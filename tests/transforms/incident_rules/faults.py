@@ -10,25 +10,25 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from coordinator.config import Config
-from coordinator.log_lines import render_line as render_server_line
-from coordinator.simulator.request_log import render_line as render_request_line
-from coordinator.simulator.run import prepare
-from coordinator.simulator.scenarios import Scenario
-from coordinator.simulator.simulation import BEGAN_AT_MS, Settings
-from jobs.simulate import capture_table
+from groupledger.coordinator.config import Config
+from groupledger.coordinator.log_lines import render_line as render_server_line
+from groupledger.coordinator.simulator.request_log import render_line as render_request_line
+from groupledger.coordinator.simulator.run import prepare
+from groupledger.coordinator.simulator.scenarios import Scenario
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, Settings
+from groupledger.jobs.simulate import capture_table
+from groupledger.transforms.decode import decode_batches
+from groupledger.transforms.incident_rules import GroupFacts
 from tests.transforms.history.simulated import PLAYED, Group, groups_in, ledger_of
 from tests.transforms.incident_rules.from_logs import event_facts, group_state, history_facts, request_facts
-from transforms.decode import decode_batches
-from transforms.incident_rules import GroupFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from random import Random
 
-    from coordinator.operation import Batch
-    from coordinator.simulator.scenarios.script import Script
-    from transforms.incident_rules import GroupState
+    from groupledger.coordinator.operation import Batch
+    from groupledger.coordinator.simulator.scenarios.script import Script
+    from groupledger.transforms.incident_rules import GroupState
 
 HOUR_MS = 3_600_000
 CLEAN = (

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from groupledger.transforms.incident_rules import Commit, CoordinatorEvent, GroupState, request_fact
+from groupledger.transforms.incident_rules.facts import commit_steps
+from groupledger.transforms.logs.privacy import Privacy
+from groupledger.transforms.logs.request_log import parse_request_line
+from groupledger.transforms.logs.server_log import entries, parse_entry
 from tests.transforms.history.histories import Commit as CommitEntry
 from tests.transforms.incident_rules.made import RULES
-from transforms.incident_rules import Commit, CoordinatorEvent, GroupState, request_fact
-from transforms.incident_rules.facts import commit_steps
-from transforms.logs.privacy import Privacy
-from transforms.logs.request_log import parse_request_line
-from transforms.logs.server_log import entries, parse_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from groupledger.transforms.incident_rules import Request
     from tests.transforms.history.histories import Entry
-    from transforms.incident_rules import Request
 
 
 def request_facts(lines: Iterable[tuple[str, str]]) -> dict[str, list[Request]]:

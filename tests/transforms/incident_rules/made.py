@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from transforms.incident_rules import Commit, CoordinatorEvent, GroupFacts, Request, Rules
-from transforms.incident_rules.facts import LeavingMember, RefusedOffset
+from groupledger.transforms.incident_rules import Commit, CoordinatorEvent, GroupFacts, Request, Rules
+from groupledger.transforms.incident_rules.facts import LeavingMember, RefusedOffset
 
 RULES = Rules()
 T = 1_000_000_000

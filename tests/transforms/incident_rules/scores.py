@@ -11,15 +11,12 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.transforms.history.against_truth import lost_generations
-from tests.transforms.incident_rules.faults import only_topic
-from tests.transforms.incident_rules.made import RULES
-from transforms.incident_rules import incidents
-from transforms.incident_rules.inferred import inferred
-from transforms.incident_rules.observed import observed
-from transforms.incident_rules.patterns import patterns
-from transforms.incident_rules.replayed import Replay, replayed
-from transforms.incident_rules.sighting import (
+from groupledger.transforms.incident_rules import incidents
+from groupledger.transforms.incident_rules.inferred import inferred
+from groupledger.transforms.incident_rules.observed import observed
+from groupledger.transforms.incident_rules.patterns import patterns
+from groupledger.transforms.incident_rules.replayed import Replay, replayed
+from groupledger.transforms.incident_rules.sighting import (
     COMMIT_GAP,
     KIND_OF_ERROR,
     LEADER_NEVER_SYNCED,
@@ -32,13 +29,16 @@ from transforms.incident_rules.sighting import (
     SESSION_EXPIRED,
     ZOMBIE_COMMIT_SUSPECTED,
 )
+from tests.transforms.history.against_truth import lost_generations
+from tests.transforms.incident_rules.faults import only_topic
+from tests.transforms.incident_rules.made import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from groupledger.transforms.incident_rules import GroupFacts, Request
+    from groupledger.transforms.incident_rules.sighting import Sighting
     from tests.transforms.incident_rules.faults import Played
-    from transforms.incident_rules import GroupFacts, Request
-    from transforms.incident_rules.sighting import Sighting
 
 ANYTHING_MAY_HAPPEN = "mixed"
 KIND_OF_CAUSE = {"session_expired": SESSION_EXPIRED, "left_poll_timeout": POLL_TIMEOUT}

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groupledger.transforms.incident_rules.arrivals import end_of_tie, in_order_of_arrival
 from tests.transforms.incident_rules.made import T, request
-from transforms.incident_rules.arrivals import end_of_tie, in_order_of_arrival
 
 if TYPE_CHECKING:
-    from transforms.incident_rules import Request
+    from groupledger.transforms.incident_rules import Request
 
 
 def line(number: int, arrived_us: int, logged_ms: int, connection_id: str | None = "c") -> Request:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.transforms.incident_rules import GroupFacts, incidents
+from groupledger.transforms.incident_rules.sighting import KIND_OF_ERROR
 from tests.transforms.incident_rules.made import RULES, T, commit, event, facts, interval, request, tenure
-from transforms.incident_rules import GroupFacts, incidents
-from transforms.incident_rules.sighting import KIND_OF_ERROR
 
 OFFSETS = [(0, 120)]
 WOKEN = (

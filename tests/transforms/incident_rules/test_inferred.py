@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from groupledger.transforms.incident_rules import EndSample, GroupFacts, incidents
+from groupledger.transforms.incident_rules.facts import commit_steps
 from tests.transforms.incident_rules.made import (
     RULES,
     T,
@@ -16,8 +18,6 @@ from tests.transforms.incident_rules.made import (
     request,
     tenure,
 )
-from transforms.incident_rules import EndSample, GroupFacts, incidents
-from transforms.incident_rules.facts import commit_steps
 
 SILENT = {"leave_cause": "session_expired", "leave_cause_confidence": 0.85}
 PAUSE = {"topic": "orders", "partition": 0, "committed_offset_before": 100, "committed_offset_after": 340}

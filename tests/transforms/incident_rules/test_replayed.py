@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from groupledger.transforms.incident_rules import GroupState, Request, incidents
+from groupledger.transforms.incident_rules.replayed import Replay, replayed
 from tests.transforms.incident_rules.faults import FAILOVERS, play, with_losses, without_answers
 from tests.transforms.incident_rules.made import RULES, T, facts, request
 from tests.transforms.incident_rules.scores import is_told_apart, judged_replay, replayed_answers
-from transforms.incident_rules import GroupState, Request, incidents
-from transforms.incident_rules.replayed import Replay, replayed
 
 SESSION_MS = 10_000
 

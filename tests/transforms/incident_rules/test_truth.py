@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from groupledger.transforms.incident_rules import incidents
 from tests.transforms.incident_rules.faults import CLEAN, Played, only_topic, play
 from tests.transforms.incident_rules.made import RULES
 from tests.transforms.incident_rules.scores import (
@@ -15,7 +16,6 @@ from tests.transforms.incident_rules.scores import (
     observed_refusals,
     observed_removals,
 )
-from transforms.incident_rules import incidents
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from transforms.lag_rules import burrow
-from transforms.lag_rules.burrow import ERR, OK, REWIND, STALL, STOP, WARN, StoredCommit
-from transforms.lag_rules.facts import Commit
-from transforms.lag_rules.rules import BurrowRules
+from groupledger.transforms.lag_rules import burrow
+from groupledger.transforms.lag_rules.burrow import ERR, OK, REWIND, STALL, STOP, WARN, StoredCommit
+from groupledger.transforms.lag_rules.facts import Commit
+from groupledger.transforms.lag_rules.rules import BurrowRules
 
 RULES = BurrowRules()
 Window = list[tuple[int, int, "int | None"]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from transforms.lag_rules import (
+from groupledger.transforms.lag_rules import (
     Circumstances,
     Commit,
     LagRow,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from transforms.lag_rules import (
+from groupledger.transforms.lag_rules import (
     Circumstances,
     Commit,
     LagRow,

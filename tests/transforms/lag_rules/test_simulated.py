@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coordinator.simulator.run import prepare
-from coordinator.simulator.scenarios import SCENARIOS
-from coordinator.simulator.simulation import BEGAN_AT_MS
-from transforms.lag_rules import Commit, End, GroupFacts, LagRow, LagState, Round, Watermark
+from groupledger.coordinator.simulator.run import prepare
+from groupledger.coordinator.simulator.scenarios import SCENARIOS
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
+from groupledger.transforms.lag_rules import Commit, End, GroupFacts, LagRow, LagState, Round, Watermark
 
 if TYPE_CHECKING:
-    from coordinator.simulator.simulation import Outputs, Simulation
+    from groupledger.coordinator.simulator.simulation import Outputs, Simulation
 
 OFFSETS_TOPIC = "__consumer_offsets"
 MINUTE_MS = 60_000

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from transforms.lag_rules import (
+from groupledger.transforms.lag_rules import (
     Commit,
     End,
     GroupFacts,

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from transforms.lag_rules import (
+from groupledger.transforms.lag_rules import (
     Circumstances,
     Commit,
     LagRow,
@@ -22,7 +22,7 @@ from transforms.lag_rules import (
     Watermark,
     lag_row,
 )
-from transforms.lag_rules.status import Point, add_point, is_growing, slope_per_s, worst
+from groupledger.transforms.lag_rules.status import Point, add_point, is_growing, slope_per_s, worst
 
 RULES = LagRules()
 START_MS = 1_760_000_000_000

@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.lag_rules import FormerTopic, TopicWindow, Watermark
-from transforms.lag_rules.topic_window import BUCKETS_PER_AGE, THIN_ABOVE, WINDOW_MS, bucket_ms
+from groupledger.transforms.lag_rules import FormerTopic, TopicWindow, Watermark
+from groupledger.transforms.lag_rules.topic_window import BUCKETS_PER_AGE, THIN_ABOVE, WINDOW_MS, bucket_ms
 
 START_MS = 1_760_000_000_000
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.tables.requests import REQUESTS
-from transforms.imported_lines import OF_THE_JOB
-from transforms.logs.privacy import DROP, HASH, Privacy
-from transforms.logs.request_log import Parsed, parse_request_line
+from groupledger.schemas.tables.requests import REQUESTS
+from groupledger.transforms.imported_lines import OF_THE_JOB
+from groupledger.transforms.logs.privacy import DROP, HASH, Privacy
+from groupledger.transforms.logs.request_log import Parsed, parse_request_line
 
 KEEP_ALL = Privacy()
 LOGGED_AT_US = 1_770_716_700_123_000  # 2026-02-10 09:45:00,123 UTC

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator import log_lines
-from coordinator.log_lines import LogEvent, Reason
-from schemas.tables.coordinator_events import COORDINATOR_EVENTS
-from transforms.imported_lines import OF_THE_JOB
-from transforms.logs.privacy import DROP, Privacy
-from transforms.logs.rebalance_reasons import parse_reason
-from transforms.logs.server_log import CUT_OFF, Entry, entries, parse_entry
+from groupledger.coordinator import log_lines
+from groupledger.coordinator.log_lines import LogEvent, Reason
+from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
+from groupledger.transforms.imported_lines import OF_THE_JOB
+from groupledger.transforms.logs.privacy import DROP, Privacy
+from groupledger.transforms.logs.rebalance_reasons import parse_reason
+from groupledger.transforms.logs.server_log import CUT_OFF, Entry, entries, parse_entry
 
 MEMBER = "consumer-g1-1-0b6e3f5e-8f0b-4a55-9a41-3a1f2d9c7e10"
 OTHER_MEMBER = "consumer-g1-2-11111111-2222-3333-4444-555555555555"

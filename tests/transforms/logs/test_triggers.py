@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from transforms.logs.triggers import NO_TRIGGER, triggers
+from groupledger.transforms.logs.triggers import NO_TRIGGER, triggers
 
 MEMBER = "m-0b6e3f5e-8f0b-4a55-9a41-3a1f2d9c7e10"
 SECOND = 1_000_000

@@ -6,21 +6,21 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator.assignors import ASSIGNORS
-from coordinator.simulator.run import prepare
-from coordinator.simulator.scenarios import SCENARIOS, Scenario
-from coordinator.simulator.simulation import BEGAN_AT_MS
-from schemas.tables.coverage import COMPACTED, TAILED
+from groupledger.coordinator.assignors import ASSIGNORS
+from groupledger.coordinator.simulator.run import prepare
+from groupledger.coordinator.simulator.scenarios import SCENARIOS, Scenario
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
+from groupledger.schemas.tables.coverage import COMPACTED, TAILED
+from groupledger.transforms.decoded_record import record_fields, record_json
+from groupledger.transforms.history import Coverage, Event, GroupTombstone, group_record
+from groupledger.transforms.replay import Finding, replay
 from tests.transforms.history.histories import Commit, position, summaries
-from transforms.decoded_record import record_fields, record_json
-from transforms.history import Coverage, Event, GroupTombstone, group_record
-from transforms.replay import Finding, replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from coordinator.simulator.scenarios.script import Script
-    from coordinator.simulator.simulation import Simulation
+    from groupledger.coordinator.simulator.scenarios.script import Script
+    from groupledger.coordinator.simulator.simulation import Simulation
     from tests.transforms.history.histories import Entry
 
 HOUR_MS = 3_600_000

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groupledger.transforms.history import Coverage
+from groupledger.transforms.replay import Finding, replay
 from tests.transforms.history.histories import GROUP, Commit, position, summaries
 from tests.transforms.history.live import ACTIONS, COOPERATIVE, LiveGroup, play
 from tests.transforms.replay.runs import play_run
-from transforms.history import Coverage
-from transforms.replay import Finding, replay
 
 if TYPE_CHECKING:
     from tests.transforms.history.histories import Entry

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.java_hash_map import hash_map_order
-from schemas.tables.replay_findings import REPLAY_FINDINGS
+from groupledger.coordinator.java_hash_map import hash_map_order
+from groupledger.schemas.tables.replay_findings import REPLAY_FINDINGS
+from groupledger.transforms.history import Coverage, GroupMember, GroupRecord
+from groupledger.transforms.replay import ERROR, WARNING, Finding, replay
 from tests.transforms.history.histories import ALL_TAILED, GROUP, Log, member, position, summaries
 from tests.transforms.history.live import ACTIONS, play
-from transforms.history import Coverage, GroupMember, GroupRecord
-from transforms.replay import ERROR, WARNING, Finding, replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
