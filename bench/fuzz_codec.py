@@ -19,17 +19,17 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, NamedTuple
 
+from groupledger.schemas.codec import connect_protocol, consumer_protocol, user_data
+from groupledger.schemas.codec.control_record import decode_end_transaction, encode_end_transaction
+from groupledger.schemas.codec.engine import UNKNOWN_TAGGED_FIELDS, message_codec
+from groupledger.schemas.codec.errors import DecodeError
+from groupledger.schemas.codec.json_form import to_json_form
+from groupledger.schemas.codec.protocol_message import ProtocolMessage
+from groupledger.schemas.codec.records import Record, decode_record, encode_record
 from groupledger.schemas.wire import connect_protocol as connect_formats
 from groupledger.schemas.wire import consumer_protocol as consumer_formats
 from groupledger.schemas.wire.model import Array, Field, Primitive, RecordType, Struct, WireType
 from groupledger.schemas.wire.record_types import RECORD_TYPES
-from groupledger.transforms.codec import connect_protocol, consumer_protocol, user_data
-from groupledger.transforms.codec.control_record import decode_end_transaction, encode_end_transaction
-from groupledger.transforms.codec.engine import UNKNOWN_TAGGED_FIELDS, message_codec
-from groupledger.transforms.codec.errors import DecodeError
-from groupledger.transforms.codec.json_form import to_json_form
-from groupledger.transforms.codec.protocol_message import ProtocolMessage
-from groupledger.transforms.codec.records import Record, decode_record, encode_record
 
 DECODED = "decoded"
 POOL_RECORDS = 2_000

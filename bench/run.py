@@ -31,7 +31,7 @@ from groupledger.jobs.local_broker import LocalBroker, run_tool
 from groupledger.jobs.offsets_topic import describe_offsets_topic
 from groupledger.jobs.session import spark_session
 from groupledger.jobs.settings import load_settings
-from groupledger.transforms.codec.records import Record, encode_record
+from groupledger.schemas.codec.records import Record, encode_record
 from groupledger.transforms.decode import KAFKA_COLUMNS, decode
 
 if TYPE_CHECKING:

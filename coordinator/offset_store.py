@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from groupledger.coordinator.java_hash_map import TimelineHashMap
 from groupledger.coordinator.operation import NO_PRODUCER_ID
-from groupledger.transforms.codec.records import Record
+from groupledger.schemas.codec.records import Record
 
 
 class StoredOffset(NamedTuple):  # a tuple, because one is built with every commit

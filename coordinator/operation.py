@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.java_hash_map import TimelineHashMap
     from groupledger.coordinator.messages import Response
     from groupledger.coordinator.offset_store import OffsetStore
-    from groupledger.transforms.codec.records import Record
+    from groupledger.schemas.codec.records import Record
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1

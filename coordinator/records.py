@@ -9,7 +9,7 @@ from typing import Any
 
 from groupledger.coordinator.group import Group
 from groupledger.coordinator.messages import OffsetToCommit
-from groupledger.transforms.codec.records import Record
+from groupledger.schemas.codec.records import Record
 
 NO_EXPIRY = -1
 

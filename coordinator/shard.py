@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.config import Config
     from groupledger.coordinator.deadlines import Deadlines, Timer
-    from groupledger.transforms.codec.records import Record
+    from groupledger.schemas.codec.records import Record
 
 EXPIRATION_TIMER = "expire-group-metadata"
 _OFFSET_RECORDS = ("offset_commit", "legacy_offset_commit")

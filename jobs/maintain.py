@@ -25,7 +25,7 @@ from groupledger.jobs.readers import readers, unread_since
 from groupledger.jobs.retention import Floor, raise_floors
 from groupledger.jobs.storage import STATE_FOLDER, open_storage
 from groupledger.jobs.warehouse import read_table, table_path, tables_of
-from groupledger.schemas.all_tables import all_tables, date_column, table_named
+from groupledger.schemas.tables.all_tables import all_tables, date_column, table_named
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.table import IS_OPEN
 

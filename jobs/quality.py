@@ -27,7 +27,7 @@ from groupledger.jobs.answers import print_answers
 from groupledger.jobs.lease import now_ms
 from groupledger.jobs.terminal import printable
 from groupledger.jobs.warehouse import create_table, read_table, table_exists, table_path
-from groupledger.schemas.all_tables import all_tables, date_column
+from groupledger.schemas.tables.all_tables import all_tables, date_column
 from groupledger.schemas.tables.quality_results import QUALITY_RESULTS
 from groupledger.schemas.tables.table import IS_OPEN
 

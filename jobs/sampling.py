@@ -32,8 +32,8 @@ from groupledger.jobs.brokers import answer_or_error, ask_each, attempts, error_
 from groupledger.jobs.errors import OutsideError
 from groupledger.jobs.kafka_messages import ConsumerGroupDescribeRequest
 from groupledger.jobs.offsets_topic import OFFSETS_TOPIC, uuid_text
-from groupledger.transforms.codec.consumer_protocol import decode_subscription
-from groupledger.transforms.codec.errors import DecodeError
+from groupledger.schemas.codec.consumer_protocol import decode_subscription
+from groupledger.schemas.codec.errors import DecodeError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -33,8 +33,8 @@ from groupledger.jobs.capture import Manifest, write_manifest
 from groupledger.jobs.errors import InputError
 from groupledger.jobs.offsets_topic import OFFSETS_TOPIC, TopicIdentity
 from groupledger.jobs.storage import LocalStorage
+from groupledger.schemas.codec.records import encode_record
 from groupledger.schemas.tables.coverage import COMPACTED, TAILED
-from groupledger.transforms.codec.records import encode_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.errors import InputError
-from groupledger.schemas.all_tables import all_tables
+from groupledger.schemas.tables.all_tables import all_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import ArrayType, StructType
 
-from groupledger.schemas.all_tables import all_tables
+from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.transforms import offset_commits
 
 if TYPE_CHECKING:

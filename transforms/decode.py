@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from groupledger.schemas.codec.engine import UNKNOWN_TAGGED_FIELDS
+from groupledger.schemas.codec.errors import DecodeError
+from groupledger.schemas.codec.records import decode_record
 from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
-from groupledger.transforms.codec.engine import UNKNOWN_TAGGED_FIELDS
-from groupledger.transforms.codec.errors import DecodeError
-from groupledger.transforms.codec.records import decode_record
 from groupledger.transforms.decode_offset_commits import OFFSET_COMMIT_TYPE, OffsetCommits, decode_offset_commits
 from groupledger.transforms.decoded_record import record_fields, record_json
 

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from groupledger.transforms.codec.errors import DecodeError
-from groupledger.transforms.codec.primitives import read_uuid
-from groupledger.transforms.codec.records import decode_key
+from groupledger.schemas.codec.errors import DecodeError
+from groupledger.schemas.codec.primitives import read_uuid
+from groupledger.schemas.codec.records import decode_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.transforms.codec.connect_protocol import decode_connect_assignment, decode_connect_metadata
-from groupledger.transforms.codec.consumer_protocol import decode_assignment, decode_subscription
-from groupledger.transforms.codec.errors import DecodeError
-from groupledger.transforms.codec.user_data import (
+from groupledger.schemas.codec.connect_protocol import decode_connect_assignment, decode_connect_metadata
+from groupledger.schemas.codec.consumer_protocol import decode_assignment, decode_subscription
+from groupledger.schemas.codec.errors import DecodeError
+from groupledger.schemas.codec.user_data import (
     decode_cooperative_sticky_user_data,
     decode_sticky_user_data,
     decode_streams_subscription_info,
@@ -21,7 +21,7 @@ from groupledger.transforms.codec.user_data import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from groupledger.transforms.codec.protocol_message import ProtocolMessage
+    from groupledger.schemas.codec.protocol_message import ProtocolMessage
 
     Decoder = Callable[[bytes], ProtocolMessage]
 

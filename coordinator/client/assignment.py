@@ -14,13 +14,13 @@ from groupledger.coordinator.assignors import ASSIGNORS, Subscription, TopicPart
 from groupledger.coordinator.assignors.java_order import hash_map_order
 from groupledger.coordinator.assignors.user_data import cooperative_sticky_user_data, sticky_user_data
 from groupledger.coordinator.messages import NO_GENERATION
-from groupledger.transforms.codec.consumer_protocol import (
+from groupledger.schemas.codec.consumer_protocol import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from groupledger.transforms.codec.protocol_message import ProtocolMessage
+from groupledger.schemas.codec.protocol_message import ProtocolMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

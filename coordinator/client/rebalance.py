@@ -23,7 +23,7 @@ from groupledger.coordinator.client.assignment import (
 from groupledger.coordinator.client.events import ClientError, Joined, Lost, Revoked
 from groupledger.coordinator.client.metadata import EMPTY_SNAPSHOT
 from groupledger.coordinator.messages import NO_GENERATION
-from groupledger.transforms.codec.errors import DecodeError
+from groupledger.schemas.codec.errors import DecodeError
 
 if TYPE_CHECKING:
     from groupledger.coordinator.assignors import Subscription

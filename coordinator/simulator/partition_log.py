@@ -14,7 +14,7 @@ from groupledger.coordinator.operation import NO_PRODUCER_ID, Batch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from groupledger.transforms.codec.records import Record
+    from groupledger.schemas.codec.records import Record
 
 DELETE_RETENTION_MS = 86_400_000
 _CLEAN_FROM_BATCHES = 2_000  # shorter logs are not worth the pass

@@ -17,7 +17,7 @@ from groupledger.coordinator.simulator.changes import Roster, Seat, changes_betw
 from groupledger.coordinator.simulator.rejections import group_of, refusal_error, rejection
 from groupledger.coordinator.simulator.truth import Action, Cause, Generation, Owner, Tenure, Truth
 from groupledger.coordinator.subscription import topics_of_subscription
-from groupledger.transforms.codec.consumer_protocol import decode_assignment, decode_subscription
+from groupledger.schemas.codec.consumer_protocol import decode_assignment, decode_subscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -2,7 +2,7 @@
 
 A format is a `Message`: rows of `Field` in wire order, each with the versions that carry it. The
 formats say what Kafka's message generator is told by its JSON definitions, and nothing about how
-bytes are read; `transforms.codec.engine` turns them into readers and writers, and other modules walk
+bytes are read; `schemas.codec.engine` turns them into readers and writers, and other modules walk
 `Message.fields` to make table types. Two names per field: `name` is Kafka's own, kept for the JSON
 form of its tools; `column` is ours, snake_cased with the unit last.
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from groupledger.coordinator.messages import Request
-    from groupledger.transforms.codec.records import Record
+    from groupledger.schemas.codec.records import Record
 
 # One thread each: the order of requests on several connections is then the order of their sending (see above).
 SETTINGS = {"num.network.threads": "1", "num.io.threads": "1"}

@@ -16,7 +16,7 @@ from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.record import MemoryRecords
 
-from groupledger.transforms.codec.records import Record, decode_record
+from groupledger.schemas.codec.records import Record, decode_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -267,7 +267,7 @@ HOSTILE_MEMBERS = {
         b"\x00\x09\x00\x00\x00\x01\x00\x06orders\x00\x00\x00\x01\x00\x00\x00\x07\xff\xff\xff\xff",
     ),
 }
-# Bytes that the tool prints as if they were whole, and that are broken to us (transforms/codec/json_form.py).
+# Bytes that the tool prints as if they were whole, and that are broken to us (schemas/codec/json_form.py).
 LENIENTLY_PRINTED_MEMBERS = {
     "lenient-utf8": (b"\x00\x00\x00\x00\x00\x01\x00\x02\xc3(\xff\xff\xff\xff", b""),
     "lenient-length": (b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xfe", b""),

@@ -12,9 +12,9 @@ from typing import Any
 from confluent_kafka import Producer
 from kafka.admin import KafkaAdminClient
 
+from groupledger.schemas.codec.records import Record, encode_record
 from groupledger.schemas.wire.model import Array, Field, Primitive, RecordType, Struct, WireType
 from groupledger.schemas.wire.record_types import RECORD_TYPES
-from groupledger.transforms.codec.records import Record, encode_record
 
 TOPIC = "samples"
 

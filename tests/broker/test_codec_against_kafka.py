@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from groupledger.schemas.codec.control_record import EndTransaction, decode_end_transaction
+from groupledger.schemas.codec.json_form import fields_to_json_form, to_json_form
+from groupledger.schemas.codec.records import Record, decode_record, encode_record
 from groupledger.schemas.wire.record_types import RECORD_TYPE_BY_NAME
-from groupledger.transforms.codec.control_record import EndTransaction, decode_end_transaction
-from groupledger.transforms.codec.json_form import fields_to_json_form, to_json_form
-from groupledger.transforms.codec.records import Record, decode_record, encode_record
 from tests.broker import history, oracle, samples
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from groupledger.jobs.local_traffic import make_offsets_topic
 from groupledger.jobs.offsets_topic import OFFSETS_TOPIC
 from groupledger.jobs.sampling import sample_watermarks, take_round
 from groupledger.jobs.settings import load_settings
-from groupledger.transforms.codec.records import decode_record
+from groupledger.schemas.codec.records import decode_record
 from groupledger.transforms.lag_rules import Commit, End, GroupFacts, LagRow, LagState, Round, Watermark
 from tests.broker.history import Stage, commit, settle
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.local_traffic import DELETED_GROUP, SIMPLE_GROUP, run_demo_traffic
-from groupledger.transforms.codec.records import Record, decode_record
+from groupledger.schemas.codec.records import Record, decode_record
 from tests.broker import oracle
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import importlib
 import sys
 
 from groupledger.coordinator.log_lines import render_line
-from groupledger.transforms.codec.records import encode_record
+from groupledger.schemas.codec.records import encode_record
 
 scenarios = importlib.import_module("scenarios")  # beside this script
 digest = hashlib.sha256()

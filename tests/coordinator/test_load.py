@@ -7,7 +7,7 @@ from groupledger.coordinator.errors import Error
 from groupledger.coordinator.group import State
 from groupledger.coordinator.messages import HeartbeatRequest
 from groupledger.coordinator.operation import Batch
-from groupledger.transforms.codec.records import Record, decode_record, encode_record
+from groupledger.schemas.codec.records import Record, decode_record, encode_record
 
 PARTITION = partition_for("g1", 50)
 

@@ -18,7 +18,7 @@ from groupledger.coordinator.messages import (
     WriteTxnMarkerRequest,
 )
 from groupledger.coordinator.offsets import is_expired
-from groupledger.transforms.codec.records import decode_record, encode_record
+from groupledger.schemas.codec.records import decode_record, encode_record
 
 DAY_MS = 86_400_000
 RETENTION_MS = Config().offsets_retention_ms

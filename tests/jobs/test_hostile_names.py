@@ -19,10 +19,10 @@ from groupledger.jobs.capture import Manifest, write_manifest
 from groupledger.jobs.cli import main
 from groupledger.jobs.simulate import table_of
 from groupledger.jobs.storage import LocalStorage
+from groupledger.schemas.codec.consumer_protocol import encode_assignment, encode_subscription
+from groupledger.schemas.codec.protocol_message import ProtocolMessage
+from groupledger.schemas.codec.records import Record, encode_record
 from groupledger.schemas.tables.coverage import TAILED
-from groupledger.transforms.codec.consumer_protocol import encode_assignment, encode_subscription
-from groupledger.transforms.codec.protocol_message import ProtocolMessage
-from groupledger.transforms.codec.records import Record, encode_record
 from tests.jobs.ledgers import IDENTITY, write_capture
 from tests.jobs.report_pages import HOSTILE, HOSTILE_NAME, START_MS
 from tests.transforms.rows import offset_commit

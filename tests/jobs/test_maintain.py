@@ -21,7 +21,7 @@ from groupledger.jobs.retention import Floor, above_floors, raise_floors, read_f
 from groupledger.jobs.settings import load_settings
 from groupledger.jobs.storage import LocalStorage
 from groupledger.jobs.warehouse import latest_version, read_table
-from groupledger.schemas.all_tables import all_tables
+from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE

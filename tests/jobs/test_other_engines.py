@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from groupledger.jobs.warehouse import create_table, read_table, table_path
-from groupledger.schemas.all_tables import all_tables
+from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.transforms.offset_commits import offset_commits
 

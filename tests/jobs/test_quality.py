@@ -26,7 +26,7 @@ from groupledger.jobs.quality import (
 )
 from groupledger.jobs.settings import load_settings
 from groupledger.jobs.warehouse import read_table
-from groupledger.schemas.all_tables import all_tables, table_named
+from groupledger.schemas.tables.all_tables import all_tables, table_named
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.quality_results import QUALITY_RESULTS
 from groupledger.schemas.tables.table import IS_OPEN

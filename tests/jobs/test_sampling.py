@@ -23,8 +23,8 @@ from groupledger.jobs.errors import OutsideError
 from groupledger.jobs.kafka_messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from groupledger.jobs.sampling import GroupState, Watermark, ends_of, sample_groups, sample_watermarks, take_round
 from groupledger.jobs.settings import load_settings
-from groupledger.transforms.codec.consumer_protocol import encode_subscription
-from groupledger.transforms.codec.protocol_message import ProtocolMessage
+from groupledger.schemas.codec.consumer_protocol import encode_subscription
+from groupledger.schemas.codec.protocol_message import ProtocolMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

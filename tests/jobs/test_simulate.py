@@ -15,8 +15,8 @@ from groupledger.jobs.cli import main
 from groupledger.jobs.errors import InputError
 from groupledger.jobs.simulate import CAPTURE_COLUMNS, TABLES_OF_TRUTH, scenario_named, simulate
 from groupledger.jobs.storage import LocalStorage
+from groupledger.schemas.codec.records import decode_record
 from groupledger.schemas.tables.coverage import TAILED
-from groupledger.transforms.codec.records import decode_record
 from tests.jobs.ledgers import coverage, ingest, positions
 
 if TYPE_CHECKING:

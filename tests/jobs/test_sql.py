@@ -18,7 +18,7 @@ from groupledger.jobs.named_queries import NamedQuery, named_queries, parse, que
 from groupledger.jobs.register import register_tables
 from groupledger.jobs.sql import as_json, ask, register_views, text_of
 from groupledger.jobs.warehouse import table_path
-from groupledger.schemas.all_tables import all_tables
+from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.lag import LAG
 from tests.jobs.good_rows import EARLY, frame, good_row

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from groupledger.transforms.codec.records import Record, encode_record
+from groupledger.schemas.codec.records import Record, encode_record
 
 Row = tuple["bytes | None", "bytes | None"]
 

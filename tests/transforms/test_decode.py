@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from groupledger.transforms.codec.records import decode_record
+from groupledger.schemas.codec.records import decode_record
 from groupledger.transforms.decode import BATCH_BYTES_MAX, DECODED, decode_batch, decode_batches
 from groupledger.transforms.decoded_record import record_of_row
 from tests.transforms.rows import HOSTILE_ROWS, Row, batch_of, group_metadata, offset_commit

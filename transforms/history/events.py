@@ -13,8 +13,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from groupledger.transforms.codec.connect_protocol import decode_connect_assignment
-from groupledger.transforms.codec.errors import DecodeError
+from groupledger.schemas.codec.connect_protocol import decode_connect_assignment
+from groupledger.schemas.codec.errors import DecodeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -28,7 +28,7 @@ from groupledger.coordinator.errors import Error
 from groupledger.coordinator.group import State
 from groupledger.coordinator.messages import JoinGroupResponse
 from groupledger.coordinator.operation import Batch
-from groupledger.transforms.codec.records import Record
+from groupledger.schemas.codec.records import Record
 from groupledger.transforms.incident_rules.arrivals import end_of_tie, in_order_of_arrival
 from groupledger.transforms.incident_rules.observed import refusals
 from groupledger.transforms.incident_rules.requests_again import (

@@ -35,7 +35,7 @@ from groupledger.coordinator.messages import (
     SyncGroupResponse,
 )
 from groupledger.coordinator.operation import Batch
-from groupledger.transforms.codec.records import Record
+from groupledger.schemas.codec.records import Record
 from groupledger.transforms.history.events import CONSUMER
 from groupledger.transforms.replay.finding import ILLEGAL_TRANSITION, STATIC_REPLACEMENT_WITHOUT_INSTANCE, Contradiction
 

@@ -36,7 +36,7 @@ from groupledger.coordinator.messages import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from groupledger.transforms.codec.consumer_protocol import decode_subscription
+from groupledger.schemas.codec.consumer_protocol import decode_subscription
 
 RECORDED = json.loads(Path(__file__).with_name("java_client.json").read_text(encoding="utf-8"))
 MEMBER_UUID = re.compile(r"\w+-uuid-\d+")

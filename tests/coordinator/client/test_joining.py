@@ -27,8 +27,8 @@ from groupledger.coordinator.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from groupledger.transforms.codec.consumer_protocol import decode_assignment, decode_subscription
-from groupledger.transforms.codec.user_data import decode_cooperative_sticky_user_data, decode_sticky_user_data
+from groupledger.schemas.codec.consumer_protocol import decode_assignment, decode_subscription
+from groupledger.schemas.codec.user_data import decode_cooperative_sticky_user_data, decode_sticky_user_data
 
 
 def test_first_join(cluster: Any) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.log_lines import LogEvent
     from groupledger.coordinator.messages import Request, Response
     from groupledger.coordinator.operation import Batch, Result
-    from groupledger.transforms.codec.records import Record
+    from groupledger.schemas.codec.records import Record
 
 
 class CoordinatorDriver(Driver):

@@ -27,7 +27,7 @@ from groupledger.coordinator.messages import (
 )
 
 if TYPE_CHECKING:
-    from groupledger.transforms.codec.records import Record
+    from groupledger.schemas.codec.records import Record
 
 SESSION_MS = 5_000
 REBALANCE_MS = 10_000

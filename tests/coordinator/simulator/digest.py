@@ -7,7 +7,7 @@ from groupledger.coordinator.log_lines import render_line as render_server_line
 from groupledger.coordinator.simulator.request_log import render_line as render_request_line
 from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
-from groupledger.transforms.codec.records import encode_record
+from groupledger.schemas.codec.records import encode_record
 
 digest = hashlib.sha256()
 for name in ("protocol-upgrade", "zombie-commits", "coordinator-failover", "transactional-commits"):

@@ -13,7 +13,7 @@ from groupledger.coordinator.operation import Batch
 from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
 from groupledger.coordinator.simulator.scenarios.day import SINGLE
-from groupledger.transforms.codec.records import decode_record, encode_record
+from groupledger.schemas.codec.records import decode_record, encode_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,8 +24,8 @@ from groupledger.coordinator.messages import (
     OffsetToCommit,
     SyncGroupRequest,
 )
-from groupledger.transforms.codec.consumer_protocol import decode_subscription, encode_assignment, encode_subscription
-from groupledger.transforms.codec.protocol_message import ProtocolMessage
+from groupledger.schemas.codec.consumer_protocol import decode_subscription, encode_assignment, encode_subscription
+from groupledger.schemas.codec.protocol_message import ProtocolMessage
 from groupledger.transforms.decoded_record import record_fields, record_json
 from groupledger.transforms.history import GroupTombstone, group_record
 from tests.transforms.history.histories import GROUP, Commit, Entry

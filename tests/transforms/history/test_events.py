@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from groupledger.transforms.codec.connect_protocol import encode_connect_assignment, encode_connect_metadata
-from groupledger.transforms.codec.consumer_protocol import encode_assignment, encode_subscription
-from groupledger.transforms.codec.protocol_message import ProtocolMessage
-from groupledger.transforms.codec.records import Record
+from groupledger.schemas.codec.connect_protocol import encode_connect_assignment, encode_connect_metadata
+from groupledger.schemas.codec.consumer_protocol import encode_assignment, encode_subscription
+from groupledger.schemas.codec.protocol_message import ProtocolMessage
+from groupledger.schemas.codec.records import Record
 from groupledger.transforms.decoded_record import record_fields, record_json
 from groupledger.transforms.history import GroupMember, GroupRecord, group_record
 

@@ -1,0 +1,57 @@
+"""Goal: every table is in the one list of them, and the page about them is current."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import groupledger.schemas.tables
+from groupledger.schemas.tables.all_tables import all_tables, date_column, table_named
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from tools.table_docs import PAGE, page
+
+FOLDER = Path(groupledger.schemas.tables.__file__).parent
+
+
+def defined_tables() -> set[str]:
+    """Names of all tables that the files of the folder make, as their text says it."""
+    calls = [node for path in FOLDER.glob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+    return {
+        keyword.value.value
+        for call in calls
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Table"
+        for keyword in call.keywords
+        if keyword.arg == "name" and isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, str)
+    }
+
+
+def test_every_table_is_in_the_list() -> None:
+    """Goal: no table is left out, since SQL, quality and upkeep go by the list."""
+    names = [table.name for table in all_tables()]
+    assert names == sorted(defined_tables())
+    assert all((FOLDER / f"{name}.py").is_file() for name in names)
+
+
+@pytest.mark.parametrize("table", all_tables(), ids=lambda table: table.name)
+def test_tables(table: groupledger.schemas.tables.table.Table) -> None:
+    """Goal: a comment on all, `cluster` first, a key of its own columns, partitions that are dates or integers."""
+    assert table.comment.endswith(".")
+    assert all(field.metadata.get("comment") for field in table.schema)
+    assert table.schema.names[0] == table.key[0] == "cluster"
+    assert {*table.key, *table.statistics_columns, *table.partition_columns} <= set(table.schema.names)
+    assert {table.schema[name].dataType.typeName() for name in table.partition_columns} <= {"date", "integer"}
+    assert table_named(table.name) is table
+
+
+def test_date_columns() -> None:
+    """Goal: retention goes by the date that a table is partitioned by, and by nothing else."""
+    assert date_column(COORDINATOR_RECORDS) == "ingest_date"
+    assert date_column(ASSIGNMENTS) is None
+
+
+def test_the_page_is_current() -> None:
+    """Goal: docs/tables.md says what the schemas say; `python -m tools.table_docs` writes it."""
+    assert PAGE.read_text() == page()
