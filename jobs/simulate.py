@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groupledger.coordinator.log_lines import render_line as render_server_line
+from groupledger.coordinator.model.log_lines import render_line as render_server_line
 from groupledger.coordinator.simulator import truth
 from groupledger.coordinator.simulator.request_log import render_line as render_request_line
 from groupledger.coordinator.simulator.run import prepare
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
-    from groupledger.coordinator.operation import Batch
+    from groupledger.coordinator.model.operation import Batch
     from groupledger.coordinator.simulator.scenarios import Scenario
     from groupledger.coordinator.simulator.simulation import Outputs, Simulation
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.coordinator.assignors import ASSIGNORS, Subscription, TopicPartitions
 from groupledger.coordinator.assignors.java_order import hash_map_order
 from groupledger.coordinator.assignors.user_data import cooperative_sticky_user_data, sticky_user_data
-from groupledger.coordinator.messages import NO_GENERATION
+from groupledger.coordinator.model.messages import NO_GENERATION
 from groupledger.schemas.codec.consumer_protocol import (
     decode_assignment,
     decode_subscription,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from groupledger.coordinator.client.config import ConsumerConfig
-    from groupledger.coordinator.messages import JoinedMember, Protocols, TopicPartition
+    from groupledger.coordinator.model.messages import JoinedMember, Protocols, TopicPartition
 
 CONSUMER_PROTOCOL_VERSION = 3
 

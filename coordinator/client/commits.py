@@ -16,8 +16,8 @@ from groupledger.coordinator.client.fetch_state import FetchState
 from groupledger.coordinator.client.membership import Generation, MemberState
 from groupledger.coordinator.client.network import backoff_ms
 from groupledger.coordinator.client.reactions import Reset, Then, reaction_to
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.messages import NO_LEADER_EPOCH, OffsetCommitRequest, OffsetToCommit
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.messages import NO_LEADER_EPOCH, OffsetCommitRequest, OffsetToCommit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.membership import Membership
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
-    from groupledger.coordinator.messages import OffsetCommitResponse, TopicPartition
+    from groupledger.coordinator.model.messages import OffsetCommitResponse, TopicPartition
 
     Offsets = tuple[OffsetToCommit, ...]
 

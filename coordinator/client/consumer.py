@@ -33,7 +33,7 @@ from groupledger.coordinator.client.network import Network
 from groupledger.coordinator.client.positions import Positions
 from groupledger.coordinator.client.rebalance import Rebalance
 from groupledger.coordinator.client.subscriptions import Subscriptions
-from groupledger.coordinator.errors import IllegalStateError
+from groupledger.coordinator.model.errors import IllegalStateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.events import ConsumerEvent, Polled
     from groupledger.coordinator.client.fetch_state import FetchState
     from groupledger.coordinator.client.messages import Sent
-    from groupledger.coordinator.messages import Response, TopicPartition
+    from groupledger.coordinator.model.messages import Response, TopicPartition
 
 __all__ = ["Consumer", "MemberState"]
 

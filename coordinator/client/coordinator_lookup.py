@@ -13,7 +13,7 @@ from groupledger.coordinator.client.events import ClientError, CoordinatorDiscov
 from groupledger.coordinator.client.messages import Destination, FindCoordinatorRequest, FindCoordinatorResponse
 from groupledger.coordinator.client.network import backoff_ms
 from groupledger.coordinator.client.reactions import RETRIABLE_ERRORS
-from groupledger.coordinator.errors import Error
+from groupledger.coordinator.model.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.heartbeat import Heartbeat
     from groupledger.coordinator.client.metadata import Metadata
     from groupledger.coordinator.client.network import Network
-    from groupledger.coordinator.messages import Request, Response
+    from groupledger.coordinator.model.messages import Request, Response
 
 
 class CoordinatorLookup:

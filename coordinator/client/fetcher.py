@@ -15,8 +15,8 @@ from groupledger.coordinator.client.events import ClientError, Polled
 from groupledger.coordinator.client.fetch_state import PartitionState, Position
 from groupledger.coordinator.client.messages import Destination, FetchPartition, FetchRequest, FetchResponse
 from groupledger.coordinator.client.reactions import Then, reaction_to
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.messages import NO_LEADER_EPOCH
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.messages import NO_LEADER_EPOCH
 
 if TYPE_CHECKING:
     from groupledger.coordinator.client.config import ConsumerConfig
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.metadata import Metadata
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
-    from groupledger.coordinator.messages import TopicPartition
+    from groupledger.coordinator.model.messages import TopicPartition
 
 
 @dataclass(slots=True)

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 
 from groupledger.coordinator.client.events import ClientError, Fenced, Left, PollTimeout, RejoinRequested
 from groupledger.coordinator.client.reactions import Reset, Then, exception_name, reaction_to
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.group import CONSUMER_PROTOCOL_TYPE
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE
+from groupledger.coordinator.model.messages import (
     NO_GENERATION,
     HeartbeatRequest,
     HeartbeatResponse,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.heartbeat import Heartbeat
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.rebalance import Rebalance
-    from groupledger.coordinator.messages import Request, Response
+    from groupledger.coordinator.model.messages import Request, Response
 
     Assignments = tuple[tuple[str, bytes], ...]
 

@@ -1,6 +1,6 @@
 """What a consumer sends beside the group coordinator's own requests, and where each request goes.
 
-Group requests are those of `coordinator.messages`. The ones here are answered by brokers as such: which broker
+Group requests are those of `coordinator.model.messages`. The ones here are answered by brokers as such: which broker
 coordinates a group, what partitions topics have, and the partitions' logs. A consumer of this model sees the cluster
 as two destinations, its group's coordinator and everything else, as a Java consumer keeps a connection of its own to
 the coordinator. Records are counted and not carried: a fetch is answered by where the next one begins.
@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.messages import NO_LEADER_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, Request, Response
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.messages import NO_LEADER_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, Request, Response
 
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1

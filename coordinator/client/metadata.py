@@ -22,7 +22,7 @@ from groupledger.coordinator.client.messages import (
     TopicMetadata,
 )
 from groupledger.coordinator.client.network import backoff_ms
-from groupledger.coordinator.errors import Error
+from groupledger.coordinator.model.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.config import ConsumerConfig
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
-    from groupledger.coordinator.messages import TopicPartition
+    from groupledger.coordinator.model.messages import TopicPartition
 
 Snapshot: TypeAlias = Mapping[str, tuple[frozenset[str], ...]]
 """Of each topic that has partitions, the racks of each one; empty sets to a client that is in no rack."""

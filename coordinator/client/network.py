@@ -19,7 +19,7 @@ from groupledger.coordinator.client.messages import Sent
 if TYPE_CHECKING:
     from groupledger.coordinator.client.config import ConsumerConfig
     from groupledger.coordinator.client.messages import Destination
-    from groupledger.coordinator.messages import Request, Response
+    from groupledger.coordinator.model.messages import Request, Response
 
 Handler = Callable[[Any, int], None]
 """Called with the response or None, and the time."""

@@ -24,8 +24,8 @@ from groupledger.coordinator.client.messages import (
 )
 from groupledger.coordinator.client.network import backoff_ms
 from groupledger.coordinator.client.reactions import Then, reaction_to
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.messages import (
     NO_LEADER_EPOCH,
     NO_OFFSET,
     OffsetFetchGroup,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.metadata import Metadata
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
-    from groupledger.coordinator.messages import TopicPartition
+    from groupledger.coordinator.model.messages import TopicPartition
 
     Question = tuple[tuple[TopicPartition, ...], Generation | None]
     """What an OffsetFetch is about. If it no longer is what must be asked, its answer is dropped."""

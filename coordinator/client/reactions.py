@@ -21,8 +21,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from groupledger.coordinator.client.messages import FetchRequest
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     OffsetCommitRequest,

@@ -22,7 +22,7 @@ from groupledger.coordinator.client.assignment import (
 )
 from groupledger.coordinator.client.events import ClientError, Joined, Lost, Revoked
 from groupledger.coordinator.client.metadata import EMPTY_SNAPSHOT
-from groupledger.coordinator.messages import NO_GENERATION
+from groupledger.coordinator.model.messages import NO_GENERATION
 from groupledger.schemas.codec.errors import DecodeError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.membership import Assignments, Generation, Membership
     from groupledger.coordinator.client.metadata import Metadata, Snapshot
     from groupledger.coordinator.client.subscriptions import Subscriptions
-    from groupledger.coordinator.messages import JoinGroupResponse, Protocols, TopicPartition
+    from groupledger.coordinator.model.messages import JoinGroupResponse, Protocols, TopicPartition
 
 
 class Rebalance:

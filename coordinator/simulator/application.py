@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from groupledger.coordinator.client.consumer import Consumer
 from groupledger.coordinator.client.events import CoordinatorUnknown, FatalError, Fenced
 from groupledger.coordinator.client.messages import Destination, FetchResponse, FindCoordinatorResponse
-from groupledger.coordinator.errors import Error
+from groupledger.coordinator.model.errors import Error
 
 if TYPE_CHECKING:
     from groupledger.coordinator.client.config import ConsumerConfig
     from groupledger.coordinator.client.events import ConsumerEvent
-    from groupledger.coordinator.messages import Request, Response
+    from groupledger.coordinator.model.messages import Request, Response
     from groupledger.coordinator.simulator.network import Connection
     from groupledger.coordinator.simulator.simulation import Simulation
     from groupledger.coordinator.simulator.source import Source

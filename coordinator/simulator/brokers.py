@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.coordinator import Coordinator, partition_for
-from groupledger.coordinator.operation import Result
+from groupledger.coordinator.model.coordinator import Coordinator, partition_for
+from groupledger.coordinator.model.operation import Result
 from groupledger.coordinator.simulator.partition_log import PartitionLog
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.config import Config
-    from groupledger.coordinator.messages import Request
+    from groupledger.coordinator.model.config import Config
+    from groupledger.coordinator.model.messages import Request
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from groupledger.coordinator.client.messages import Destination
-    from groupledger.coordinator.messages import Request, Response
+    from groupledger.coordinator.model.messages import Request, Response
     from groupledger.coordinator.simulator.source import Source
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.operation import NO_PRODUCER_ID, Batch
+from groupledger.coordinator.model.operation import NO_PRODUCER_ID, Batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,21 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.log_lines import render
-from groupledger.coordinator.messages import JoinGroupRequest, JoinGroupResponse
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.log_lines import render
+from groupledger.coordinator.model.messages import JoinGroupRequest, JoinGroupResponse
+from groupledger.coordinator.model.subscription import topics_of_subscription
 from groupledger.coordinator.simulator.changes import Roster, Seat, changes_between, has_added_partitions, revokers
 from groupledger.coordinator.simulator.rejections import group_of, refusal_error, rejection
 from groupledger.coordinator.simulator.truth import Action, Cause, Generation, Owner, Tenure, Truth
-from groupledger.coordinator.subscription import topics_of_subscription
 from groupledger.schemas.codec.consumer_protocol import decode_assignment, decode_subscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from groupledger.coordinator.log_lines import LogEvent
-    from groupledger.coordinator.messages import Request, TopicPartition
-    from groupledger.coordinator.operation import Batch, Result
+    from groupledger.coordinator.model.log_lines import LogEvent
+    from groupledger.coordinator.model.messages import Request, TopicPartition
+    from groupledger.coordinator.model.operation import Batch, Result
     from groupledger.coordinator.simulator.network import Exchange
 
 _TRIGGERS = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     HeartbeatRequest,

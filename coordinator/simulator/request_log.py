@@ -12,7 +12,7 @@ from base64 import b64encode
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,

@@ -25,9 +25,9 @@ from groupledger.coordinator.client.messages import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from groupledger.coordinator.config import Config
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.messages import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.messages import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from groupledger.coordinator.simulator.brokers import OFFSETS_TOPIC, Brokers
 from groupledger.coordinator.simulator.network import Connection, Exchange
 from groupledger.coordinator.simulator.recorder import Recorder
@@ -37,9 +37,9 @@ from groupledger.coordinator.simulator.topics import Topics
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from groupledger.coordinator.log_lines import LogEvent
-    from groupledger.coordinator.messages import Request, Response, WriteTxnMarkerRequest
-    from groupledger.coordinator.operation import Batch, Result
+    from groupledger.coordinator.model.log_lines import LogEvent
+    from groupledger.coordinator.model.messages import Request, Response, WriteTxnMarkerRequest
+    from groupledger.coordinator.model.operation import Batch, Result
     from groupledger.coordinator.simulator.network import Client
 
 BEGAN_AT_MS = 1_767_571_200_000  # 2026-01-05, a Monday, at midnight UTC

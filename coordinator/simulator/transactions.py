@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.messages import (
     OffsetCommitResponse,
     OffsetToCommit,
     Response,

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.messages import TopicPartition
+    from groupledger.coordinator.model.messages import TopicPartition
 
 
 @dataclass(slots=True)

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 from kafka.protocol.admin.topics import CreateTopicsRequest
 from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.messages import (
     NO_RETENTION_TIME,
     DescribeGroupsRequest,
     JoinGroupRequest,
@@ -46,7 +46,7 @@ from tests.coordinator.scenarios.driver import Call, Driver
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from groupledger.coordinator.messages import Request
+    from groupledger.coordinator.model.messages import Request
     from groupledger.schemas.codec.records import Record
 
 # One thread each: the order of requests on several connections is then the order of their sending (see above).

@@ -16,8 +16,8 @@ from kafka.protocol.admin import groups as administration
 from kafka.protocol.consumer import group as membership
 from kafka.protocol.producer import transaction as transactions
 
-from groupledger.coordinator import messages
-from groupledger.coordinator.errors import Error
+from groupledger.coordinator.model import messages
+from groupledger.coordinator.model.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

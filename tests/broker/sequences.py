@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from groupledger.coordinator.group import State
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.group import State
+from groupledger.coordinator.model.messages import (
     ZERO_TOPIC_ID,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -33,8 +33,8 @@ from tests.broker.broker_driver import TOPICS
 from tests.coordinator.scenarios.driver import subscription
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.group import Group
-    from groupledger.coordinator.messages import Protocols
+    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.messages import Protocols
     from tests.broker.broker_driver import BrokerDriver
 
 LONG_MS = 600_000

@@ -20,7 +20,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from groupledger.coordinator.messages import OffsetCommitRequest, OffsetToCommit
+from groupledger.coordinator.model.messages import OffsetCommitRequest, OffsetToCommit
 from groupledger.jobs.local_traffic import subscribe
 from groupledger.transforms.incident_rules import GroupFacts, Rules, incidents
 from groupledger.transforms.incident_rules.sighting import REFUSALS

@@ -4,7 +4,7 @@ import hashlib
 import importlib
 import sys
 
-from groupledger.coordinator.log_lines import render_line
+from groupledger.coordinator.model.log_lines import render_line
 from groupledger.schemas.codec.records import encode_record
 
 scenarios = importlib.import_module("scenarios")  # beside this script

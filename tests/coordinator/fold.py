@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.config import Config
-from groupledger.coordinator.coordinator import Coordinator
-from groupledger.coordinator.group import Group, State
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.group import Group, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from groupledger.coordinator.offset_store import OffsetStore, PartitionMap
-    from groupledger.coordinator.operation import Batch
-    from groupledger.coordinator.shard import Shard
+    from groupledger.coordinator.model.offset_store import OffsetStore, PartitionMap
+    from groupledger.coordinator.model.operation import Batch
+    from groupledger.coordinator.model.shard import Shard
 
 
 def assert_is_fold(coordinator: Coordinator, batches: Sequence[Batch], now_ms: int) -> None:
     """The live offsets and groups are what a failover would find in the log, up to the groups' soft state."""
     # Loaded without a limit: over capacity, a group would prepare a rebalance at once.
-    folded = Coordinator(replace(coordinator.config, group_max_size=Config().group_max_size))
-    for partition in range(coordinator.config.offsets_topic_num_partitions):
+    folded = Coordinator(replace(coordinator.model.config, group_max_size=Config().group_max_size))
+    for partition in range(coordinator.model.config.offsets_topic_num_partitions):
         folded.load(partition, [batch for batch in batches if batch.partition == partition], now_ms=now_ms)
-        live_shard = coordinator.shard(partition)
+        live_shard = coordinator.model.shard(partition)
         folded_shard = folded.shard(partition)
         if live_shard is not None and folded_shard is not None:
             _assert_shard_is_fold(live_shard, folded_shard)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from groupledger.coordinator.coordinator import partition_for
 from groupledger.coordinator.java_hash_map import JavaHashMap, TimelineHashMap, string_hash_code, utf16_length
+from groupledger.coordinator.model.coordinator import partition_for
 
 
 @pytest.mark.parametrize(

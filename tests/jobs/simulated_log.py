@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
-from groupledger.coordinator.config import Config
-from groupledger.coordinator.log_lines import render_line as render_server_line
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.log_lines import render_line as render_server_line
 from groupledger.coordinator.simulator.rejections import group_of
 from groupledger.coordinator.simulator.request_log import render_line as render_request_line
 from groupledger.coordinator.simulator.run import prepare

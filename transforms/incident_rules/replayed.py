@@ -22,12 +22,12 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.config import Config
-from groupledger.coordinator.coordinator import Coordinator
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.group import State
-from groupledger.coordinator.messages import JoinGroupResponse
-from groupledger.coordinator.operation import Batch
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.group import State
+from groupledger.coordinator.model.messages import JoinGroupResponse
+from groupledger.coordinator.model.operation import Batch
 from groupledger.schemas.codec.records import Record
 from groupledger.transforms.incident_rules.arrivals import end_of_tie, in_order_of_arrival
 from groupledger.transforms.incident_rules.observed import refusals
@@ -42,8 +42,8 @@ from groupledger.transforms.incident_rules.sighting import COORDINATOR_AWAY, KIN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from groupledger.coordinator.group import Group
-    from groupledger.coordinator.operation import Result
+    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.operation import Result
     from groupledger.transforms.incident_rules.facts import GroupFacts, GroupState, Request
     from groupledger.transforms.incident_rules.sighting import Sighting
 

@@ -11,7 +11,7 @@ import json
 from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -25,7 +25,7 @@ from groupledger.coordinator.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from groupledger.coordinator.messages import GroupRequest
+    from groupledger.coordinator.model.messages import GroupRequest
     from groupledger.transforms.incident_rules.facts import Request
 
     Body = Mapping[str, Any]

@@ -23,10 +23,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from groupledger.coordinator.config import Config
-from groupledger.coordinator.coordinator import Coordinator
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.messages import (
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
@@ -34,7 +34,7 @@ from groupledger.coordinator.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from groupledger.coordinator.operation import Batch
+from groupledger.coordinator.model.operation import Batch
 from groupledger.schemas.codec.records import Record
 from groupledger.transforms.history.events import CONSUMER
 from groupledger.transforms.replay.finding import ILLEGAL_TRANSITION, STATIC_REPLACEMENT_WITHOUT_INSTANCE, Contradiction
@@ -42,8 +42,8 @@ from groupledger.transforms.replay.finding import ILLEGAL_TRANSITION, STATIC_REP
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from groupledger.coordinator.group import Group
-    from groupledger.coordinator.operation import Result
+    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.operation import Result
     from groupledger.transforms.history import GroupMember, GroupRecord, MemberFacts
 
     Value = Mapping[str, Any]

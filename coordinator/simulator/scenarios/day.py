@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.config import Config
+from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.simulator.scenarios import failures, membership, offsets
 from groupledger.coordinator.simulator.scenarios.registry import Scenario
 from groupledger.coordinator.simulator.scenarios.script import MINUTE_MS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.messages import JoinGroupResponse
+from groupledger.coordinator.model.messages import JoinGroupResponse
 from groupledger.coordinator.simulator.application import Application
 from groupledger.coordinator.simulator.scenarios.registry import scenario
 from groupledger.coordinator.simulator.scenarios.script import SECOND_MS, Script

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.messages import DeleteGroupsRequest
+from groupledger.coordinator.model.messages import DeleteGroupsRequest
 from groupledger.coordinator.simulator.scenarios.registry import scenario
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.config import Config
-from groupledger.coordinator.messages import OffsetCommitRequest, OffsetToCommit
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.messages import OffsetCommitRequest, OffsetToCommit
 from groupledger.coordinator.simulator.application import RawClient
 from groupledger.coordinator.simulator.scenarios.registry import scenario
 from groupledger.coordinator.simulator.scenarios.script import MINUTE_MS, SECOND_MS, Script

@@ -31,10 +31,10 @@ from groupledger.coordinator.client.messages import (
     Sent,
     TopicMetadata,
 )
-from groupledger.coordinator.config import Config
-from groupledger.coordinator.coordinator import Coordinator
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.messages import (
     FetchedGroup,
     OffsetFetchGroup,
     OffsetFetchRequest,
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from groupledger.coordinator.client.events import ConsumerEvent, Polled
-    from groupledger.coordinator.log_lines import LogEvent
-    from groupledger.coordinator.operation import Result
+    from groupledger.coordinator.model.log_lines import LogEvent
+    from groupledger.coordinator.model.operation import Result
 
 LOST = "the connection is lost"
 SILENCE = "no answer comes"

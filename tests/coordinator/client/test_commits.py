@@ -18,8 +18,8 @@ from groupledger.coordinator.client.events import (
     Revoked,
 )
 from groupledger.coordinator.client.messages import Destination, FindCoordinatorRequest
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,

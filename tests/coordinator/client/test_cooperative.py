@@ -8,7 +8,7 @@ import pytest
 
 from groupledger.coordinator.client.assignment import RebalanceProtocol, rebalance_protocol
 from groupledger.coordinator.client.events import Joined, Lost, RejoinRequested, Revoked
-from groupledger.coordinator.messages import JoinGroupRequest, OffsetCommitRequest
+from groupledger.coordinator.model.messages import JoinGroupRequest, OffsetCommitRequest
 from groupledger.schemas.codec.consumer_protocol import decode_subscription
 
 COOPERATIVE = {"assignors": ("cooperative-sticky",), "auto_offset_reset": "earliest"}

@@ -17,7 +17,7 @@ from groupledger.coordinator.client.events import (
     Revoked,
 )
 from groupledger.coordinator.client.messages import FindCoordinatorRequest
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,

@@ -28,7 +28,7 @@ from groupledger.coordinator.client.messages import (
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
 )
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,

@@ -18,8 +18,8 @@ from groupledger.coordinator.client.events import (
     Revoked,
 )
 from groupledger.coordinator.client.messages import Destination, FindCoordinatorRequest, MetadataRequest
-from groupledger.coordinator.errors import Error, IllegalStateError
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.errors import Error, IllegalStateError
+from groupledger.coordinator.model.messages import (
     JoinedMember,
     JoinGroupRequest,
     JoinGroupResponse,

@@ -19,8 +19,8 @@ from groupledger.coordinator.client.events import (
 from groupledger.coordinator.client.fetch_state import FetchState
 from groupledger.coordinator.client.messages import FetchRequest, FindCoordinatorRequest, MetadataRequest
 from groupledger.coordinator.client.reactions import REACTIONS, UNEXPECTED, Reset, Then, exception_name, reaction_to
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.messages import (
     FetchedGroup,
     FetchedOffset,
     HeartbeatRequest,

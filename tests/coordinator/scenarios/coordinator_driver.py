@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.config import Config
-from groupledger.coordinator.coordinator import Coordinator
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.group import State
-from groupledger.coordinator.messages import WriteTxnMarkerRequest
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.group import State
+from groupledger.coordinator.model.messages import WriteTxnMarkerRequest
 
 from .driver import Call, Driver
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.log_lines import LogEvent
-    from groupledger.coordinator.messages import Request, Response
-    from groupledger.coordinator.operation import Batch, Result
+    from groupledger.coordinator.model.log_lines import LogEvent
+    from groupledger.coordinator.model.messages import Request, Response
+    from groupledger.coordinator.model.operation import Batch, Result
     from groupledger.schemas.codec.records import Record
 
 

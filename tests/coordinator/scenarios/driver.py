@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.messages import (
     DescribeGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,

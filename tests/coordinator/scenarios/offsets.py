@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     OffsetCommitRequest,
     OffsetDeleteRequest,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from groupledger.coordinator.errors import Error
+from groupledger.coordinator.model.errors import Error
 
 from .driver import RANGE_AND_ROUNDROBIN, Driver, Member
 from .registry import scenario

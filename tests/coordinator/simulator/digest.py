@@ -3,7 +3,7 @@
 import hashlib
 import sys
 
-from groupledger.coordinator.log_lines import render_line as render_server_line
+from groupledger.coordinator.model.log_lines import render_line as render_server_line
 from groupledger.coordinator.simulator.request_log import render_line as render_request_line
 from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS

@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupledger.coordinator.config import Config
-from groupledger.coordinator.coordinator import Coordinator
-from groupledger.coordinator.messages import OffsetToCommit
-from groupledger.coordinator.operation import Batch
-from groupledger.coordinator.records import new_offset_commit_record, new_offset_commit_tombstone_record
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.messages import OffsetToCommit
+from groupledger.coordinator.model.operation import Batch
+from groupledger.coordinator.model.records import new_offset_commit_record, new_offset_commit_tombstone_record
 from groupledger.coordinator.simulator.partition_log import DELETE_RETENTION_MS, PartitionLog, cleaned
 
 PRODUCERS = st.sampled_from([-1, -1, 5, 6])
@@ -44,7 +44,7 @@ def offsets_of(batches: list[Batch]) -> dict[int, int]:
     """Committed offset by partition, as a coordinator that loads these batches knows them."""
     coordinator = Coordinator(Config(offsets_topic_num_partitions=1))
     coordinator.load(0, batches, now_ms=0)
-    shard = coordinator.shard(0)
+    shard = coordinator.model.shard(0)
     assert shard is not None
     return {partition: stored.value["offset"] for _, partition, stored in shard.offsets.committed.of_group("g")}
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from groupledger.coordinator.messages import JoinGroupResponse, LeaveGroupRequest, LeavingMember
+from groupledger.coordinator.model.messages import JoinGroupResponse, LeaveGroupRequest, LeavingMember
 from groupledger.coordinator.simulator.scenarios.script import Script
 from groupledger.coordinator.simulator.simulation import Simulation
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.messages import Response
+    from groupledger.coordinator.model.messages import Response
     from groupledger.coordinator.simulator.application import Application
     from groupledger.coordinator.simulator.truth import Truth
 

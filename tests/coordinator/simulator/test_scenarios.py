@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from groupledger.coordinator.coordinator import Coordinator
-from groupledger.coordinator.group import State
-from groupledger.coordinator.operation import Batch
+from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.group import State
+from groupledger.coordinator.model.operation import Batch
 from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
 from groupledger.coordinator.simulator.scenarios.day import SINGLE

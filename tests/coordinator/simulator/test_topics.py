@@ -11,7 +11,7 @@ from groupledger.coordinator.client.messages import (
     FetchPartition,
     ListOffsetsPartition,
 )
-from groupledger.coordinator.errors import Error
+from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.simulator.source import Source
 from groupledger.coordinator.simulator.topics import PartitionOfTopic, Topics
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.assignors import ASSIGNORS, Subscription, TopicPartitions
-from groupledger.coordinator.config import Config
-from groupledger.coordinator.coordinator import Coordinator
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
@@ -33,7 +33,7 @@ from tests.transforms.history.histories import GROUP, Commit, Entry
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from groupledger.coordinator.operation import Batch, Result
+    from groupledger.coordinator.model.operation import Batch, Result
 
 COOPERATIVE = "cooperative-sticky"
 SESSION_MS = 10_000

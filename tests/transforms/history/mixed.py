@@ -9,13 +9,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.messages import JoinGroupResponse, LeaveGroupRequest, LeavingMember
+from groupledger.coordinator.model.messages import JoinGroupResponse, LeaveGroupRequest, LeavingMember
 from groupledger.coordinator.simulator.scenarios import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from groupledger.coordinator.messages import Response
+    from groupledger.coordinator.model.messages import Response
     from groupledger.coordinator.simulator.application import Application
     from groupledger.coordinator.simulator.scenarios.script import Script
 

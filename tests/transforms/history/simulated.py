@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from groupledger.coordinator.log_lines import render_line
+from groupledger.coordinator.model.log_lines import render_line
 from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from random import Random
 
-    from groupledger.coordinator.log_lines import LogEvent
-    from groupledger.coordinator.operation import Batch
+    from groupledger.coordinator.model.log_lines import LogEvent
+    from groupledger.coordinator.model.operation import Batch
     from groupledger.coordinator.simulator.scenarios.script import Script
     from groupledger.coordinator.simulator.simulation import Simulation
     from groupledger.transforms.history import OwnerAnswer

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.config import Config
-from groupledger.coordinator.log_lines import render_line as render_server_line
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.log_lines import render_line as render_server_line
 from groupledger.coordinator.simulator.request_log import render_line as render_request_line
 from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import Scenario
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from random import Random
 
-    from groupledger.coordinator.operation import Batch
+    from groupledger.coordinator.model.operation import Batch
     from groupledger.coordinator.simulator.scenarios.script import Script
     from groupledger.transforms.incident_rules import GroupState
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupledger.coordinator import log_lines
-from groupledger.coordinator.log_lines import LogEvent, Reason
+from groupledger.coordinator.model import log_lines
+from groupledger.coordinator.model.log_lines import LogEvent, Reason
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.transforms.imported_lines import OF_THE_JOB
 from groupledger.transforms.logs.privacy import DROP, Privacy

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.errors import Error, response_error_of_failed_append
-from groupledger.coordinator.group import Group, Member, State
 from groupledger.coordinator.java_hash_map import hash_map_order
-from groupledger.coordinator.log_lines import Reason
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.errors import Error, response_error_of_failed_append
+from groupledger.coordinator.model.group import Group, Member, State
+from groupledger.coordinator.model.log_lines import Reason
+from groupledger.coordinator.model.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
     LeaveGroupRequest,
@@ -19,7 +19,7 @@ from groupledger.coordinator.messages import (
     SyncGroupResponse,
     refusal,
 )
-from groupledger.coordinator.rebalance import (
+from groupledger.coordinator.model.rebalance import (
     SESSION_TIMER,
     SYNC_TIMER,
     maybe_complete_join_phase,
@@ -28,10 +28,10 @@ from groupledger.coordinator.rebalance import (
     reset_session,
     set_and_propagate_assignment,
 )
-from groupledger.coordinator.records import new_group_metadata_record
+from groupledger.coordinator.model.records import new_group_metadata_record
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.operation import Operation
+    from groupledger.coordinator.model.operation import Operation
 
 _BATCH_LEAVE_SINCE = 3
 _NOT_PROVIDED = "not provided"

@@ -13,21 +13,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.errors import Error, IllegalStateError, response_error_of_failed_append
-from groupledger.coordinator.group import Group, Member, State
-from groupledger.coordinator.log_lines import Reason
-from groupledger.coordinator.messages import JoinGroupRequest, JoinGroupResponse
-from groupledger.coordinator.rebalance import (
+from groupledger.coordinator.model.errors import Error, IllegalStateError, response_error_of_failed_append
+from groupledger.coordinator.model.group import Group, Member, State
+from groupledger.coordinator.model.log_lines import Reason
+from groupledger.coordinator.model.messages import JoinGroupRequest, JoinGroupResponse
+from groupledger.coordinator.model.rebalance import (
     SESSION_TIMER,
     maybe_complete_join_phase,
     maybe_prepare_rebalance_or_complete_join,
     prepare_rebalance,
     reset_session,
 )
-from groupledger.coordinator.records import new_empty_group_metadata_record, new_group_metadata_record
+from groupledger.coordinator.model.records import new_empty_group_metadata_record, new_group_metadata_record
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.operation import Operation
+    from groupledger.coordinator.model.operation import Operation
 
 _MEMBER_ID_REQUIRED_SINCE = 4
 _SKIP_ASSIGNMENT_SINCE = 9

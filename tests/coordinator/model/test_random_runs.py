@@ -21,16 +21,16 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.group import VALID_PREVIOUS_STATES, Group, State
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.group import VALID_PREVIOUS_STATES, Group, State
+from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     LeaveGroupRequest,
     LeavingMember,
     OffsetDeleteRequest,
     WriteTxnMarkerRequest,
 )
-from groupledger.coordinator.rebalance import INITIAL_JOIN_TIMER, JOIN_TIMER, SESSION_TIMER, SYNC_TIMER
+from groupledger.coordinator.model.rebalance import INITIAL_JOIN_TIMER, JOIN_TIMER, SESSION_TIMER, SYNC_TIMER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -209,7 +209,7 @@ class GroupMachine(RuleBasedStateMachine):
     def fail_over(self) -> None:
         """The old leader is told twice that it is one no longer; the new one reads the log."""
         coordinator, now_ms = self.driver.coordinator, self.driver.now_ms
-        shard = coordinator.shard(coordinator.partition_for(self.driver.group_id))
+        shard = coordinator.model.shard(coordinator.partition_for(self.driver.group_id))
         self.driver.unload()
         assert shard.unload(now_ms).responses == ()
         self.driver.failover()

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupledger.coordinator.deadlines import Deadlines, Timer
+from groupledger.coordinator.model.deadlines import Deadlines, Timer
 
 TIMERS: list[Timer] = [("heartbeat", 0, "g", f"m{number}") for number in range(4)]
 STEPS = st.lists(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from groupledger.coordinator.errors import Error
+from groupledger.coordinator.model.errors import Error
 
 ZERO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 NO_GENERATION = -1

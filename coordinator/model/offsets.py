@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.group import CONSUMER_PROTOCOL_TYPE, Group, State
 from groupledger.coordinator.java_hash_map import utf16_length
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE, Group, State
+from groupledger.coordinator.model.messages import (
     NO_RETENTION_TIME,
     FetchedGroup,
     FetchedOffset,
@@ -26,8 +26,8 @@ from groupledger.coordinator.messages import (
     TxnOffsetCommitRequest,
     refusal,
 )
-from groupledger.coordinator.rebalance import reset_session
-from groupledger.coordinator.records import (
+from groupledger.coordinator.model.rebalance import reset_session
+from groupledger.coordinator.model.records import (
     NO_EXPIRY,
     new_group_metadata_tombstone_record,
     new_offset_commit_record,
@@ -37,9 +37,9 @@ from groupledger.coordinator.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from groupledger.coordinator.config import Config
-    from groupledger.coordinator.offset_store import OffsetStore
-    from groupledger.coordinator.operation import Operation
+    from groupledger.coordinator.model.config import Config
+    from groupledger.coordinator.model.offset_store import OffsetStore
+    from groupledger.coordinator.model.operation import Operation
 
 _GROUP_ID_NOT_FOUND_SINCE = 9
 _NO_TIMESTAMP = -1

@@ -4,11 +4,11 @@ import ast
 from pathlib import Path
 from typing import Any
 
-from groupledger.coordinator import log_lines
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.log_lines import LogEvent, render, render_line
+from groupledger.coordinator.model import log_lines
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.log_lines import LogEvent, render, render_line
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def texts(driver: Any) -> list[str]:
@@ -170,7 +170,7 @@ def test_every_template_is_used_and_every_use_has_one() -> None:
     """Kinds in the code and templates are the same, and so are their fields as far as they are written out."""
     logged = set()
     reasons = set()
-    for path in (ROOT / "coordinator").glob("*.py"):
+    for path in (ROOT / "coordinator" / "model").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Constant):
                 continue

@@ -11,18 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from groupledger.coordinator.log_lines import LogEvent
+from groupledger.coordinator.model.log_lines import LogEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from groupledger.coordinator.config import Config
-    from groupledger.coordinator.deadlines import Deadlines
-    from groupledger.coordinator.errors import Error
-    from groupledger.coordinator.group import Group
     from groupledger.coordinator.java_hash_map import TimelineHashMap
-    from groupledger.coordinator.messages import Response
-    from groupledger.coordinator.offset_store import OffsetStore
+    from groupledger.coordinator.model.config import Config
+    from groupledger.coordinator.model.deadlines import Deadlines
+    from groupledger.coordinator.model.errors import Error
+    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.messages import Response
+    from groupledger.coordinator.model.offset_store import OffsetStore
     from groupledger.schemas.codec.records import Record
 
 NO_PRODUCER_ID = -1

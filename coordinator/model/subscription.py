@@ -6,7 +6,7 @@ exception in the generated Java reader, which stops the operation that reads it.
 error, and it is not the codec's, which reads all of a subscription and forgives differently.
 """
 
-from groupledger.coordinator.errors import IllegalStateError
+from groupledger.coordinator.model.errors import IllegalStateError
 
 
 class UnreadableSubscriptionError(Exception):

@@ -20,15 +20,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.errors import Error, IllegalStateError
 from groupledger.coordinator.java_hash_map import JavaHashMap
-from groupledger.coordinator.messages import JoinedMember, JoinGroupResponse, Protocols, SyncGroupResponse
-from groupledger.coordinator.subscription import UnreadableSubscriptionError, topics_of_subscription
+from groupledger.coordinator.model.errors import Error, IllegalStateError
+from groupledger.coordinator.model.messages import JoinedMember, JoinGroupResponse, Protocols, SyncGroupResponse
+from groupledger.coordinator.model.subscription import UnreadableSubscriptionError, topics_of_subscription
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from groupledger.coordinator.operation import Operation
+    from groupledger.coordinator.model.operation import Operation
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 ANSWERED = -1  # stands for a parked request whose answer has gone out

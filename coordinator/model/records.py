@@ -7,8 +7,8 @@ brought an explicit retention, since only that version has a place for the expir
 from collections.abc import Mapping
 from typing import Any
 
-from groupledger.coordinator.group import Group
-from groupledger.coordinator.messages import OffsetToCommit
+from groupledger.coordinator.model.group import Group
+from groupledger.coordinator.model.messages import OffsetToCommit
 from groupledger.schemas.codec.records import Record
 
 NO_EXPIRY = -1

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.group import Group, Member, State
 from groupledger.coordinator.java_hash_map import hash_map_order
-from groupledger.coordinator.log_lines import Reason
-from groupledger.coordinator.records import new_group_metadata_record
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.group import Group, Member, State
+from groupledger.coordinator.model.log_lines import Reason
+from groupledger.coordinator.model.records import new_group_metadata_record
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.operation import Operation
+    from groupledger.coordinator.model.operation import Operation
 
 JOIN_TIMER = "join"
 INITIAL_JOIN_TIMER = "initial-join"

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from groupledger.coordinator.config import Config
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.group import Group, State
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.group import Group, State
+from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     OffsetCommitRequest,
     OffsetDeleteRequest,
@@ -17,7 +17,7 @@ from groupledger.coordinator.messages import (
     TxnOffsetCommitRequest,
     WriteTxnMarkerRequest,
 )
-from groupledger.coordinator.offsets import is_expired
+from groupledger.coordinator.model.offsets import is_expired
 from groupledger.schemas.codec.records import decode_record, encode_record
 
 DAY_MS = 86_400_000

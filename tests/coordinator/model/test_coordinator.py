@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from groupledger.coordinator.config import Config
-from groupledger.coordinator.coordinator import Coordinator, partition_for
-from groupledger.coordinator.errors import Error, response_error_of_failed_append
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.coordinator import Coordinator, partition_for
+from groupledger.coordinator.model.errors import Error, response_error_of_failed_append
+from groupledger.coordinator.model.messages import (
     DeletedGroup,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -140,7 +140,7 @@ def test_failed_append_is_told_in_the_clients_terms(append_error: Error, told: E
     refused: Any = result.responses[0]
     assert [one.error for one in refused.partitions] == [told]
     assert result.batches == ()
-    assert coordinator.group("g") is None
+    assert coordinator.model.group("g") is None
 
 
 def test_failed_appends_of_other_apis(driver: Any) -> None:

@@ -13,21 +13,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.errors import Error, IllegalStateError, response_error_of_failed_append
-from groupledger.coordinator.group import ANSWERED, Group, State
 from groupledger.coordinator.java_hash_map import TimelineHashMap
-from groupledger.coordinator.log_lines import Reason
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.errors import Error, IllegalStateError, response_error_of_failed_append
+from groupledger.coordinator.model.group import ANSWERED, Group, State
+from groupledger.coordinator.model.log_lines import Reason
+from groupledger.coordinator.model.messages import (
     JoinGroupRequest,
     Request,
     WriteTxnMarkerRequest,
     WriteTxnMarkerResponse,
     refusal,
 )
-from groupledger.coordinator.offset_store import OffsetStore
-from groupledger.coordinator.offsets import expire_groups
-from groupledger.coordinator.operation import Batch, Operation, Result
-from groupledger.coordinator.rebalance import (
+from groupledger.coordinator.model.offset_store import OffsetStore
+from groupledger.coordinator.model.offsets import expire_groups
+from groupledger.coordinator.model.operation import Batch, Operation, Result
+from groupledger.coordinator.model.rebalance import (
     INITIAL_JOIN_TIMER,
     JOIN_TIMER,
     SESSION_TIMER,
@@ -43,8 +43,8 @@ from groupledger.coordinator.rebalance import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from groupledger.coordinator.config import Config
-    from groupledger.coordinator.deadlines import Deadlines, Timer
+    from groupledger.coordinator.model.config import Config
+    from groupledger.coordinator.model.deadlines import Deadlines, Timer
     from groupledger.schemas.codec.records import Record
 
 EXPIRATION_TIMER = "expire-group-metadata"

@@ -18,14 +18,14 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.administration import delete_groups, describe_group, list_groups
-from groupledger.coordinator.config import Config
-from groupledger.coordinator.deadlines import Deadlines
-from groupledger.coordinator.errors import Error
 from groupledger.coordinator.java_hash_map import string_hash_code
-from groupledger.coordinator.join_group import join_group
-from groupledger.coordinator.membership import heartbeat, leave_group, sync_group
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.administration import delete_groups, describe_group, list_groups
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.deadlines import Deadlines
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.join_group import join_group
+from groupledger.coordinator.model.membership import heartbeat, leave_group, sync_group
+from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     DescribedGroup,
@@ -51,21 +51,21 @@ from groupledger.coordinator.messages import (
     WriteTxnMarkerRequest,
     refusal,
 )
-from groupledger.coordinator.offsets import (
+from groupledger.coordinator.model.offsets import (
     commit_offsets,
     commit_transactional_offsets,
     delete_offsets,
     delete_offsets_of_partitions,
     fetch_offsets,
 )
-from groupledger.coordinator.operation import Result
-from groupledger.coordinator.shard import Shard
+from groupledger.coordinator.model.operation import Result
+from groupledger.coordinator.model.shard import Shard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from groupledger.coordinator.group import Group
-    from groupledger.coordinator.operation import Batch, Operation
+    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.operation import Batch, Operation
 
 _INT32_MIN = -(1 << 31)
 _SYNC_NAMES_PROTOCOL_SINCE = 5

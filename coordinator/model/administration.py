@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.errors import Error
-from groupledger.coordinator.group import Group, State
-from groupledger.coordinator.messages import (
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.group import Group, State
+from groupledger.coordinator.model.messages import (
     DeletedGroup,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -15,13 +15,13 @@ from groupledger.coordinator.messages import (
     ListedGroup,
     ListGroupsRequest,
 )
-from groupledger.coordinator.offsets import delete_all_offsets
-from groupledger.coordinator.records import new_group_metadata_tombstone_record
+from groupledger.coordinator.model.offsets import delete_all_offsets
+from groupledger.coordinator.model.records import new_group_metadata_tombstone_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from groupledger.coordinator.operation import Operation
+    from groupledger.coordinator.model.operation import Operation
 
 _CLASSIC = "classic"
 _GROUP_ID_NOT_FOUND_SINCE = 6
