@@ -50,13 +50,11 @@ def stable_groups(coordinator: Coordinator, group_count: int) -> tuple[list[tupl
                 api_version=3,  # without the extra round for a member id
             )
             coordinator.handle(request, now_ms=0)
-    now_ms = (
-        2 * coordinator.model.config.group_initial_rebalance_delay_ms
-    )  # members came, so the delay is extended once
+    now_ms = 2 * coordinator.config.group_initial_rebalance_delay_ms  # members came, so the delay is extended once
     joined = [response for response in coordinator.advance(now_ms).responses if isinstance(response, JoinGroupResponse)]
     leaders = {response.leader: response for response in joined if response.members}
     for number in range(group_count):
-        group = coordinator.model.group(f"group-{number:06d}")
+        group = coordinator.group(f"group-{number:06d}")
         assert group is not None
         leader_first = sorted(group.members, key=lambda member_id: member_id not in leaders)
         assignments = tuple((member_id, b"assignment") for member_id in leader_first)

@@ -38,7 +38,7 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalances import REBALANCES
-from groupledger.transforms.coverage import Reading
+from groupledger.transforms.coverage.rules.stretches import Reading
 from tests.jobs.ledgers import open_test_ledger
 
 if TYPE_CHECKING:

@@ -25,13 +25,13 @@ from random import Random
 
 from bench.incident_measures import Measures, difference
 from groupledger.jobs.local_broker import LocalBroker
-from groupledger.transforms.incident_rules.observed import observed
-from groupledger.transforms.incident_rules.sighting import REFUSALS
+from groupledger.transforms.incidents.rules.observed import observed
+from groupledger.transforms.incidents.rules.sighting import REFUSALS
 from tests.broker import matrix
 from tests.broker.incident_facts import refused_lines
 from tests.broker.matrix_incidents import facts_of, false_alarms, judged_removals, observed_removals, removals
-from tests.transforms.incident_rules.faults import only_topic
-from tests.transforms.incident_rules.scores import replayed_answers
+from tests.transforms.incidents.rules.faults import only_topic
+from tests.transforms.incidents.rules.scores import replayed_answers
 
 
 def main() -> None:

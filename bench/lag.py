@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from groupledger.jobs.metrics import lag_metrics
 from groupledger.jobs.settings import load_settings
-from groupledger.transforms.lag_rules import (
+from groupledger.transforms.lag.rules import (
     Commit,
     End,
     GroupFacts,

@@ -13,8 +13,8 @@ import sys
 import time
 from itertools import count, islice
 
-from groupledger.transforms.history import GroupRecord
-from tests.transforms.replay.runs import RUNS, play_run
+from groupledger.transforms.history.rules import GroupRecord
+from tests.transforms.replay.rules.runs import RUNS, play_run
 
 
 def main() -> int:

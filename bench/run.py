@@ -32,7 +32,7 @@ from groupledger.jobs.offsets_topic import describe_offsets_topic
 from groupledger.jobs.session import spark_session
 from groupledger.jobs.settings import load_settings
 from groupledger.schemas.codec.records import Record, encode_record
-from groupledger.transforms.decode import KAFKA_COLUMNS, decode
+from groupledger.transforms.records.decode import KAFKA_COLUMNS, decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

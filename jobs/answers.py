@@ -22,9 +22,9 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.rebalances import REBALANCES
-from groupledger.transforms.coverage_at import iso
-from groupledger.transforms.offset_commits import commit_log
-from groupledger.transforms.rebalance_triggers import with_triggers, without_triggers
+from groupledger.transforms.coverage.rules.coverage_at import iso
+from groupledger.transforms.logs.rebalance_triggers import with_triggers, without_triggers
+from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

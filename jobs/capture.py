@@ -15,7 +15,7 @@ from groupledger.jobs.errors import InputError
 from groupledger.jobs.lease import now_ms
 from groupledger.jobs.offsets_topic import OFFSETS_TOPIC, TopicIdentity, describe_offsets_topic, kafka_options
 from groupledger.jobs.storage import open_storage
-from groupledger.schemas.tables.coverage import COMPACTED, TAILED
+from groupledger.schemas.words import Completeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,7 +40,7 @@ class Manifest:
     from_offsets: Mapping[int, int]
     to_offsets: Mapping[int, int]
     captured_at_ms: int
-    completeness: str = COMPACTED
+    completeness: str = Completeness.COMPACTED
     began_at_ms: int = 0
 
 
@@ -65,8 +65,9 @@ def read_manifest(storage: Storage) -> Manifest | None:
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{MANIFEST} of the capture is damaged: restore it, or remove it to do without.") from error
-    if manifest.completeness not in (COMPACTED, TAILED):
-        raise InputError(f"{MANIFEST} of the capture must have completeness {COMPACTED} or {TAILED}.")
+    if manifest.completeness not in (Completeness.COMPACTED, Completeness.TAILED):
+        kept = f"{Completeness.COMPACTED} or {Completeness.TAILED}"
+        raise InputError(f"{MANIFEST} of the capture must have completeness {kept}.")
     return manifest
 
 

@@ -56,7 +56,7 @@ def lag(  # noqa: PLR0913 - one for each option
     from groupledger.jobs.exact_lag import with_exact_seconds
     from groupledger.jobs.lag import lag_rules
     from groupledger.jobs.terminal import print_table, printable
-    from groupledger.transforms.coverage_at import iso
+    from groupledger.transforms.coverage.rules.coverage_at import iso
 
     if name is not None and since is not None:
         found = lag_answers.status_changes(warehouse, name, since, until, lag_rules(settings))

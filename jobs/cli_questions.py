@@ -186,7 +186,7 @@ def idle(*, retention_days: float, fraction: float, as_json: bool, **where: Any)
     from groupledger.jobs.answers import print_answers
     from groupledger.jobs.group_activity import IDLE_COLUMNS
     from groupledger.jobs.group_activity import idle as idle_groups
-    from groupledger.transforms.coverage_at import iso
+    from groupledger.transforms.coverage.rules.coverage_at import iso
 
     as_of = ledger.known_until()
     found = idle_groups(ledger, as_of, timedelta(days=retention_days), fraction)

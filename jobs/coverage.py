@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.warehouse import create_table, table_path
 from groupledger.schemas.tables.coverage import COVERAGE
-from groupledger.transforms.coverage import stretches
+from groupledger.transforms.coverage.rules.stretches import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.rebalances import REBALANCES
-from groupledger.transforms.group_activity import rebalance_counts
+from groupledger.transforms.history.group_activity import rebalance_counts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

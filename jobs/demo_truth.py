@@ -18,9 +18,9 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.rebalances import REBALANCES
-from groupledger.transforms.group_activity import true_rebalances
-from groupledger.transforms.incident_rules.sighting import KIND_OF_ERROR
-from groupledger.transforms.rebalance_triggers import with_triggers
+from groupledger.transforms.history.group_activity import true_rebalances
+from groupledger.transforms.incidents.rules.sighting import KIND_OF_ERROR
+from groupledger.transforms.logs.rebalance_triggers import with_triggers
 
 if TYPE_CHECKING:
     from pathlib import Path

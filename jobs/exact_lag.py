@@ -17,7 +17,7 @@ from kafka.errors import KafkaError
 
 from groupledger.jobs.errors import OutsideError
 from groupledger.jobs.offsets_topic import kafka_python_security
-from groupledger.transforms.lag_rules import LagRow, NextRecord, with_next_record
+from groupledger.transforms.lag.rules import LagRow, NextRecord, with_next_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.members import MEMBERS
-from groupledger.transforms.group_activity import (
+from groupledger.transforms.history.group_activity import (
     commit_counts,
     idle_groups,
     rebalance_counts,

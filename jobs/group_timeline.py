@@ -12,8 +12,8 @@ from groupledger.jobs.terminal import printable
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.members import MEMBERS
-from groupledger.transforms.coverage_at import iso
-from groupledger.transforms.group_timeline import timeline
+from groupledger.transforms.coverage.rules.coverage_at import iso
+from groupledger.transforms.history.rules.group_timeline import timeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

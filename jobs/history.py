@@ -4,7 +4,8 @@ The first run folds all that the table holds; later ones follow it as a stream, 
 Each batch writes the derived tables first and `open_groups` last, so that a batch that was killed in between is folded
 again from the old state and gives the same rows. A rebuild folds everything into the same tables, each replaced in one
 Delta commit: readers see a table as it was, or as it is, and `open_groups` comes last here too. What it can't make
-again, since retention has removed the records, it takes over from the tables as they were (`transforms.carried_over`).
+again, since retention has removed the records, it takes over from the tables as they were
+(`transforms.history.carried_over`).
 
 Rows of one cluster only; several share the tables.
 """
@@ -30,10 +31,10 @@ from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
-from groupledger.transforms.carried_over import carried_over, horizons, open_states, taken_over
-from groupledger.transforms.coverage import stretches
-from groupledger.transforms.group_history import DERIVED_TABLES, fold_groups, group_events
-from groupledger.transforms.history import Coverage
+from groupledger.transforms.coverage.rules.stretches import stretches
+from groupledger.transforms.history.carried_over import carried_over, horizons, open_states, taken_over
+from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
+from groupledger.transforms.history.rules import Coverage
 
 if TYPE_CHECKING:
     import threading
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.ledger import Ledger
     from groupledger.schemas.tables.table import Table
-    from groupledger.transforms.group_history import Marks
+    from groupledger.transforms.history.group_history import Marks
 
     Extents = Mapping[int, tuple[int, int]]
     """The first and the last offset of each partition of `__consumer_offsets`."""

@@ -45,10 +45,10 @@ from groupledger.schemas.tables.log_quarantine import LOG_QUARANTINE
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.coordinator_events import parse_events
-from groupledger.transforms.imported_lines import LINES, QUARANTINED, ROW, TOPIC_NAME
-from groupledger.transforms.logs.privacy import Privacy
-from groupledger.transforms.requests import parse_requests, unnamed_topic_ids, with_topic_names
+from groupledger.transforms.logs.coordinator_events import parse_events
+from groupledger.transforms.logs.imported_lines import LINES, QUARANTINED, ROW, TOPIC_NAME
+from groupledger.transforms.logs.requests import parse_requests, unnamed_topic_ids, with_topic_names
+from groupledger.transforms.logs.rules.privacy import Privacy
 
 if TYPE_CHECKING:
     import threading

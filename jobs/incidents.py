@@ -24,9 +24,9 @@ from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.coverage_at import iso
-from groupledger.transforms.incident_rules import SEVERITIES, Rules
-from groupledger.transforms.incidents import IncidentTables, facts_of, incidents
+from groupledger.transforms.coverage.rules.coverage_at import iso
+from groupledger.transforms.incidents.incidents import IncidentTables, facts_of, incidents
+from groupledger.transforms.incidents.rules import SEVERITIES, Rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from groupledger.jobs.ledger import known_positions, resume_point, set_checkpoin
 from groupledger.jobs.offsets_topic import OFFSETS_TOPIC, describe_offsets_topic, kafka_options
 from groupledger.jobs.source import KAFKA, Source, check_same_source, read_source, write_source
 from groupledger.jobs.stream import run_query, start_query
-from groupledger.transforms.coverage import Reading
+from groupledger.transforms.coverage.rules.stretches import Reading
 
 if TYPE_CHECKING:
     import threading

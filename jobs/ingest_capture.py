@@ -25,8 +25,8 @@ from groupledger.jobs.storage import open_storage
 from groupledger.jobs.stream import run_query, start_query
 from groupledger.jobs.warehouse import not_a_pattern
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.schemas.tables.coverage import TAILED
-from groupledger.transforms.coverage import Reading
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.coverage.rules.stretches import Reading
 
 if TYPE_CHECKING:
     import threading
@@ -171,7 +171,7 @@ def new_readings(
             f"The capture begins behind the end of the ledger in {len(holes)} partitions: what lies between is in"
             " neither. Ingest the capture that holds it, or run with --recover to leave a hole that `coverage` shows."
         )
-    is_tailed = manifest is not None and manifest.completeness == TAILED
+    is_tailed = manifest is not None and manifest.completeness == Completeness.TAILED
     return {
         key: Reading(
             started_at_ms=manifest.began_at_ms if manifest is not None and is_tailed else started_at_ms,

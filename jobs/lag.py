@@ -27,7 +27,7 @@ from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.lag import (
+from groupledger.transforms.lag.lag import (
     COMMIT,
     LAG_ROWS,
     OFFSETS_TOPIC,
@@ -48,9 +48,9 @@ from groupledger.transforms.lag import (
     restore_group,
     restore_topics,
 )
-from groupledger.transforms.lag_rules import BurrowRules, End, LagRules, LagState, StatusRules, is_read_to
-from groupledger.transforms.lag_seeds import group_seeds, topic_seeds
-from groupledger.transforms.offset_commits import commit_log
+from groupledger.transforms.lag.lag_seeds import group_seeds, topic_seeds
+from groupledger.transforms.lag.rules import BurrowRules, End, LagRules, LagState, StatusRules, is_read_to
+from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
     import threading
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.ledger import Ledger
     from groupledger.jobs.settings import Settings
     from groupledger.schemas.tables.table import Table
-    from groupledger.transforms.lag_rules import GroupHistory, LagRow
+    from groupledger.transforms.lag.rules import GroupHistory, LagRow
 
     Rows = Callable[[Table], DataFrame]
 

@@ -20,9 +20,9 @@ from groupledger.jobs.errors import InputError
 from groupledger.jobs.lag import lag_of, rounds_after
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.coverage_at import iso
-from groupledger.transforms.lag import MILLISECONDS, at_ms
-from groupledger.transforms.lag_rules import LagRow, LagRules, rollup
+from groupledger.transforms.coverage.rules.coverage_at import iso
+from groupledger.transforms.lag.lag import MILLISECONDS, at_ms
+from groupledger.transforms.lag.rules import LagRow, LagRules, rollup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

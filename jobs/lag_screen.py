@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from groupledger.jobs.terminal import printable
-from groupledger.transforms.lag_rules import status
+from groupledger.transforms.lag.rules import status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from groupledger.transforms.lag_rules import Rollup
+    from groupledger.transforms.lag.rules import Rollup
 
 HEADINGS = ("GROUP", "STATE", "LAG", "MAX", "SECONDS", "CATCH-UP", "LAST-COMMIT", "WORST", "STATUS")
 NUMBERS = ("LAG", "MAX", "SECONDS", "CATCH-UP", "LAST-COMMIT")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from groupledger.transforms.lag_rules import burrow
+from groupledger.transforms.lag.rules import burrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from groupledger.jobs.settings import MetricsSettings
-    from groupledger.transforms.lag_rules import LagRow, Rollup
+    from groupledger.transforms.lag.rules import LagRow, Rollup
 
 PREFIX = "kafka_consumergroup_group"
 BY_GROUP = ("cluster_name", "group")

@@ -47,7 +47,7 @@ from groupledger.jobs.offsets_topic import OFFSETS_TOPIC
 from groupledger.jobs.samples import last_round_ms, next_round_ms
 from groupledger.jobs.sampling import ends_of, sample_watermarks, take_round
 from groupledger.jobs.worker import Worker, working
-from groupledger.transforms.coverage_at import iso
+from groupledger.transforms.coverage.rules.coverage_at import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

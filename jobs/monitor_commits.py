@@ -18,7 +18,7 @@ from groupledger.jobs.checkpoint import kafka_positions, read_checkpoint, source
 from groupledger.jobs.offsets_topic import OFFSETS_TOPIC
 from groupledger.jobs.warehouse import not_a_pattern, table_path
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.transforms.offset_commits import commit_log
+from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What a monitor holds in memory: commits and ends as `transforms.lag_rules` keeps them, and what the history says.
+"""What a monitor holds in memory: commits and ends as `transforms.lag.rules` keeps them, and what the history says.
 
 All of it is a copy of what the tables hold, brought up to date by what each round adds.
 """
@@ -25,10 +25,10 @@ from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
-from groupledger.transforms.lag import commit_events, commit_of
-from groupledger.transforms.lag_rules import End, GroupHistory, LagState, Watermark, rollup
-from groupledger.transforms.lag_rules import Round as LagRound
-from groupledger.transforms.offset_commits import commit_log
+from groupledger.transforms.lag.lag import commit_events, commit_of
+from groupledger.transforms.lag.rules import End, GroupHistory, LagState, Watermark, rollup
+from groupledger.transforms.lag.rules import Round as LagRound
+from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.ledger import Ledger
     from groupledger.jobs.sampling import GroupState, Round
     from groupledger.schemas.tables.table import Table
-    from groupledger.transforms.lag_rules import GroupFacts, LagRow, Rollup
+    from groupledger.transforms.lag.rules import GroupFacts, LagRow, Rollup
 
 # More new rows than this at once, and it is cheaper to read what counts of them from the table.
 ROWS_FOLLOWED_MAX = 200_000

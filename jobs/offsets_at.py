@@ -19,9 +19,9 @@ from groupledger.jobs.retention import above_floors, read_floors
 from groupledger.jobs.storage import open_storage
 from groupledger.jobs.terminal import printable
 from groupledger.schemas.tables.coverage import COVERAGE
-from groupledger.transforms.coverage_at import iso, why_unknown
-from groupledger.transforms.offsets_at import COMMITTED
-from groupledger.transforms.offsets_at import offsets_at as committed_offsets_at
+from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
+from groupledger.transforms.offsets.offsets_at import COMMITTED
+from groupledger.transforms.offsets.offsets_at import offsets_at as committed_offsets_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -10,8 +10,8 @@ from groupledger.jobs.answers import collect
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.members import MEMBERS
-from groupledger.transforms.coverage_at import why_unknown
-from groupledger.transforms.history.ownership_answer import OWNED, UNKNOWN, owner_at
+from groupledger.transforms.coverage.rules.coverage_at import why_unknown
+from groupledger.transforms.history.rules.ownership_answer import OWNED, UNKNOWN, owner_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

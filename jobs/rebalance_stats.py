@@ -12,7 +12,7 @@ from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.rebalances import REBALANCES
-from groupledger.transforms.rebalance_stats import LENGTHS_US, StatsRules, rebalance_stats, touches
+from groupledger.transforms.history.rebalance_stats import LENGTHS_US, StatsRules, rebalance_stats, touches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from groupledger.jobs.terminal import print_table
 from groupledger.jobs.warehouse import read_table
 from groupledger.schemas.codec.json_form import to_json_form
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.transforms.decoded_record import record_of_row
+from groupledger.transforms.records.decoded_record import record_of_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

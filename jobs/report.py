@@ -23,7 +23,7 @@ from groupledger.jobs.report_page.overview import OverviewRows, overview
 from groupledger.jobs.warehouse import table_exists
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
-from groupledger.schemas.tables.coverage import COVERAGE, TAILED, UNKNOWN
+from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.incidents import INCIDENTS
@@ -31,9 +31,10 @@ from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.rebalances import REBALANCES
-from groupledger.transforms import report as selections
-from groupledger.transforms.group_activity import GROUP
-from groupledger.transforms.report import Limits
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.history.group_activity import GROUP
+from groupledger.transforms.report import report as selections
+from groupledger.transforms.report.report import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -78,7 +79,9 @@ def write_report(
 
 def known_from(warehouse: Warehouse) -> datetime | None:
     """The first instant that the ledger saw as it was written."""
-    (first,) = collect(warehouse.rows(COVERAGE).where(F.col("completeness") == F.lit(TAILED)).agg(F.min("from_time")))
+    (first,) = collect(
+        warehouse.rows(COVERAGE).where(F.col("completeness") == F.lit(Completeness.TAILED)).agg(F.min("from_time"))
+    )
     return next(iter(first.values()), None)
 
 
@@ -178,7 +181,9 @@ class Selection:
             windows=collect(selections.rebalances_by_window(stats).orderBy("window_start")) if has_stats else None,
             coverage=collect(selections.coverage_totals(coverage, self.since, self.until)),
             holes=collect(
-                coverage.where(F.col("completeness") == F.lit(UNKNOWN)).orderBy("kafka_partition", "from_offset")
+                coverage.where(F.col("completeness") == F.lit(Completeness.UNKNOWN)).orderBy(
+                    "kafka_partition", "from_offset"
+                )
             ),
             has_lag=self.has(LAG),
         )

@@ -25,7 +25,7 @@ from groupledger.jobs.warehouse import table_path
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.offset_commits import commit_log
+from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -34,7 +34,7 @@ from groupledger.jobs.errors import InputError
 from groupledger.jobs.offsets_topic import OFFSETS_TOPIC, TopicIdentity
 from groupledger.jobs.storage import LocalStorage
 from groupledger.schemas.codec.records import encode_record
-from groupledger.schemas.tables.coverage import COMPACTED, TAILED
+from groupledger.schemas.words import Completeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -212,7 +212,7 @@ def _write_manifest(folder: Path, simulation: Simulation) -> None:
         from_offsets=dict.fromkeys(range(len(logs)), 0),
         to_offsets={partition: log.last_stable_offset for partition, log in enumerate(logs)},
         captured_at_ms=simulation.now_ms,
-        completeness=COMPACTED if simulation.settings.is_compacted else TAILED,
+        completeness=Completeness.COMPACTED if simulation.settings.is_compacted else Completeness.TAILED,
         began_at_ms=BEGAN_AT_MS,
     )
     write_manifest(LocalStorage(folder), manifest)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.errors import InputError
 from groupledger.jobs.storage import STATE_FOLDER
-from groupledger.transforms.coverage import Reading
+from groupledger.transforms.coverage.rules.stretches import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -31,8 +31,8 @@ from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.members import MEMBERS
-from groupledger.transforms.coverage_at import iso
-from groupledger.transforms.offset_commits import offset_commits
+from groupledger.transforms.coverage.rules.coverage_at import iso
+from groupledger.transforms.offsets.offset_commits import offset_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

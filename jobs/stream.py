@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from groupledger.jobs.errors import OutsideError
 from groupledger.jobs.warehouse import table_path
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.transforms.decode import decode
+from groupledger.transforms.records.decode import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable

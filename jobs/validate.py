@@ -15,8 +15,8 @@ from groupledger.jobs.upsert import replace_cluster
 from groupledger.jobs.warehouse import create_table, read_table
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.replay_findings import REPLAY_FINDINGS
-from groupledger.transforms.replay import ERROR
-from groupledger.transforms.replay_findings import replay_findings
+from groupledger.transforms.replay.replay_findings import replay_findings
+from groupledger.transforms.replay.rules import ERROR
 
 if TYPE_CHECKING:
     from pyspark.sql import Row

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import ArrayType, StructType
 
 from groupledger.schemas.tables.all_tables import all_tables
-from groupledger.transforms import offset_commits
+from groupledger.transforms.offsets import offset_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

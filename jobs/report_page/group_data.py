@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from groupledger.jobs.group_timeline import lines
 from groupledger.jobs.report_page.names import shown, shown_text, whole
 from groupledger.jobs.report_page.times import clock, milliseconds
-from groupledger.transforms.group_timeline import timeline
-from groupledger.transforms.history.ownership_answer import OWNED, UNOWNED
-from groupledger.transforms.report_ownership import bars, shown_from, spans
+from groupledger.transforms.history.rules.group_timeline import timeline
+from groupledger.transforms.history.rules.ownership_answer import OWNED, UNOWNED
+from groupledger.transforms.report.rules.report_ownership import bars, shown_from, spans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from groupledger.transforms.report_ownership import Bar, Span
+    from groupledger.transforms.report.rules.report_ownership import Bar, Span
 
     Row = Mapping[str, Any]
     Data = dict[str, Any]

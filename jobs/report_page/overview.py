@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.report_page.names import shown
 from groupledger.jobs.report_page.times import clock, duration, milliseconds
-from groupledger.transforms.report import SEVERITIES
+from groupledger.transforms.report.report import SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

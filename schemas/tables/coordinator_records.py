@@ -6,8 +6,8 @@ which are null in a tombstone.
 
 Offset commits, nearly all the volume, are a struct; both types of key (0 and 1) share it, as Kafka itself treats them.
 All other types are one JSON text, whose shape is `RECORD_STRUCTS` and whose BINARY fields are base64:
-`transforms.record_structs` gives the struct back. A struct column for each of the twenty types would be some 170
-columns of nulls beside every offset commit, and Parquet pays for each null: writing took half as much CPU again.
+`transforms.records.record_structs` gives the struct back. A struct column for each of the twenty types would be some
+170 columns of nulls beside every offset commit, and Parquet pays for each null: writing took half as much CPU again.
 """
 
 from pyspark.sql.types import (

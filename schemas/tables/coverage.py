@@ -9,10 +9,6 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType, Tim
 
 from groupledger.schemas.tables.table import CLUSTER, Table, column
 
-TAILED = "tailed"
-COMPACTED = "compacted"
-UNKNOWN = "unknown"
-
 COVERAGE = Table(
     name="coverage",
     comment="Which stretches of each __consumer_offsets partition the ledger has read, and how completely.",

@@ -53,7 +53,7 @@ INCIDENTS = Table(
             CLUSTER,
             column("incident_id", StringType(), "Hash of episode and kind."),
             column("episode_id", StringType(), "What it belongs to: the same for all that one cause brought about."),
-            column("kind", StringType(), "What it is; transforms.incident_rules says what each kind means."),
+            column("kind", StringType(), "What it is; transforms.incidents.rules says what each kind means."),
             column("severity", StringType(), "info, warning or error."),
             column("evidence", StringType(), "observed, replayed or inferred."),
             column(

@@ -1,7 +1,7 @@
 """`open_groups`: where the fold of each group stands. Written last, after the rows that it led to.
 
 A crash in between leaves the old state, from which the same rows come again. Records at or below `last_kafka_offset`
-are folded already. The state is as large as the group is now, and private to `transforms.history.state`.
+are folded already. The state is as large as the group is now, and private to `transforms.history.rules.state`.
 """
 
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType

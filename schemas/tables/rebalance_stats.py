@@ -2,7 +2,7 @@
 
 Counted from the rows of `rebalances`, `members` and `assignments` that lie in the window, and counted anew whenever one
 of them changes. Only windows with something in them have a row. The rules of storms and flapping are those of
-`transforms.rebalance_stats`, their parameters the settings under `history`.
+`transforms.history.rebalance_stats`, their parameters the settings under `history`.
 """
 
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType, TimestampType

@@ -20,7 +20,7 @@ from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_
 
 CHANGE = StructType(
     [
-        column("kind", StringType(), "What changed; transforms.history says what each kind means."),
+        column("kind", StringType(), "What changed; transforms.history.rules says what each kind means."),
         column("member_id", StringType(), "The member; for leader_changed the new leader."),
         column("previous_member_id", StringType(), "The member in whose place it is."),
         column("group_instance_id", StringType(), "The member's instance id."),

@@ -1,7 +1,7 @@
 -- `offset_commits`: one accepted offset commit per row, with the life and the generation it fell in, and who made it.
 --
 -- The query of the view for engines other than Spark: CREATE VIEW offset_commits AS and this text, where the tables of
--- the warehouse have their own names. It gives the rows of transforms/offset_commits.py, which says what each column
+-- the warehouse have their own names. It gives the rows of transforms/offsets/offset_commits.py, which says what each column
 -- means and when it is null. It keeps to what engines share: no IGNORE NULLS, and no function on arrays; the newest row
 -- up to a place in the log is found by its offset, and joined.
 WITH stretch AS (  -- known_from: the offset behind the last hole before the stretch

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from groupledger.transforms.incident_rules.sighting import KIND_OF_ERROR
-from tests.transforms.incident_rules.from_logs import event_facts, request_facts
+from groupledger.transforms.incidents.rules.sighting import KIND_OF_ERROR
+from tests.transforms.incidents.rules.from_logs import event_facts, request_facts
 
 if TYPE_CHECKING:
     from groupledger.jobs.local_broker import LocalBroker
-    from groupledger.transforms.incident_rules import CoordinatorEvent, Request
+    from groupledger.transforms.incidents.rules import CoordinatorEvent, Request
 
 
 def requests_of(broker: LocalBroker) -> dict[str, list[Request]]:

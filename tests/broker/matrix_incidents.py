@@ -9,30 +9,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.schemas.tables.coverage import TAILED
-from groupledger.transforms.history import Coverage, fold
-from groupledger.transforms.incident_rules import GroupFacts
-from groupledger.transforms.incident_rules.inferred import inferred
-from groupledger.transforms.incident_rules.observed import observed
-from groupledger.transforms.incident_rules.sighting import POLL_TIMEOUT, REMOVALS, SESSION_EXPIRED
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.history.rules import Coverage, fold
+from groupledger.transforms.incidents.rules import GroupFacts
+from groupledger.transforms.incidents.rules.inferred import inferred
+from groupledger.transforms.incidents.rules.observed import observed
+from groupledger.transforms.incidents.rules.sighting import POLL_TIMEOUT, REMOVALS, SESSION_EXPIRED
 from tests.broker import matrix
 from tests.broker.incident_facts import events_of, requests_of
 from tests.broker.matrix_truth import decoded_rows
-from tests.transforms.history import simulated
-from tests.transforms.history.histories import position, summaries
-from tests.transforms.incident_rules.faults import only_topic
-from tests.transforms.incident_rules.from_logs import group_state, history_facts
-from tests.transforms.incident_rules.made import RULES
-from tests.transforms.incident_rules.scores import Judged, alarming, told
+from tests.transforms.history.rules import simulated
+from tests.transforms.history.rules.histories import position, summaries
+from tests.transforms.incidents.rules.faults import only_topic
+from tests.transforms.incidents.rules.from_logs import group_state, history_facts
+from tests.transforms.incidents.rules.made import RULES
+from tests.transforms.incidents.rules.scores import Judged, alarming, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from groupledger.jobs.local_broker import LocalBroker
-    from groupledger.transforms.incident_rules import GroupState
-    from groupledger.transforms.incident_rules.sighting import Sighting
+    from groupledger.transforms.incidents.rules import GroupState
+    from groupledger.transforms.incidents.rules.sighting import Sighting
     from tests.broker.matrix import Case
-    from tests.transforms.history.histories import Entry
+    from tests.transforms.history.rules.histories import Entry
 
 Removal = tuple[str | None, str]  # (client id, kind)
 
@@ -54,7 +54,7 @@ def facts_of(broker: LocalBroker, cases: Sequence[Case]) -> dict[str, GroupFacts
     found = {}
     for group, partition in partitions.items():
         log = sorted(entries[group], key=position)
-        rows = fold(group, partition, None, summaries([Coverage(0, TAILED), *log])).rows
+        rows = fold(group, partition, None, summaries([Coverage(0, Completeness.TAILED), *log])).rows
         history = history_facts(partition, log, rows)
         found[group] = GroupFacts(group, now_ms, requests[group], events[group], **history, records=states[group])
     return found

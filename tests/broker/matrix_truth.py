@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from groupledger.schemas.tables.coverage import TAILED
-from groupledger.transforms.decode import decode_batches
-from groupledger.transforms.history import Coverage, fold
-from groupledger.transforms.replay import replay
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.history.rules import Coverage, fold
+from groupledger.transforms.records.decode import decode_batches
+from groupledger.transforms.replay.rules import replay
 from tests.broker import matrix, oracle
 from tests.broker.server_log import logged_groups
-from tests.transforms.history import simulated
-from tests.transforms.history.against_truth import Guessed
-from tests.transforms.history.histories import position, stretch, summaries
+from tests.transforms.history.rules import simulated
+from tests.transforms.history.rules.against_truth import Guessed
+from tests.transforms.history.rules.histories import position, stretch, summaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from groupledger.jobs.local_broker import LocalBroker
     from tests.broker.matrix import Case, Played
     from tests.broker.server_log import LoggedGroup, Recorded
-    from tests.transforms.history.histories import Entry
-    from tests.transforms.history.simulated import Ledger
+    from tests.transforms.history.rules.histories import Entry
+    from tests.transforms.history.rules.simulated import Ledger
 
 INSTANTS_PER_PERIOD = 20
 Log = tuple[int, list[Any]]  # the group's partition, and its records in order
@@ -93,10 +93,10 @@ def compare(found: Comparison, played: Played, logged: LoggedGroup, log: Log, be
     group = played.case.group
     partition, entries = log
     entries.sort(key=position)
-    marked: list[Entry] = [Coverage(0, TAILED), *entries]
+    marked: list[Entry] = [Coverage(0, Completeness.TAILED), *entries]
     rows = fold(group, partition, None, summaries(marked)).rows
     end = entries[-1].kafka_offset + 1
-    ledger = simulated.Ledger(rows, (stretch(0, end, (began_ms, matrix.now_ms()), TAILED),))
+    ledger = simulated.Ledger(rows, (stretch(0, end, (began_ms, matrix.now_ms()), Completeness.TAILED),))
     tables = {
         "generations": (map(expected_generation, logged.recorded), found_generations(ledger, logged.recorded)),
         "rebalances": (expected_rebalances(logged), found_rebalances(ledger)),

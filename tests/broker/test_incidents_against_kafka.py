@@ -22,13 +22,13 @@ from kafka.errors import KafkaError
 
 from groupledger.coordinator.model.messages import OffsetCommitRequest, OffsetToCommit
 from groupledger.jobs.local_traffic import subscribe
-from groupledger.transforms.incident_rules import GroupFacts, Rules, incidents
-from groupledger.transforms.incident_rules.sighting import REFUSALS
+from groupledger.transforms.incidents.rules import GroupFacts, Rules, incidents
+from groupledger.transforms.incidents.rules.sighting import REFUSALS
 from tests.broker.connection import Connection
 from tests.broker.group_messages import to_wire
 from tests.broker.incident_facts import events_of, refused_lines, requests_of
 from tests.broker.matrix import JAVA, KAFKA_PYTHON, LIBRDKAFKA, Host
-from tests.transforms.incident_rules.scores import replayed_answers
+from tests.transforms.incidents.rules.scores import replayed_answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -18,7 +18,7 @@ from groupledger.jobs.validate import validate
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS, RECORD_STRUCTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
-from groupledger.transforms.record_structs import record_structs
+from groupledger.transforms.records.record_structs import record_structs
 from tests.broker import history
 from tests.jobs import ledgers
 

@@ -26,7 +26,7 @@ from groupledger.jobs.offsets_topic import OFFSETS_TOPIC
 from groupledger.jobs.sampling import sample_watermarks, take_round
 from groupledger.jobs.settings import load_settings
 from groupledger.schemas.codec.records import decode_record
-from groupledger.transforms.lag_rules import Commit, End, GroupFacts, LagRow, LagState, Round, Watermark
+from groupledger.transforms.lag.rules import Commit, End, GroupFacts, LagRow, LagState, Round, Watermark
 from tests.broker.history import Stage, commit, settle
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from groupledger.transforms.history import Coverage, fold
-from groupledger.transforms.logs.privacy import Privacy
-from groupledger.transforms.logs.request_log import parse_request_line
-from groupledger.transforms.logs.server_log import entries, parse_entry
-from groupledger.transforms.logs.triggers import triggers
+from groupledger.transforms.history.rules import Coverage, fold
+from groupledger.transforms.logs.rules.privacy import Privacy
+from groupledger.transforms.logs.rules.request_log import parse_request_line
+from groupledger.transforms.logs.rules.server_log import entries, parse_entry
+from groupledger.transforms.logs.rules.triggers import triggers
 from tests.broker import wire
 from tests.broker.matrix_truth import group_logs
-from tests.transforms.history.histories import Commit, position, summaries
+from tests.transforms.history.rules.histories import Commit, position, summaries
 
 if TYPE_CHECKING:
     from groupledger.jobs.local_broker import LocalBroker

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def assert_is_fold(coordinator: Coordinator, batches: Sequence[Batch], now_ms: int) -> None:
     """The live offsets and groups are what a failover would find in the log, up to the groups' soft state."""
     # Loaded without a limit: over capacity, a group would prepare a rebalance at once.
-    folded = Coordinator(replace(coordinator.model.config, group_max_size=Config().group_max_size))
-    for partition in range(coordinator.model.config.offsets_topic_num_partitions):
+    folded = Coordinator(replace(coordinator.config, group_max_size=Config().group_max_size))
+    for partition in range(coordinator.config.offsets_topic_num_partitions):
         folded.load(partition, [batch for batch in batches if batch.partition == partition], now_ms=now_ms)
-        live_shard = coordinator.model.shard(partition)
+        live_shard = coordinator.shard(partition)
         folded_shard = folded.shard(partition)
         if live_shard is not None and folded_shard is not None:
             _assert_shard_is_fold(live_shard, folded_shard)

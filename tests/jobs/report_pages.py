@@ -18,14 +18,14 @@ from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalances import REBALANCES
-from groupledger.transforms.history import Coverage, GroupMember, fold
-from tests.transforms.history.histories import Log, everything, member, position, summaries
+from groupledger.transforms.history.rules import Coverage, GroupMember, fold
+from tests.transforms.history.rules.histories import Log, everything, member, position, summaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from groupledger.schemas.tables.table import Table
-    from tests.transforms.history.histories import Entry
+    from tests.transforms.history.rules.histories import Entry
 
     Row = Mapping[str, Any]
 

@@ -24,8 +24,8 @@ from groupledger.jobs.simulate import capture_table
 from groupledger.jobs.source import CAPTURE, Source, write_source
 from groupledger.jobs.warehouse import create_table, table_path
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.transforms.coverage import Reading
-from groupledger.transforms.decode import decode
+from groupledger.transforms.coverage.rules.stretches import Reading
+from groupledger.transforms.records.decode import decode
 from tests.jobs.ledgers import open_test_ledger
 
 if TYPE_CHECKING:

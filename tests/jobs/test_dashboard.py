@@ -12,7 +12,7 @@ import yaml
 from groupledger.jobs.metrics import BY_PARTITION, GroupInfo, lag_metrics
 from groupledger.jobs.monitor_metrics import MonitorReport, monitor_metrics
 from groupledger.jobs.settings import load_settings
-from groupledger.transforms.lag_rules import Commit, End, LagState, Round, Watermark, rollup
+from groupledger.transforms.lag.rules import Commit, End, LagState, Round, Watermark, rollup
 
 METRIC = re.compile(r"\b(?:kafka|groupledger)_\w+")
 LABELS = {*BY_PARTITION, "status"}

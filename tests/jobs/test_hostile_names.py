@@ -22,7 +22,7 @@ from groupledger.jobs.storage import LocalStorage
 from groupledger.schemas.codec.consumer_protocol import encode_assignment, encode_subscription
 from groupledger.schemas.codec.protocol_message import ProtocolMessage
 from groupledger.schemas.codec.records import Record, encode_record
-from groupledger.schemas.tables.coverage import TAILED
+from groupledger.schemas.words import Completeness
 from tests.jobs.ledgers import IDENTITY, write_capture
 from tests.jobs.report_pages import HOSTILE, HOSTILE_NAME, START_MS
 from tests.transforms.rows import offset_commit
@@ -102,7 +102,7 @@ def ask(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ask:
     folder = tmp_path_factory.mktemp("hostile")
     log = (generation(1), commit(5), generation(2), commit(3), commit(7))
     write_capture(folder / "capture", {(0, offset): row for offset, row in enumerate(log)})
-    manifest = Manifest(IDENTITY, {0: 0, 1: 0}, {0: len(log), 1: 0}, START_MS + 60_000, TAILED, START_MS)
+    manifest = Manifest(IDENTITY, {0: 0, 1: 0}, {0: len(log), 1: 0}, START_MS + 60_000, Completeness.TAILED, START_MS)
     write_manifest(LocalStorage(folder / "capture"), manifest)
     at_ms = START_MS + 20_000
     ends = [

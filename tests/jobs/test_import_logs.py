@@ -25,7 +25,7 @@ from groupledger.schemas.tables.log_files import LOG_FILES
 from groupledger.schemas.tables.log_quarantine import LOG_QUARANTINE
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
-from groupledger.transforms.rebalance_triggers import with_triggers
+from groupledger.transforms.logs.rebalance_triggers import with_triggers
 from tests.jobs.ledgers import open_test_ledger
 from tests.jobs.simulated_log import REQUESTS_OF
 

@@ -22,11 +22,11 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.lag import OFFSETS_TOPIC
-from groupledger.transforms.lag_rules import Round, Watermark
-from groupledger.transforms.offset_commits import commit_log
+from groupledger.transforms.lag.lag import OFFSETS_TOPIC
+from groupledger.transforms.lag.rules import Round, Watermark
+from groupledger.transforms.offsets.offset_commits import commit_log
 from tests.jobs.ledgers import open_test_ledger
-from tests.transforms.history_frames import CLUSTER, START_MS, cooperative_group, frames, simple_group
+from tests.transforms.history.history_frames import CLUSTER, START_MS, cooperative_group, frames, simple_group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.ledger import Ledger
     from groupledger.schemas.tables.table import Table
-    from groupledger.transforms.lag_rules import LagRow
+    from groupledger.transforms.lag.rules import LagRow
 
 ROUND_MS = 15_000
 FIRST_MS = START_MS + 1_000

@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from groupledger.jobs.lag_screen import LagScreen, duration, table_of
-from groupledger.transforms.lag_rules import Rollup
+from groupledger.transforms.lag.rules import Rollup
 
 EVIL = "\x1b[2Jgone\u202e"
 

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from groupledger.jobs.metrics import GroupInfo, lag_metrics
 from groupledger.jobs.monitor_metrics import MonitorReport, monitor_metrics
 from groupledger.jobs.settings import load_settings
-from groupledger.transforms.lag_rules import Commit, End, GroupFacts, LagRow, LagState, Owner, Round, Watermark, rollup
+from groupledger.transforms.lag.rules import Commit, End, GroupFacts, LagRow, LagState, Owner, Round, Watermark, rollup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

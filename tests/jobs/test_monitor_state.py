@@ -12,7 +12,7 @@ from groupledger.jobs.monitor_metrics import MonitorReport, monitor_metrics
 from groupledger.jobs.monitor_state import MonitorState
 from groupledger.jobs.sampling import GroupState, Round, Watermark
 from groupledger.jobs.settings import load_settings
-from groupledger.transforms.lag_rules import Commit
+from groupledger.transforms.lag.rules import Commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from groupledger.jobs.warehouse import create_table, read_table, table_path
 from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
-from groupledger.transforms.offset_commits import offset_commits
+from groupledger.transforms.offsets.offset_commits import offset_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,10 +15,10 @@ from groupledger.jobs.group_timeline import heading, lines, places
 from groupledger.jobs.offsets_at import reset_file_lines
 from groupledger.jobs.warehouse import create_table, table_path
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.schemas.tables.coverage import TAILED
-from groupledger.transforms.coverage_at import why_unknown
-from groupledger.transforms.group_timeline import timeline
-from tests.transforms.history_frames import (
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.coverage.rules.coverage_at import why_unknown
+from groupledger.transforms.history.rules.group_timeline import timeline
+from tests.transforms.history.history_frames import (
     CLUSTER,
     START_MS,
     compacted_group,
@@ -217,7 +217,7 @@ def test_why_unknown() -> None:
 
     def known(begin: int, end: int) -> dict[str, Any]:
         times = {"from_time": START + timedelta(seconds=begin), "to_time": START + timedelta(seconds=end)}
-        return {"completeness": TAILED, **times}
+        return {"completeness": Completeness.TAILED, **times}
 
     coverage = [known(0, 10), known(20, 30), {"completeness": "compacted", "from_time": None, "to_time": START}]
     reasons = [why_unknown(coverage, START + timedelta(seconds=seconds)) or "" for seconds in (-1, 0, 10, 20, 30)]

@@ -21,7 +21,7 @@ from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
-from tests.transforms.history_frames import (
+from tests.transforms.history.history_frames import (
     CLUSTER,
     START_MS,
     compacted_group,

@@ -21,7 +21,7 @@ from tests.jobs.report_pages import (
     page,
     renamed,
 )
-from tests.transforms.history.histories import Log, member
+from tests.transforms.history.rules.histories import Log, member
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

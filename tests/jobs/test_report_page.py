@@ -18,7 +18,7 @@ from groupledger.jobs.report_page.names import NAME_CHARACTERS_MAX, shown, whole
 from groupledger.jobs.report_page.times import duration
 from groupledger.jobs.terminal import escaped
 from tests.jobs.report_pages import HOSTILE, HOSTILE_NAME, HOUR, START, START_MS, group_rows, moving_group, page
-from tests.transforms.history.histories import Log, member
+from tests.transforms.history.rules.histories import Log, member
 
 
 class Parsed(HTMLParser):

@@ -16,7 +16,7 @@ from groupledger.jobs.errors import InputError
 from groupledger.jobs.simulate import CAPTURE_COLUMNS, TABLES_OF_TRUTH, scenario_named, simulate
 from groupledger.jobs.storage import LocalStorage
 from groupledger.schemas.codec.records import decode_record
-from groupledger.schemas.tables.coverage import TAILED
+from groupledger.schemas.words import Completeness
 from tests.jobs.ledgers import coverage, ingest, positions
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def test_capture_and_manifest(directory: Path) -> None:
         decode_record(row["key"], row["value"])
     manifest = read_manifest(LocalStorage(directory / "capture"))
     assert manifest is not None
-    assert manifest.completeness == TAILED
+    assert manifest.completeness == Completeness.TAILED
     assert manifest.identity.partition_count == len(manifest.to_offsets) == 50
     assert all(0 <= row["offset"] < manifest.to_offsets[row["partition"]] for row in rows)
     places = [(row["partition"], row["offset"]) for row in rows]
@@ -128,7 +128,7 @@ def test_ingest(spark: SparkSession, directory: Path, tmp_path: Path) -> None:
     places = [(row["partition"], row["offset"]) for row in pq.read_table(directory / "capture").to_pylist()]
     assert (totals.rows, totals.quarantined) == (len(places), 0)
     assert positions(spark, tmp_path / "warehouse") == sorted(places)
-    assert {completeness for *_, completeness in coverage(spark, tmp_path / "warehouse")} == {TAILED}
+    assert {completeness for *_, completeness in coverage(spark, tmp_path / "warehouse")} == {Completeness.TAILED}
 
 
 def test_refusals(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from groupledger.jobs.offsets_topic import TopicIdentity
 from groupledger.jobs.source import KAFKA, Source, read_source, write_source
 from groupledger.jobs.storage import LocalStorage
-from groupledger.transforms.coverage import Reading
+from groupledger.transforms.coverage.rules.stretches import Reading
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,13 @@ from groupledger.jobs.source import read_source
 from groupledger.jobs.warehouse import table_path
 from tests.jobs.ledgers import open_test_ledger
 from tests.jobs.simulated_log import HOUR_MS
-from tests.transforms.history_frames import compacted_group, cooperative_group, emptied_group, frames, simple_group
+from tests.transforms.history.history_frames import (
+    compacted_group,
+    cooperative_group,
+    emptied_group,
+    frames,
+    simple_group,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

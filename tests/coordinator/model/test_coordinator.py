@@ -140,7 +140,7 @@ def test_failed_append_is_told_in_the_clients_terms(append_error: Error, told: E
     refused: Any = result.responses[0]
     assert [one.error for one in refused.partitions] == [told]
     assert result.batches == ()
-    assert coordinator.model.group("g") is None
+    assert coordinator.group("g") is None
 
 
 def test_failed_appends_of_other_apis(driver: Any) -> None:

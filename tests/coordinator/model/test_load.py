@@ -58,7 +58,7 @@ def loaded(*records: Record, now_ms: int = 1_000) -> Coordinator:
 def test_old_group_record() -> None:
     """What the old version lacks has its stand-in: the session timeout for the rebalance timeout."""
     coordinator = loaded(group_record())
-    group = coordinator.model.group("g1")
+    group = coordinator.group("g1")
     assert group is not None
     assert (group.state, group.generation_id, group.leader_id) == (State.STABLE, 4, "m")
     assert group.members["m"].rebalance_timeout_ms == 30_000
@@ -79,7 +79,7 @@ def test_session_starts_anew() -> None:
 def test_empty_group_without_timestamp_expires_by_its_commits() -> None:
     """Records below version 2 say nothing of when a group became empty."""
     coordinator = loaded(group_record(members=[], protocol=None, leader=None), offset_record())
-    retention_ms = coordinator.model.config.offsets_retention_ms
+    retention_ms = coordinator.config.offsets_retention_ms
     result = coordinator.advance(retention_ms + 600_000)
     assert [record.record_type for record in result.records] == ["offset_commit", "group_metadata"]
 
@@ -87,14 +87,14 @@ def test_empty_group_without_timestamp_expires_by_its_commits() -> None:
 def test_offsets_alone_make_a_simple_group() -> None:
     """Both record types of commits; the newest counts; a tombstone takes it back, and the group stays."""
     coordinator = loaded(offset_record("legacy_offset_commit"), offset_record(offset=7))
-    shard = coordinator.model.shard(PARTITION)
+    shard = coordinator.shard(PARTITION)
     assert shard is not None
     stored = shard.offsets.committed.get("g1", "orders", 0)
     assert stored is not None
     assert (stored.value["offset"], stored.record_offset) == (7, 10)
     tombstone = Record("offset_commit", {"group_id": "g1", "topic": "orders", "partition": 0}, None, None)
     coordinator = loaded(offset_record(), tombstone)
-    group = coordinator.model.group("g1")
+    group = coordinator.group("g1")
     assert group is not None
     assert (group.state, group.protocol_type) == (State.EMPTY, None)
 
@@ -112,7 +112,7 @@ def test_other_group_types_are_skipped() -> None:
     """Their records take their places in the log and nothing else."""
     other = Record("consumer_group_metadata", {"group_id": "g1"}, 0, {"epoch": 3, "metadata_hash": 0})
     coordinator = loaded(other, offset_record())
-    shard = coordinator.model.shard(PARTITION)
+    shard = coordinator.shard(PARTITION)
     assert shard is not None
     assert shard.log_end_offset == 11
 

@@ -209,7 +209,7 @@ class GroupMachine(RuleBasedStateMachine):
     def fail_over(self) -> None:
         """The old leader is told twice that it is one no longer; the new one reads the log."""
         coordinator, now_ms = self.driver.coordinator, self.driver.now_ms
-        shard = coordinator.model.shard(coordinator.partition_for(self.driver.group_id))
+        shard = coordinator.shard(coordinator.partition_for(self.driver.group_id))
         self.driver.unload()
         assert shard.unload(now_ms).responses == ()
         self.driver.failover()

@@ -44,7 +44,7 @@ def offsets_of(batches: list[Batch]) -> dict[int, int]:
     """Committed offset by partition, as a coordinator that loads these batches knows them."""
     coordinator = Coordinator(Config(offsets_topic_num_partitions=1))
     coordinator.load(0, batches, now_ms=0)
-    shard = coordinator.model.shard(0)
+    shard = coordinator.shard(0)
     assert shard is not None
     return {partition: stored.value["offset"] for _, partition, stored in shard.offsets.committed.of_group("g")}
 

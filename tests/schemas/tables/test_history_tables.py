@@ -8,15 +8,15 @@ import pytest
 
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
-from groupledger.schemas.tables.coverage import TAILED, UNKNOWN
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalances import CHANGE, PARTITION_PAUSE, REBALANCES
-from groupledger.transforms.group_history import OF_THE_JOB
-from groupledger.transforms.history import events
-from tests.transforms.history.histories import KEYS, Log, Tables, folded, member
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.history.group_history import OF_THE_JOB
+from groupledger.transforms.history.rules import events
+from tests.transforms.history.rules.histories import KEYS, Log, Tables, folded, member
 
 if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
@@ -59,4 +59,4 @@ def test_keys(table: Table) -> None:
 
 def test_completeness_has_one_spelling() -> None:
     """Goal: the fold, which does not import Spark, knows coverage by the table's own words."""
-    assert (events.TAILED, events.UNKNOWN) == (TAILED, UNKNOWN)
+    assert (events.TAILED, events.UNKNOWN) == (Completeness.TAILED, Completeness.UNKNOWN)

@@ -15,8 +15,8 @@ from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.members import MEMBERS
-from groupledger.transforms.offset_commits import COLUMNS, offset_commits
-from tests.transforms.history_frames import (
+from groupledger.transforms.offsets.offset_commits import COLUMNS, offset_commits
+from tests.transforms.history.history_frames import (
     compacted_group,
     cooperative_group,
     emptied_group,

@@ -1,0 +1,54 @@
+"""Goal: the stretches of a partition follow one another without a gap, and claim no more than was read."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groupledger.transforms.coverage.rules.stretches import Reading, Stretch, stretches
+
+FIRST = Reading(started_at_ms=1000, from_offset=10, end_offset=50)
+
+
+def test_the_first_read_was_not_finished() -> None:
+    """Goal: until the end of the first read is reached, nothing is known up to any instant."""
+    assert stretches([FIRST], 30, None) == [Stretch(10, 30, None, None, "compacted")]
+
+
+def test_the_first_read_and_what_came_since() -> None:
+    """Goal: what lay in the topic may have been compacted; what came later was tailed, until the last look."""
+    assert stretches([FIRST], 70, 5000) == [
+        Stretch(10, 50, None, 1000, "compacted"),
+        Stretch(50, 70, 1000, 5000, "tailed"),
+    ]
+
+
+def test_a_hole() -> None:
+    """Goal: between two readings lies a hole of which nothing is known."""
+    second = Reading(started_at_ms=9000, from_offset=100, end_offset=120, resumed_from=70)
+    assert stretches([FIRST, second], 130, 9500) == [
+        Stretch(10, 50, None, 1000, "compacted"),
+        Stretch(50, 70, 1000, None, "tailed"),
+        Stretch(70, 100, None, None, "unknown"),
+        Stretch(100, 120, None, 9000, "compacted"),
+        Stretch(120, 130, 9000, 9500, "tailed"),
+    ]
+
+
+def test_an_empty_partition() -> None:
+    """Goal: where nothing was read, nothing is claimed."""
+    assert stretches([Reading(1000, 0, 0)], 0, 5000) == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=4))
+def test_stretches_are_contiguous(steps: list[tuple[int, int, int]]) -> None:
+    """Goal: whatever the readings, their stretches cover all from the first offset to the position exactly once."""
+    readings: list[Reading] = []
+    position = 0
+    for hole, seen, read in steps:
+        begin = position + hole if readings else 0
+        readings.append(Reading(0, begin, begin + seen, position if readings else None))
+        position = begin + read
+    found = stretches(readings, position, 1)
+    offsets = [offset for stretch in found for offset in range(stretch.from_offset, stretch.to_offset)]
+    assert offsets == list(range(position))

@@ -1,0 +1,231 @@
+"""Logs of one group, written by hand or by a coordinator, and the tables that folds of them leave.
+
+A log is a list of group-level events and single commits (`Commit`); `summaries` makes of a stretch of it what the fold
+is fed, as Spark does: what lies above the guard, with the commits between two group-level events or marks summed up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from groupledger.transforms.history.rules import (
+    Commits,
+    Coverage,
+    Event,
+    GroupMember,
+    GroupRecord,
+    GroupTombstone,
+    MemberFacts,
+    OtherGroupType,
+    fold,
+    owner_at,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from groupledger.transforms.history.rules import OwnerAnswer
+
+GROUP = "g1"
+KEYS = {
+    "generations": ("incarnation", "generation", "revision"),
+    "members": ("incarnation", "member_id"),
+    "assignments": ("incarnation", "topic", "partition", "from_offset"),
+    "connect_assignments": ("incarnation", "connector", "task", "from_offset"),
+    "rebalances": ("incarnation", "to_generation"),
+    "groups": (),
+}
+ALL_TAILED = (Coverage(0, "tailed"),)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One offset commit; a tombstone if `committed_offset` is None."""
+
+    kafka_offset: int
+    kafka_timestamp_ms: int
+    topic: str
+    partition: int
+    committed_offset: int | None
+
+
+Entry: TypeAlias = GroupRecord | GroupTombstone | OtherGroupType | Commit | Coverage
+
+
+def position(entry: Entry) -> tuple[int, bool]:
+    """A mark stands before what lies at its offset."""
+    return (entry.from_offset, False) if isinstance(entry, Coverage) else (entry.kafka_offset, True)
+
+
+def summaries(log: Iterable[Entry], guard: int = -1) -> list[Event]:
+    events: list[Event] = []
+    commits: dict[tuple[str, int], list[Commit]] = {}
+
+    def flush() -> None:
+        # By name, and so in no order of time: between two events the fold asks for none.
+        events.extend(summary(commits[place]) for place in sorted(commits, reverse=True))
+        commits.clear()
+
+    for entry in log:
+        if isinstance(entry, Commit):
+            if entry.kafka_offset > guard:
+                commits.setdefault((entry.topic, entry.partition), []).append(entry)
+        else:
+            flush()
+            events.append(entry)
+    flush()
+    return events
+
+
+def summary(commits: Sequence[Commit]) -> Commits:
+    made = [(commit, commit.committed_offset) for commit in commits if commit.committed_offset is not None]
+    return Commits(
+        commits[0].topic,
+        commits[0].partition,
+        commits[0].kafka_offset,
+        commits[-1].kafka_offset,
+        len(made),
+        made[0][0].kafka_timestamp_ms if made else None,
+        made[-1][0].kafka_timestamp_ms if made else None,
+        made[0][1] if made else None,
+        made[-1][1] if made else None,
+        commits[-1].committed_offset is None,
+    )
+
+
+@dataclass
+class Tables:
+    """Upserts applied by key, and the open state."""
+
+    rows: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = field(default_factory=lambda: {name: {} for name in KEYS})
+    open_group: dict[str, Any] | None = None
+
+    def take(self, log: Sequence[Entry]) -> None:
+        guard = -1 if self.open_group is None else self.open_group["last_kafka_offset"]
+        state = None if self.open_group is None else self.open_group["state"]
+        folded = fold(GROUP, 3, state, summaries(log, guard))
+        assert set(folded.rows) == set(KEYS)
+        for table, rows in folded.rows.items():
+            for row in rows:
+                self.rows[table][tuple(row[column] for column in KEYS[table])] = row
+        self.open_group = folded.open_group
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        return [row for _, row in sorted(self.rows[name].items())]
+
+    @property
+    def group(self) -> dict[str, Any]:
+        return self.rows["groups"][()]
+
+    def changes(self, to_generation: int, incarnation: int = 1) -> Any:
+        return self.rows["rebalances"][incarnation, to_generation]["changes"]
+
+    def kinds(self, to_generation: int, incarnation: int = 1) -> list[str]:
+        return sorted(change["kind"] for change in self.changes(to_generation, incarnation))
+
+    def owner(self, coverage: Sequence[Mapping[str, Any]], topic: str, partition: int, at_ms: int) -> OwnerAnswer:
+        rows = self.table("generations"), self.table("assignments")
+        return owner_at(self.group, *rows, coverage, topic, partition, at_ms * 1_000)
+
+
+def folded(log: Sequence[Entry], marks: Sequence[Coverage] = ALL_TAILED) -> Tables:
+    tables = Tables()
+    tables.take(sorted([*marks, *log], key=position))
+    return tables
+
+
+def stretch(from_offset: int, to_offset: int, times_ms: tuple[int, int] | None, completeness: str) -> dict[str, Any]:
+    """A row of `coverage`, with instants as in the fold's rows."""
+    from_ms, to_ms = times_ms or (None, None)
+    return {
+        "from_offset": from_offset,
+        "to_offset": to_offset,
+        "from_time": None if from_ms is None else from_ms * 1_000,
+        "to_time": None if to_ms is None else to_ms * 1_000,
+        "completeness": completeness,
+    }
+
+
+def everything(until_ms: int = 10**12) -> list[dict[str, Any]]:
+    return [stretch(0, 10**9, (0, until_ms), "tailed")]
+
+
+def member(member_id: str, *assigned: int, **options: Any) -> GroupMember:
+    """A consumer of `orders` that gets these partitions of it; units of other topics by `units`.
+
+    `assigned=None` is an assignment that can't be read; `owned` are partitions of `orders`, too.
+    """
+    units = [("orders", number) for number in assigned]
+    units += options.pop("units", ())
+    owned = tuple(("orders", number) for number in options.pop("owned", ()))
+    is_readable = options.pop("is_readable", True)
+    facts = {
+        "group_instance_id": None,
+        "client_id": f"client of {member_id}",
+        "client_host": "/10.0.0.1",
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 300_000,
+        "topics": ("orders",),
+        "assignment_error": None if is_readable else "cut off",
+        **options,
+    }
+    return GroupMember(MemberFacts(member_id=member_id, **facts), owned, tuple(units) if is_readable else None)
+
+
+class Log:
+    """Entries one after the other: each takes the next offset; time goes on by `wait`, and by a second between."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.offset = 0
+        self.now_ms = 0
+
+    def wait(self, milliseconds: int) -> Log:
+        self.now_ms += milliseconds
+        return self
+
+    def _next(self, step_ms: int = 1_000) -> tuple[int, int]:
+        self.offset += 1
+        self.now_ms += step_ms
+        return self.offset, self.now_ms
+
+    def record(self, generation: int, *members: GroupMember, same_time: bool = False, **options: Any) -> Log:
+        offset, now_ms = self._next(0 if same_time else 1_000)
+        leader = members[0].facts.member_id if members else None
+        fields = {
+            "protocol_type": "consumer",
+            "protocol": "range" if members else None,
+            "leader": leader,
+            "current_state_timestamp_ms": now_ms - 10,
+            **options,
+        }
+        self.entries.append(GroupRecord(offset, now_ms, generation, members=members, **fields))
+        return self
+
+    def birth(self) -> Log:
+        return self.record(0, protocol_type="")
+
+    def tombstone(self) -> Log:
+        self.entries.append(GroupTombstone(*self._next()))
+        return self
+
+    def other(self, group_type: str, epoch: int | None = None, *, same_time: bool = False, gone: bool = False) -> Log:
+        offset, now_ms = self._next(0 if same_time else 1_000)
+        self.entries.append(OtherGroupType(offset, now_ms, group_type, epoch, gone))
+        return self
+
+    def commit(self, *partitions: int, at: int | None = 5, topic: str = "orders") -> Log:
+        """Commits of these partitions at one instant."""
+        for partition in partitions:
+            self.entries.append(Commit(*self._next(0), topic, partition, at))
+        return self
+
+    def commits(self, *partitions: int, every_ms: int, times: int, first: int = 10) -> Log:
+        for number in range(times):
+            self.wait(every_ms).commit(*partitions, at=first + number)
+        return self
+
+    def mark(self, completeness: str) -> Log:
+        self.entries.append(Coverage(self.offset + 1, completeness))
+        return self

@@ -1,0 +1,340 @@
+"""Each rule of meaning on a short log written by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from groupledger.transforms.history.rules import Coverage, LogOrderError, fold
+from tests.transforms.history.rules.histories import Log, Tables, everything, folded, member, stretch, summaries
+
+COMPACTED_FIRST = (Coverage(0, "compacted"), Coverage(3, "tailed"))
+
+
+# Lives, generations, revisions
+
+
+def test_first_generation_starts_the_group() -> None:
+    """Goal: from the record of generation 0 to 1 is group_started and nothing else; the newcomers are members."""
+    tables = folded(Log().birth().record(1, member("a", 0), member("b", 1)).entries)
+    assert [row["generation"] for row in tables.table("generations")] == [0, 1]
+    (row,) = tables.table("rebalances")
+    assert tables.kinds(1) == ["group_started"]
+    assert (row["is_hole"], row["generation_gap"], row["from_generation"]) == (False, 0, 0)
+    assert (row["partitions_gained"], row["partitions_moved"], row["pause_scope"]) == (2, 0, None)
+    assert row["inferred_trigger"] == "joined"
+    assert [row["joined_at"] for row in tables.table("members")] == [2_000_000, 2_000_000]
+    assert tables.group["member_count"] == 2
+
+
+def test_group_without_a_birth_record_starts_too() -> None:
+    """Goal: coordinators before 4.0 write no generation 0, and a simple group that members join has none."""
+    assert folded(Log().record(1, member("a", 0)).entries).kinds(1) == ["group_started"]
+    tables = folded(Log().commit(0).record(1, member("a", 0)).entries)
+    assert tables.kinds(1) == ["group_started"]
+    assert tables.group["incarnation"] == 1
+
+
+def test_generations_follow_one_another() -> None:
+    """Goal: a generation ends where the next one begins; one is current."""
+    first, second = folded(Log().record(1, member("a", 0)).record(2, member("a", 0)).entries).table("generations")
+    assert (first["ended_at"], first["to_offset"], first["ended_by"]) == (2_000_000, 2, "generation")
+    assert (first["is_current"], first["is_end_known"], second["is_current"], second["ended_at"]) == (
+        False,
+        True,
+        True,
+        None,
+    )
+
+
+def test_static_replacement_is_a_revision() -> None:
+    """Goal: the same generation with a new member id adds a revision, moves the interval, and is no rebalance."""
+    old, other = member("x-1", 0, group_instance_id="x"), member("b", 1)
+    new = member("x-2", 0, group_instance_id="x")
+    tables = folded(Log().record(1, old, other).record(1, new, other).record(2, new, other).entries)
+    assert [(row["generation"], row["revision"], row["leader"]) for row in tables.table("generations")] == [
+        (1, 0, "x-1"),
+        (1, 1, "x-2"),
+        (2, 0, "x-2"),
+    ]
+    assert len(tables.table("rebalances")) == 2
+    kinds = [change["kind"] for change in tables.table("generations")[1]["changes"]]
+    assert kinds == ["member_replaced", "leader_changed"]
+    assert [(row["member_id"], row["leave_cause"]) for row in tables.table("members")] == [
+        ("b", None),
+        ("x-1", "replaced"),
+        ("x-2", None),
+    ]
+    owners = [(row["partition"], row["member_id"], row["to_generation"]) for row in tables.table("assignments")]
+    assert owners == [(0, "x-1", 1), (0, "x-2", None), (1, "b", None)]
+    assert tables.changes(2) == []
+    assert tables.rows["rebalances"][1, 2]["partitions_kept"] == 2
+
+
+def test_identical_rewrite_adds_nothing() -> None:
+    """Goal: a retried sync leaves every table as it was but for the group's position."""
+    once = folded(Log().record(1, member("a", 0)).entries)
+    twice = folded(Log().record(1, member("a", 0)).record(1, member("a", 0)).entries)
+    for table in ("generations", "members", "assignments", "rebalances"):
+        assert twice.table(table) == once.table(table)
+
+
+def test_tombstone_ends_a_life() -> None:
+    """Goal: the next record begins incarnation 2 from nothing, and the emptied group before it was unowned."""
+    log = Log().birth().record(1, member("a", 0)).record(2).tombstone()
+    gone = folded(log.entries)
+    assert (gone.group["is_alive"], gone.table("generations")[-1]["ended_by"]) == (False, "tombstone")
+    tables = folded(log.birth().record(1, member("b", 0)).entries)
+    assert [row["incarnation"] for row in tables.table("generations")] == [1, 1, 1, 2, 2]
+    assert tables.kinds(1, incarnation=2) == ["group_started"]
+    assert {row["finding"] for row in tables.table("generations")} == {None}
+    assert tables.group["is_alive"]
+
+
+def test_decrease_without_tombstone() -> None:
+    """Goal: a lower generation is a new life; a finding only where a tombstone can't have been missed."""
+    entries = Log().record(5, member("a", 0)).record(2, member("b", 0)).record(3, member("b", 0)).entries
+    tailed = folded(entries)
+    assert [(row["incarnation"], row["finding"]) for row in tailed.table("generations")] == [
+        (1, None),
+        (2, "generation_decreased"),
+        (2, None),
+    ]
+    assert tailed.rows["rebalances"].keys() == {(1, 5), (2, 3)}
+    compacted = folded(entries, COMPACTED_FIRST)
+    assert [row["incarnation"] for row in compacted.table("generations")] == [1, 2, 2]
+    assert {row["finding"] for row in compacted.table("generations")} == {None}
+    assert tailed.table("assignments")[0]["is_end_known"] is False
+
+
+def test_live_upgrade_closes_the_classic_rows() -> None:
+    """Goal: KIP-848 records of the tombstone's own operation keep the life; the downgrade is one that began before."""
+    log = Log().record(4, member("a", 0)).tombstone().other("consumer", same_time=True)
+    pending = folded(log.entries)
+    assert pending.table("generations")[0]["ended_by"] == "tombstone"
+    log.other("consumer", 4, same_time=True).other("consumer", 5).commit(0)
+    tables = folded(log.entries)
+    assert tables.table("generations")[0]["ended_by"] == "upgrade"
+    assert tables.table("members")[0]["leave_cause"] == "upgraded"
+    assert tables.table("assignments")[0]["is_end_known"]
+    assert (tables.group["group_type"], tables.group["group_epoch"], tables.group["incarnation"]) == ("consumer", 5, 1)
+    log.other("consumer", gone=True).other("consumer", same_time=True)
+    log.record(6, member("a", 0), same_time=True)
+    tables = folded(log.entries)
+    assert (tables.group["group_type"], tables.group["incarnation"], tables.group["generation"]) == ("classic", 2, 6)
+    assert [row["to_generation"] for row in tables.table("rebalances")] == [4]  # a conversion is no rebalance
+    assert tables.table("generations")[-1]["is_start_known"] is False
+
+
+@pytest.mark.parametrize(
+    ("epoch", "same_time"), [(1, True), (9, False)], ids=["an empty group starts again", "a later group"]
+)
+def test_no_conversion(epoch: int, *, same_time: bool) -> None:
+    """Goal: an epoch below the generation, or another operation, is another life."""
+    tables = folded(Log().record(4).tombstone().other("consumer", epoch, same_time=same_time).entries)
+    assert tables.group["incarnation"] == 2
+    assert tables.table("generations")[0]["ended_by"] == "tombstone"
+
+
+def test_group_of_another_type() -> None:
+    """Goal: it appears in groups by its type, with its epoch, and nowhere else."""
+    tables = folded(Log().other("share", 1).other("share", 2).entries)
+    assert (tables.group["group_type"], tables.group["group_epoch"], tables.group["is_simple"]) == ("share", 2, False)
+    assert not any(tables.table(name) for name in ("generations", "members", "assignments", "rebalances"))
+
+
+# Holes
+
+
+def test_unsynced_generations_are_a_hole() -> None:
+    """Goal: a jump counts the increments without a record apart and claims nothing."""
+    tables = folded(Log().record(3, member("a", 0)).record(6, member("b", 0)).entries)
+    first, second = tables.table("rebalances")
+    assert (first["is_hole"], first["generation_gap"], first["changes"]) == (True, 2, None)
+    assert (second["is_hole"], second["hole_cause"], second["generation_gap"]) == (True, "not_synced", 2)
+    assert second["changes"] is second["inferred_trigger"] is second["partitions_moved"] is None
+    left, joined = tables.table("members")
+    assert (left["leave_cause"], left["is_end_known"], joined["is_start_known"]) == (None, False, False)
+
+
+def test_compacted_transitions_claim_nothing() -> None:
+    """Goal: between two records of a compacted stretch anything may be gone; from its last one on all is known."""
+    log = Log().record(7, member("a", 0)).record(8, member("b", 0, 1)).record(9, member("b", 0), member("c", 1))
+    tables = folded(log.entries, COMPACTED_FIRST)
+    assert [(row["to_generation"], row["hole_cause"]) for row in tables.table("rebalances")] == [
+        (8, "not_covered"),
+        (9, None),
+    ]
+    assert tables.rows["rebalances"][1, 8]["sync_wait_ms"] is None
+    assert tables.kinds(9) == ["member_joined"]
+    assert [row["is_start_known"] for row in tables.table("generations")] == [False, False, True]
+
+
+def test_a_hole_ends_what_was_open() -> None:
+    """Goal: behind a hole the owner is unknown until a record tells; the member is the same one."""
+    log = Log().record(1, member("a", 0)).mark("unknown")
+    hole_at = log.offset + 1
+    log.offset += 10
+    log.wait(60_000).mark("tailed")
+    behind = log.offset + 1
+    coverage = [
+        stretch(0, hole_at, (0, 5_000), "tailed"),
+        stretch(hole_at, behind, None, "unknown"),
+        stretch(behind, 10**9, (60_000, 10**9), "tailed"),
+    ]
+    before = folded([entry for entry in log.entries if not isinstance(entry, Coverage) or entry.from_offset < behind])
+    assert (before.group["generation"], before.table("generations")[0]["ended_by"]) == (None, "hole")
+    tables = folded(log.record(2, member("a", 0)).entries)
+    assert tables.owner(coverage, "orders", 0, 2_000).member_ids == ("a",)
+    assert tables.owner(coverage, "orders", 0, 30_000).status == "unknown"
+    assert tables.owner(coverage, "orders", 0, 61_500).status == "unknown"
+    assert tables.owner(coverage, "orders", 0, 62_500).member_ids == ("a",)
+    assert [row["is_end_known"] for row in tables.table("assignments")] == [False, None]
+    assert [row["from_generation"] for row in tables.table("members")] == [1]
+    assert tables.rows["rebalances"][1, 2]["hole_cause"] == "not_covered"
+
+
+def test_nothing_is_claimed_without_coverage() -> None:
+    """Goal: a fold that is told nothing of coverage states records and claims nothing."""
+    tables = folded(Log().record(1, member("a", 0)).record(2, member("b", 0)).entries, marks=())
+    assert [row["is_hole"] for row in tables.table("rebalances")] == [True]
+    assert [row["is_start_known"] for row in tables.table("assignments")] == [False, False]
+
+
+# Ownership
+
+
+def test_owner_at_an_instant() -> None:
+    """Goal: owned, unowned, and unknown where coverage ends; the record's own instant belongs to the new owner."""
+    log = Log().birth().record(1, member("a", 0)).record(2, member("b", 0)).record(3).tombstone()
+    tables = folded(log.entries)
+    coverage = [stretch(0, 100, (0, 10_000), "tailed")]
+    answers = [tables.owner(coverage, "orders", 0, at_ms) for at_ms in (500, 1_500, 2_000, 3_000, 4_000, 5_000, 10_000)]
+    assert [answer.status for answer in answers] == [
+        "unowned",
+        "unowned",
+        "owned",
+        "owned",
+        "unowned",
+        "unowned",
+        "unknown",
+    ]
+    assert [answer.member_ids for answer in answers[2:4]] == [("a",), ("b",)]
+    assert tables.owner(coverage, "orders", 1, 2_000).status == "unowned"
+    assert tables.owner([stretch(0, 100, (0, 10_000), "compacted")], "orders", 0, 2_000).status == "unknown"
+    other = folded(Log().other("consumer", 1).entries)
+    assert other.owner(everything(), "orders", 0, 2_000).status == "unknown"
+
+
+def test_owner_where_clocks_disagree() -> None:
+    """Goal: rows belong to a stretch by offset: an instant that our clock puts into it, and the broker's before it, is
+    unknown, since the record that was in force may be compacted away."""
+    log = Log().record(1, member("a", 0)).record(2, member("b", 0)).record(3, member("c", 0))
+    tables = folded([log.entries[0], log.entries[2]], (Coverage(0, "compacted"), Coverage(4, "tailed")))
+    coverage = [stretch(4, 100, (1_500, 9_000), "tailed")]
+    assert tables.owner(coverage, "orders", 0, 2_500).status == "unknown"
+    assert tables.owner(coverage, "orders", 0, 3_500).member_ids == ("c",)
+    log = Log().record(1, member("a", 0)).record(2, member("b", 0)).record(3, member("a", 0))
+    back = folded([log.entries[0], log.entries[2]], (Coverage(0, "compacted"), Coverage(4, "tailed")))
+    assert back.owner(coverage, "orders", 0, 2_500).status == "unknown"
+    assert back.owner(coverage, "orders", 0, 3_500).member_ids == ("a",)
+
+
+def test_shared_partition_is_kept_and_flagged() -> None:
+    """Goal: a custom assignor may give a partition to two members: one interval names both."""
+    tables = folded(Log().record(1, member("b", 0), member("a", 0)).record(2, member("a", 0), member("b")).entries)
+    shared, alone = tables.table("assignments")
+    assert (shared["member_id"], shared["other_member_ids"], shared["to_generation"]) == ("a", ["b"], 1)
+    assert (alone["member_id"], alone["other_member_ids"]) == ("a", [])
+    assert tables.rows["rebalances"][1, 2]["partitions_moved"] == 1
+
+
+def test_broken_assignment_is_unknown_not_unowned() -> None:
+    """Goal: the generation and its members stay; what the broken member may own is unknown until it can be read."""
+    broken = member("b", is_readable=False)
+    log = Log().record(1, member("a", 0), member("b", 1)).record(2, member("a", 0), broken)
+    tables = folded(log.record(3, member("a", 0), member("b", 1)).entries)
+    asked = [tables.owner(everything(), "orders", number, 2_500) for number in (0, 1, 7)]
+    assert [answer.status for answer in asked] == ["owned", "unknown", "unknown"]
+    assert tables.rows["generations"][1, 2, 0]["is_ownership_known"] is False
+    assert [row["is_end_known"] for row in tables.table("assignments") if row["partition"] == 1] == [False, None]
+    assert tables.table("assignments")[-1]["is_start_known"] is False
+    for generation in (2, 3):
+        assert tables.changes(generation) == []
+        assert tables.rows["rebalances"][1, generation]["partitions_lost"] is None
+    assert tables.rows["rebalances"][1, 2]["members_idle"] is None
+
+
+def test_connect_intervals() -> None:
+    """Goal: connectors and tasks have intervals of their own, the connector itself as task -1."""
+    group: dict[str, Any] = {"protocol_type": "connect", "protocol": "sessioned"}
+    both = member("w1", units=[("sink", -1), ("sink", 0)], topics=None)
+    log = Log().record(1, both, **group)
+    log.record(
+        2, member("w1", units=[("sink", -1)], topics=None), member("w2", units=[("sink", 0)], topics=None), **group
+    )
+    tables = folded(log.entries)
+    assert not tables.table("assignments")
+    intervals = [(row["task"], row["member_id"], row["to_generation"]) for row in tables.table("connect_assignments")]
+    assert intervals == [(-1, "w1", None), (0, "w1", 1), (0, "w2", None)]
+    assert tables.rows["rebalances"][1, 2]["partitions_moved"] == 1
+
+
+# Commits without a generation
+
+
+def test_simple_group() -> None:
+    """Goal: commits alone make a group, its tombstone ends it, and no generation is invented."""
+    log = Log().commit(0).commit(0, 1)
+    tables = folded(log.entries)
+    assert (tables.group["is_simple"], tables.group["generation"], tables.group["incarnation"]) == (True, None, 1)
+    assert (tables.group["committed_partition_count"], tables.table("generations")) == (2, [])
+    gone = folded(log.commit(0, 1, at=None).tombstone().commit(0, at=None).entries)
+    assert (gone.group["is_alive"], gone.group["committed_partition_count"]) == (False, 0)
+    assert folded(log.commit(0).entries).group["incarnation"] == 2
+
+
+def test_admin_reset_of_an_empty_group() -> None:
+    """Goal: a commit while there are no members is nobody's: it is told apart and begins nothing."""
+    log = Log().record(1, member("a", 0)).commit(0).wait(9_000).record(2)
+    assert folded(log.entries).group["last_memberless_commit_at"] is None
+    tables = folded(log.wait(9_000).commit(0, at=0).entries)
+    assert tables.group["last_memberless_commit_at"] == tables.group["last_commit_at"] == 20_000_000
+    assert (tables.group["generation"], tables.group["incarnation"]) == (2, 1)
+
+
+def test_offsets_that_expire() -> None:
+    """Goal: tombstones of offsets leave the group as it is, with fewer committed partitions."""
+    tables = folded(Log().record(1, member("a", 0)).commit(0, 1).commit(1, at=None).entries)
+    assert (tables.group["committed_partition_count"], tables.group["member_count"]) == (1, 1)
+
+
+# Order
+
+
+def test_repeated_events_change_nothing() -> None:
+    """Goal: a batch that comes twice, or begins below the guard, is harmless."""
+    log = Log().birth().record(1, member("a", 0)).commits(0, every_ms=1_000, times=3).record(2, member("b", 0))
+    tables = folded(log.entries)
+    before = {name: dict(rows) for name, rows in tables.rows.items()}
+    state = tables.open_group
+    tables.take(log.entries[2:])
+    assert (tables.rows, tables.open_group) == (before, state)
+
+
+@pytest.mark.parametrize("swap", [(0, 1), (1, 2)])
+def test_disorder_is_refused(swap: tuple[int, int]) -> None:
+    """Goal: events out of order are an error, never another history."""
+    entries = Log().record(1, member("a", 0)).record(2, member("a", 0)).commit(0).entries
+    entries[swap[0]], entries[swap[1]] = entries[swap[1]], entries[swap[0]]
+    with pytest.raises(LogOrderError):
+        fold("g1", 0, None, summaries(entries))
+
+
+def test_late_mark_is_refused() -> None:
+    """Goal: coverage can't be told after what it should have judged."""
+    tables = Tables()
+    tables.take(Log().record(1, member("a", 0)).entries)
+    with pytest.raises(LogOrderError):
+        tables.take([Coverage(0, "tailed")])

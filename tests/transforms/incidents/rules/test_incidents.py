@@ -1,0 +1,258 @@
+"""Goal: from what logs and history hold of a fault comes one episode, with its root, and one incident for each kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.transforms.incidents.rules import GroupFacts, incidents
+from groupledger.transforms.incidents.rules.sighting import KIND_OF_ERROR
+from tests.transforms.incidents.rules.made import RULES, T, commit, event, facts, interval, request, tenure
+
+OFFSETS = [(0, 120)]
+WOKEN = (
+    request("OFFSET_COMMIT", 25, T + 60_000, offsets=OFFSETS),
+    request("HEARTBEAT", 25, T + 60_002),
+)
+EXPIRED = event("member_failed", T + 48_000, "m-1")
+
+
+def found(given: GroupFacts) -> dict[str, dict[str, Any]]:
+    """By kind; there is one episode."""
+    rows = incidents(given, RULES)
+    assert len({row["episode_id"] for row in rows}) <= 1
+    assert len({row["kind"] for row in rows}) == len(rows)
+    return {row["kind"]: row for row in rows}
+
+
+def test_a_woken_process() -> None:
+    """Goal: expiry, refused commit and refused heartbeat are one episode; who, when, and what it costs is told."""
+    rows = found(
+        facts(
+            requests=list(WOKEN),
+            events=[EXPIRED],
+            commits=[commit(100, T + 40_000, 40), commit(110, T + 55_000, 55)],
+        )
+    )
+    assert {kind: (row["severity"], row["evidence"], row["occurrences"]) for kind, row in rows.items()} == {
+        "session_expired": ("warning", "observed", 1),
+        "unknown_member": ("error", "observed", 2),
+    }
+    assert {row["probable_root"] for row in rows.values()} == {"session_expired"}
+    refused = rows["unknown_member"]
+    told = ("group_id", "member_id", "client_id", "client_host", "claimed_generation", "current_generation")
+    assert [refused[name] for name in told] == ["g", "m-1", "client", "10.0.0.1", 3, 4]
+    assert (refused["incarnation"], refused["stale_since_generation"]) == (1, 4)
+    assert refused["partitions"] == [
+        {
+            "topic": "orders",
+            "partition": 0,
+            "refused_offset": 120,
+            "last_accepted_offset": 100,
+            "owner_member_id": "m-2",
+            "owner_client_id": "client of m-2",
+        }
+    ]
+    # 100 to 110 the new owner has committed, 110 to 120 it will.
+    assert (refused["duplicates_min"], refused["duplicates_max"]) == (10, 20)
+    assert [proof["row_key"] for proof in refused["proofs"]] == ["requests.log/60000", "requests.log/60002"]
+    assert refused["setting_to_change"] == "session.timeout.ms"
+    assert refused["explanation"] == (
+        "client at 10.0.0.1 was refused 2 times with UNKNOWN_MEMBER_ID: the group had removed it before. What it had"
+        " processed is processed again by the new owner (10 to 20 records); its process was paused, starved or cut off:"
+        " look at its garbage collection and its CPU limit, or raise session.timeout.ms."
+    )
+
+
+def test_rows_have_the_tables_columns() -> None:
+    """Goal: an incident has a value for each column of the table but the cluster's."""
+    (row,) = found(facts(events=[EXPIRED])).values()
+    assert set(row) == set(INCIDENTS.schema.names) - {"cluster"}
+
+
+def test_a_night_later() -> None:
+    """Goal: a process that wakes after hours is refused for what happened then: the same episode."""
+    late = replace(WOKEN[0], happened_at_us=(T + 30_000_000) * 1_000)
+    assert set(found(facts(requests=[late], events=[EXPIRED]))) == {"session_expired", "unknown_member"}
+
+
+def test_the_last_commit_of_librdkafka() -> None:
+    """Goal: the commit under its new id with its old generation belongs to what befell it under its old id."""
+    again = request("OFFSET_COMMIT", 22, T + 63_000, "m-9", offsets=OFFSETS)
+    rows = found(facts(requests=[*WOKEN, again], events=[EXPIRED]))
+    assert set(rows) == {"session_expired", "unknown_member", "illegal_generation"}
+    assert rows["illegal_generation"]["probable_root"] == "session_expired"
+
+
+@pytest.mark.parametrize(
+    ("given", "kinds", "root"),
+    [
+        (
+            {"requests": [request("LEAVE_GROUP", 0, T + 45_000, reasons=["consumer poll timeout has expired."])]},
+            {"poll_timeout"},
+            "poll_timeout_exceeded",
+        ),
+        (
+            {
+                "requests": [request("LEAVE_GROUP", 0, T + 45_000, reasons=["consumer poll timeout has expired."])],
+                "events": [event("member_left", T + 45_000, "m-1", client_reason="consumer poll timeout has expired.")],
+            },
+            {"poll_timeout"},
+            "poll_timeout_exceeded",
+        ),
+        # librdkafka and kafka-python give no reason, and join again on the same connection.
+        (
+            {
+                "requests": [
+                    request("LEAVE_GROUP", 0, T + 45_000, reasons=[None]),
+                    request("JOIN_GROUP", 0, T + 52_000, ""),
+                ]
+            },
+            {"poll_timeout"},
+            "poll_timeout_exceeded",
+        ),
+        (
+            {
+                "requests": [
+                    request("LEAVE_GROUP", 0, T + 45_000, reasons=[None]),
+                    request("JOIN_GROUP", 0, T + 45_010, ""),
+                ]
+            },
+            set(),
+            None,
+        ),
+        # Or it commits as the member that has just left.
+        (
+            {"requests": [request("LEAVE_GROUP", 0, T + 45_000, reasons=[None]), WOKEN[0]]},
+            {"unknown_member"},
+            "poll_timeout_exceeded",
+        ),
+        (
+            {"requests": [request("HEARTBEAT", 82, T + 45_000, group_instance_id="i")]},
+            {"fenced_instance"},
+            "instance_started_twice",
+        ),
+        (
+            {"requests": [request("OFFSET_COMMIT", 22, T + 60_000, "m-2", offsets=OFFSETS, client_id="other")]},
+            {"illegal_generation"},
+            "stale_generation_kept",
+        ),
+        (
+            {
+                "requests": [
+                    request("HEARTBEAT", 16, T + 51_000, "m-2"),
+                    request("JOIN_GROUP", 25, T + 55_000, "m-8", client_id="third"),
+                ]
+            },
+            {"unknown_member"},
+            "coordinator_failover",
+        ),
+        (
+            {"requests": [request("OFFSET_COMMIT", 27, T + 49_000, offsets=OFFSETS)]},
+            {"rebalance_in_progress_commit"},
+            "rebalance",
+        ),
+        ({"requests": [request("HEARTBEAT", 27, T + 49_000)]}, set(), None),
+        ({"requests": [request("JOIN_GROUP", 79, T + 49_000, "")]}, set(), None),
+        (
+            {
+                "events": [
+                    event("stabilized", T + 20_000, generation=4),
+                    event("preparing_rebalance", T + 70_000, trigger="sync_expired"),
+                ]
+            },
+            {"leader_never_synced"},
+            "rebalance",
+        ),
+        (
+            {
+                "events": [
+                    event("stabilized", T + 20_000, generation=4),
+                    event("assignment_received", T + 20_100, generation=4),
+                    event("preparing_rebalance", T + 70_000, trigger="session_expired"),
+                ]
+            },
+            set(),
+            None,
+        ),
+    ],
+)
+def test_roots(given: dict[str, Any], kinds: set[str], root: str | None) -> None:
+    """Goal: every way to be refused or removed has its kind and its root; normal life has none."""
+    rows = found(facts(**given))
+    assert set(rows) == kinds
+    assert {row["probable_root"] for row in rows.values()} == ({root} if root else set())
+
+
+def test_members_cut_off_together() -> None:
+    """Goal: several members at different addresses that expire at once point to the network; each is an episode."""
+    both = [EXPIRED, event("member_failed", T + 49_000, "m-2")]
+    members = [tenure("m-1", 10, 50), tenure("m-2", 10, 50, client_id="other", client_host="/10.0.0.2")]
+    rows = incidents(facts(events=both, members=members), RULES)
+    assert [(row["member_id"], row["probable_root"]) for row in rows] == [("m-1", "network"), ("m-2", "network")]
+    assert len({row["episode_id"] for row in rows}) == 2
+    apart = [EXPIRED, event("member_failed", T + 90_000, "m-2")]
+    assert {row["probable_root"] for row in incidents(facts(events=apart), RULES)} == {"session_expired"}
+
+
+def test_every_refusal_is_explained() -> None:
+    """Goal: two sentences for each kind of refusal, by a commit and by a heartbeat."""
+    for error_code in KIND_OF_ERROR:
+        for api in ("OFFSET_COMMIT", "HEARTBEAT"):
+            for row in incidents(facts(requests=[request(api, error_code, T + 60_000, offsets=OFFSETS)]), RULES):
+                assert row["explanation"].count(". ") == 1
+                assert "{" not in row["explanation"]
+                assert row["kind"] == KIND_OF_ERROR[error_code]
+
+
+def test_ids_are_of_what_rows_are_about() -> None:
+    """Goal: another log line, another import or another time of the run gives the same ids; another member others."""
+    seen = found(facts(requests=[*WOKEN], events=[EXPIRED]))
+    later = found(facts(requests=[*WOKEN, request("HEARTBEAT", 25, T + 61_000)], events=[EXPIRED], as_of_ms=T + 10**9))
+    for kind in ("session_expired", "unknown_member"):
+        assert seen[kind]["incident_id"] == later[kind]["incident_id"]
+        assert seen[kind]["episode_id"] == later[kind]["episode_id"]
+    without_server_log = found(facts(requests=[*WOKEN]))
+    assert without_server_log["unknown_member"]["incident_id"] == seen["unknown_member"]["incident_id"]
+    other = found(facts(requests=[request("HEARTBEAT", 25, T + 60_002, "m-3")]))
+    assert other["unknown_member"]["incident_id"] != seen["unknown_member"]["incident_id"]
+
+
+def test_stronger_evidence_wins() -> None:
+    """Goal: what a log shows takes the place of the guess about it; the two are never mixed in one row."""
+    silent = tenure("m-1", 10, 50, leave_cause="session_expired", leave_cause_confidence=0.85)
+    (guess,) = found(facts(members=[silent])).values()
+    (seen,) = found(facts(members=[silent], events=[EXPIRED])).values()
+    assert (guess["evidence"], seen["evidence"], seen["confidence"]) == ("inferred", "observed", 1.0)
+    assert guess["incident_id"] == seen["incident_id"]
+    assert {proof["table_name"] for proof in seen["proofs"]} == {"coordinator_events"}
+    assert {proof["table_name"] for proof in guess["proofs"]} == {"members"}
+
+
+def test_a_log_refutes_a_guess() -> None:
+    """Goal: who was guessed to have stopped polling, and was seen to expire, expired; who left did not expire."""
+    slow = tenure("m-1", 10, 50, leave_cause="left_poll_timeout", leave_cause_confidence=0.7)
+    assert set(found(facts(members=[slow]))) == {"poll_timeout"}
+    assert set(found(facts(members=[slow], events=[EXPIRED]))) == {"session_expired"}
+    silent = tenure("m-1", 10, 50, leave_cause="session_expired", leave_cause_confidence=0.85)
+    left = request("LEAVE_GROUP", 0, T + 45_000, reasons=["the consumer is being closed"])
+    assert found(facts(members=[silent], requests=[left])) == {}
+
+
+def test_open_while_the_end_is_near() -> None:
+    """Goal: an incident is open while what is known ends soon after it."""
+    (near,) = found(facts(events=[EXPIRED], as_of_ms=T + 100_000)).values()
+    (far,) = found(facts(events=[EXPIRED])).values()
+    assert (near["is_open"], far["is_open"]) == (True, False)
+
+
+def test_a_client_that_never_gives_up() -> None:
+    """Goal: repeats are one row, with their number and a bounded list of proofs."""
+    many = [request("HEARTBEAT", 22, T + 60_000 + number * 500, "m-2") for number in range(1_000)]
+    (row,) = found(facts(requests=many, assignments=[interval("m-2", 0, 50, None)])).values()
+    assert row["occurrences"] == 1_000
+    assert len(row["proofs"]) == 100
+    assert row["last_seen_at"] - row["first_seen_at"] == 999 * 500_000

@@ -1,0 +1,169 @@
+"""Goal: what the topic alone lets one suspect is suspected, and what has another explanation is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from groupledger.transforms.incidents.rules import EndSample, GroupFacts, incidents
+from groupledger.transforms.incidents.rules.facts import commit_steps
+from tests.transforms.incidents.rules.made import (
+    RULES,
+    T,
+    commit,
+    event,
+    facts,
+    generation,
+    interval,
+    rebalance,
+    request,
+    tenure,
+)
+
+SILENT = {"leave_cause": "session_expired", "leave_cause_confidence": 0.85}
+PAUSE = {"topic": "orders", "partition": 0, "committed_offset_before": 100, "committed_offset_after": 340}
+
+
+def kinds(given: GroupFacts) -> dict[str, dict[str, Any]]:
+    return {row["kind"]: row for row in incidents(given, RULES)}
+
+
+def steps(*commits: Any) -> Any:
+    return commit_steps(commits, RULES.commit_gap_ms)
+
+
+def test_a_zombie() -> None:
+    """Goal: a silent member that is back soon after its removal was alive; what it had in hand is bounded by the new
+    owner's catch-up. One that is back at once was restarted, one that is back late may have been, and one that the
+    request log has without a refusal was."""
+    rebalances = [rebalance(4, 50, partition_pauses=[PAUSE])]
+
+    def returned(at: int, requests: list[Any] | None = None) -> dict[str, dict[str, Any]]:
+        members = [tenure("m-1", 10, 50, **SILENT), tenure("m-5", at, None)]
+        return kinds(facts(members=members, rebalances=rebalances, requests=requests or []))
+
+    row = returned(80)["zombie_commit_suspected"]
+    assert (row["duplicates_min"], row["duplicates_max"], row["evidence"]) == (0, 240, "inferred")
+    assert row["probable_root"] == "session_expired"
+    assert set(returned(50)) == {"session_expired"}
+    assert set(returned(50 + RULES.zombie_return_ms // 1_000 + 1)) == {"session_expired"}
+    beat = request("HEARTBEAT", 0, T + 20_000)
+    again = request("JOIN_GROUP", 0, T + 80_000, "", response_member_id="m-5", response_generation=5)
+    assert set(returned(80, [beat])) == {"session_expired", "zombie_commit_suspected"}
+    assert set(returned(80, [beat, again])) == {"session_expired"}
+
+
+def test_a_doubtful_removal() -> None:
+    """Goal: a guess that is wrong as often as not is told, but alarms nobody, and no zombie is made of it."""
+    doubtful = {**SILENT, "leave_cause_confidence": 0.6}
+    rows = kinds(facts(members=[tenure("m-1", 10, 50, **doubtful), tenure("m-5", 80, None)]))
+    assert {kind: (row["severity"], row["confidence"]) for kind, row in rows.items()} == {
+        "session_expired": ("info", 0.6)
+    }
+
+
+def test_a_static_member_that_was_closed() -> None:
+    """Goal: a static member says nothing when it closes: its expiry alone is normal life, with its return it is not."""
+    gone = tenure("m-1", 10, 50, group_instance_id="i", **SILENT)
+    assert kinds(facts(members=[gone]))["session_expired"]["severity"] == "info"
+    back = tenure("m-5", 80, None, group_instance_id="i", client_host="/10.9.9.9")
+    assert kinds(facts(members=[gone, back]))["session_expired"]["severity"] == "warning"
+    for members, severity in (([gone], "info"), ([gone, back], "warning")):
+        row = kinds(facts(members=members, events=[event("member_failed", T + 48_000, "m-1")]))["session_expired"]
+        assert (row["evidence"], row["severity"]) == ("observed", severity)
+        assert "does not leave when it is stopped" in row["explanation"]
+
+
+def test_rewinds() -> None:
+    """Goal: partitions that go back together are one rewind, with the records read again; without members it is a
+    reset, with them a seek."""
+    commits = [commit(500, T, 20), commit(700, T, 21, 1), commit(100, T + 60_000, 60), commit(200, T + 60_000, 61, 1)]
+    (row,) = incidents(facts(steps=steps(*commits), assignments=[]), RULES)
+    assert (row["kind"], row["probable_root"]) == ("offset_rewind", "client_seek_or_reset")
+    assert (row["duplicates_min"], row["duplicates_max"]) == (900, 900)
+    assert [(each["partition"], each["refused_offset"]) for each in row["partitions"]] == [(0, 500), (1, 700)]
+    empty = [generation(3, 10, 50), generation(4, 50, None, member_count=0)]
+    (row,) = incidents(facts(steps=steps(*commits), assignments=[], generations=empty), RULES)
+    assert row["probable_root"] == "admin_reset"
+
+
+def gap_facts(*, both: bool, **parts: Any) -> GroupFacts:
+    """Two partitions that were committed every five seconds; one or both fall silent for five minutes."""
+    commits = [
+        commit(number, T + 11_000 + number * 5_000, 100 + 2 * number + partition, partition)
+        for number in range(100)
+        for partition in (0, 1)
+        if not (20 < number < 80 and (both or partition == 0))
+    ]
+    owned = [interval("m-2", partition, 10, None) for partition in (0, 1)]
+    return facts(steps=steps(*commits), assignments=owned, as_of_ms=T + 510_000, **parts)
+
+
+def test_commit_gaps() -> None:
+    """Goal: a member whose partitions all fall silent has a gap; one idle partition is none; nor is a slow rhythm."""
+    (row,) = incidents(gap_facts(both=True), RULES)
+    assert (row["kind"], row["severity"], row["member_id"]) == ("commit_gap", "info", "m-2")
+    assert row["last_seen_at"] - row["first_seen_at"] == 300_000_000
+    assert incidents(gap_facts(both=False), RULES) == []
+    slow = [commit(number, T + 11_000 + number * 130_000, 100 + number) for number in range(4)]
+    slowly = facts(steps=steps(*slow), assignments=[interval("m-2", 0, 10, None)], as_of_ms=T + 500_000)
+    assert incidents(slowly, RULES) == []
+
+
+def test_generations_without_a_record() -> None:
+    """Goal: a generation whose leader never synced is told, and belongs to the removal of a member of it."""
+    hole = rebalance(5, 50, from_generation=3, hole_cause="not_synced")
+    rows = incidents(facts(rebalances=[hole], members=[tenure("m-1", 10, 50, **SILENT)]), RULES)
+    assert {row["kind"] for row in rows} == {"leader_never_synced", "session_expired"}
+    assert len({row["episode_id"] for row in rows}) == 1
+
+
+def test_an_ignored_subscription() -> None:
+    """Goal: a static member that comes back with other topics within its generation is told."""
+    change = {"kind": "subscription_changed", "member_id": "m-7", "group_instance_id": "i", "client_id": "c"}
+    revised = generation(4, 60, None, revision=1, changes=[change])
+    (row,) = incidents(facts(generations=[generation(4, 50, 60), revised]), RULES)
+    assert (row["kind"], row["member_id"], row["group_instance_id"]) == ("static_subscription_ignored", "m-7", "i")
+
+
+def test_storms() -> None:
+    """Goal: more rebalances than restarting every member takes are a storm, as long as it lasts; a restart is none."""
+    storm = [rebalance(number, 100 + number * 50) for number in range(2, 14)]
+    row = kinds(facts(rebalances=storm))["rebalance_storm"]
+    assert row["last_seen_at"] - row["first_seen_at"] == 11 * 50_000_000
+    assert row["explanation"].startswith("The group rebalanced 12 times within 550 s.")
+    restarted = [rebalance(number, 100 + number * 50, member_count=5) for number in range(2, 12)]
+    assert kinds(facts(rebalances=restarted)) == {}
+    follow_ups = [{**row, "caused_by_generation": 1} for row in storm]
+    assert kinds(facts(rebalances=follow_ups)) == {}
+
+
+def test_flapping() -> None:
+    """Goal: a process with three short tenures within an hour flaps; three different ones, or three a day, don't."""
+    short = [tenure(f"m-{number}", number * 300, number * 300 + 100) for number in range(1, 4)]
+    row = kinds(facts(members=short))["member_flapping"]
+    assert (row["client_id"], row["occurrences"], len(row["proofs"])) == ("client", 1, 3)
+    others = [{**each, "client_host": f"/10.0.0.{number}"} for number, each in enumerate(short)]
+    assert kinds(facts(members=others)) == {}
+    rare = [tenure(f"m-{number}", number * 9_000, number * 9_000 + 100) for number in range(1, 4)]
+    assert kinds(facts(members=rare)) == {}
+
+
+def test_a_stalled_transaction() -> None:
+    """Goal: a last stable offset that stands still below the high watermark is told, a moving one is not."""
+
+    def stalled(*stable_offsets: int) -> list[dict[str, Any]]:
+        samples = [EndSample(T + 60_000 * n, 7, 900 + n, stable) for n, stable in enumerate(stable_offsets)]
+        return incidents(GroupFacts(None, T, samples=samples), RULES)
+
+    (row,) = stalled(800, 800, 800, 800, 800, 800)
+    assert (row["kind"], row["group_id"]) == ("stalled_transaction", None)
+    assert row["partitions"][0] == {
+        "topic": "__consumer_offsets",
+        "partition": 7,
+        "refused_offset": 800,
+        "last_accepted_offset": None,
+        "owner_member_id": None,
+        "owner_client_id": None,
+    }
+    assert "partition 7 of __consumer_offsets has not ended for 300 s" in row["explanation"]
+    assert stalled(800, 810, 820, 830, 840, 850) == []

@@ -1,0 +1,69 @@
+"""The incidents beside the simulator's truth, for one seed; `bench.incident_accuracy` has the others."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from groupledger.transforms.incidents.rules import incidents
+from tests.transforms.incidents.rules.faults import CLEAN, Played, only_topic, play
+from tests.transforms.incidents.rules.made import RULES
+from tests.transforms.incidents.rules.scores import (
+    alarms,
+    expected_refusals,
+    judged_inferred,
+    observed_refusals,
+    observed_removals,
+)
+
+pytestmark = pytest.mark.slow
+
+SEED = 7
+PLANTED = ("long-gc", "slow-processing", "zombie-commits", "flapping-member", "admin-reset")
+ROOTS = {
+    "long-gc": {"session_expired"},
+    "slow-processing": {"poll_timeout_exceeded"},
+    "zombie-commits": {"instance_started_twice", "session_expired", "stale_generation_kept"},
+    "flapping-member": {"rebalance", "restart"},
+    "admin-reset": {"admin_reset"},
+}
+
+
+@cache
+def planted() -> list[Played]:
+    return play(*PLANTED, seed=SEED)
+
+
+def test_observed_is_precise_and_complete() -> None:
+    """Goal: every refusal and removal of the truth is seen, and nothing else."""
+    for played in planted():
+        assert observed_refusals(played) == expected_refusals(played)
+        expected, found, _ = observed_removals(played)
+        assert found == expected
+
+
+def test_each_fault_is_one_episode() -> None:
+    """Goal: what is not normal life has the root that was planted, once, with one incident for each kind."""
+    for played in planted():
+        rows = [row for row in incidents(played.facts, RULES) if row["severity"] != "info"]
+        episodes = {row["episode_id"]: row["probable_root"] for row in rows}
+        assert set(episodes.values()) <= ROOTS[played.name]
+        assert len(episodes) == (3 if played.name == "zombie-commits" else 1), played.name
+        assert len({(row["episode_id"], row["kind"]) for row in rows}) == len(rows)
+        assert len({row["incident_id"] for row in rows}) == len(rows)
+
+
+def test_inferred_from_the_topic_alone() -> None:
+    """Goal: of what is claimed without a log nearly all is so, and nearly all that can be known is claimed."""
+    judged = [each for played in planted() for each in judged_inferred(played)]
+    right = sum(each.is_true and each.is_claimed for each in judged)
+    assert right >= 0.85 * sum(each.is_claimed for each in judged)
+    assert right >= 0.85 * sum(each.is_true for each in judged)
+
+
+def test_clean_runs_raise_no_alarm() -> None:
+    """Goal: scaling, rolling restarts and upgrades, eager, cooperative and static, are nothing above severity info."""
+    for played in play(*CLEAN, seed=SEED):
+        assert alarms(played.facts) == [], played.name
+        assert alarms(only_topic(played.facts)) == [], played.name

@@ -1,0 +1,189 @@
+"""Goal: every number of a row, its sign, its nulls and its flags, on rounds worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from groupledger.transforms.lag.rules import (
+    Circumstances,
+    Commit,
+    LagRow,
+    LagRules,
+    NextRecord,
+    Owner,
+    PartitionWindow,
+    Place,
+    TopicWindow,
+    Watermark,
+    lag_row,
+    with_next_record,
+)
+
+RULES = LagRules()
+NOW_MS = 1_760_000_000_000
+PLACE = Place("g", "orders", 0)
+COMMIT = Commit(80, NOW_MS - 5_000, kafka_partition=3, kafka_offset=7, leader_epoch=2)
+WATERMARK = Watermark(NOW_MS, 10, 100, 100)
+
+
+def row(
+    commit: Commit | None = COMMIT,
+    *watermarks: Watermark,
+    rules: LagRules = RULES,
+    **circumstances: Any,
+) -> LagRow:
+    topic = TopicWindow()
+    for watermark in watermarks or (WATERMARK,):
+        topic.add(watermark)
+    window = PartitionWindow(rules)
+    if commit is not None:
+        window.absorb(commit, None, rules)
+    return lag_row(PLACE, topic, window, Circumstances(NOW_MS, **circumstances), rules)
+
+
+def numbers(found: LagRow) -> tuple[int | None, ...]:
+    return found.raw_lag, found.lag, found.lag_read_committed, found.messages_lost
+
+
+@pytest.mark.parametrize(
+    ("committed", "log_start", "high_watermark", "last_stable", "expected", "flags"),
+    [
+        (80, 10, 100, 100, (20, 20, 20, 0), ()),
+        (100, 10, 100, 100, (0, 0, 0, 0), ()),
+        (80, 10, 100, 90, (20, 20, 10, 0), ("open_transaction",)),
+        (95, 10, 100, 90, (5, 5, 0, 0), ("open_transaction",)),
+        (80, 85, 100, 100, (20, 15, 15, 5), ("messages_lost",)),  # retention passes the consumer
+        (80, 100, 100, 100, (20, 0, 0, 20), ("messages_lost",)),  # and the log is empty
+        (0, 0, 0, 0, (0, 0, 0, 0), ()),
+        (120, 10, 100, 100, (-20, 0, 0, 0), ("ahead_of_log",)),
+    ],
+)
+def test_numbers(
+    committed: int,
+    log_start: int,
+    high_watermark: int,
+    last_stable: int,
+    expected: tuple[int, ...],
+    flags: tuple[str, ...],
+) -> None:
+    """Goal: raw lag with its sign; lag from the commit or the log's start, never below 0."""
+    found = row(replace(COMMIT, committed_offset=committed), Watermark(NOW_MS, log_start, high_watermark, last_stable))
+    assert (numbers(found), found.flags) == (expected, flags)
+
+
+@pytest.mark.parametrize("commit", [None, replace(COMMIT, committed_offset=None)])
+def test_no_commit_is_null(commit: Commit | None) -> None:
+    """Goal: never 0 where nothing is committed, was removed, or is the offset -1 that Kafka answers as none."""
+    found = row(commit, owner=Owner(owned=True, member_id="m"))
+    assert numbers(found) == (None, None, None, None)
+    assert (found.lag_seconds, found.status, found.flags) == (None, "no_commit", ("no_commit",))
+    assert (found.high_watermark, found.owner) == (100, "m")
+
+
+def test_no_watermark_is_null() -> None:
+    """Goal: a topic that is gone, or a broker that is silent for too long, leaves no number."""
+    gone = lag_row(PLACE, None, window_of(COMMIT), Circumstances(NOW_MS), RULES)
+    too_old = row(COMMIT, replace(WATERMARK, sampled_at_ms=NOW_MS - RULES.watermark_age_max_ms - 1))
+    for found in (gone, too_old):
+        assert numbers(found) == (None, None, None, None)
+        assert (found.committed_offset, found.high_watermark, found.status) == (80, None, "unknown")
+        assert found.flags == ("no_watermark",)
+
+
+def window_of(commit: Commit) -> PartitionWindow:
+    window = PartitionWindow(RULES)
+    window.absorb(commit, None, RULES)
+    return window
+
+
+def test_stale_sample() -> None:
+    """Goal: the end of an earlier round counts for a while, and is flagged; so is an old end of the offsets topic."""
+    found = row(COMMIT, replace(WATERMARK, sampled_at_ms=NOW_MS - 60_000))
+    assert (found.lag, found.flags) == (20, ("stale_sample",))
+    assert row(has_stale_end=True).flags == ("stale_sample",)
+    assert row(has_hidden_commits=True).flags == ("hidden_commits",)
+
+
+def test_topic_recreated_by_id() -> None:
+    """Goal: a commit of the former topic has no lag on the new one, even where offsets would look fine."""
+    found = row(replace(COMMIT, topic_id="old"), replace(WATERMARK, topic_id="new"))
+    assert numbers(found) == (20, None, None, None)
+    assert (found.flags, found.status) == (("topic_recreated",), "unknown")
+
+
+@pytest.mark.parametrize(
+    ("committed", "committed_at_ms", "flags"),
+    [
+        (5, NOW_MS - 70_000, ("topic_recreated",)),  # before the last sample of the former topic
+        (5, NOW_MS - 62_000, ()),  # within the margin of the clocks: nobody knows
+        (450, NOW_MS - 10_000, ("topic_recreated",)),  # only the former topic was ever so long
+        (600, NOW_MS - 10_000, ("ahead_of_log",)),
+    ],
+)
+def test_topic_recreated_without_id(committed: int, committed_at_ms: int, flags: tuple[str, ...]) -> None:
+    """Goal: clients that send no id are judged by when the former topic was last seen, and by how long it was."""
+    samples = (Watermark(NOW_MS - 60_000, 0, 500, 500, topic_id="old"), replace(WATERMARK, topic_id="new"))
+    found = row(replace(COMMIT, committed_offset=committed, commit_timestamp_ms=committed_at_ms), *samples)
+    assert found.flags == (*flags, *(("messages_lost",) if committed == 5 and not flags else ()))
+
+
+def test_truncated() -> None:
+    """Goal: a commit behind the end of a log that was longer once is told from one that never made sense."""
+    samples = (Watermark(NOW_MS - 60_000, 0, 90, 90), Watermark(NOW_MS, 0, 70, 70))
+    assert row(COMMIT, *samples).flags == ("truncated",)
+    assert row(replace(COMMIT, committed_offset=91), *samples).flags == ("ahead_of_log",)
+
+
+@pytest.mark.parametrize(
+    ("owner", "flags"),
+    [
+        (Owner(owned=True), ()),
+        (Owner(), ()),
+        (Owner(owned=False), ("unowned",)),
+        (Owner(owned=False, is_subscribed=True), ("unowned",)),
+        (Owner(owned=False, is_subscribed=False), ("unsubscribed",)),
+    ],
+)
+def test_ownership(owner: Owner, flags: tuple[str, ...]) -> None:
+    """Goal: nobody's partition, for a while or for good; unknown stays unknown."""
+    found = row(owner=owner)
+    assert (found.owned, found.flags) == (owner.owned, flags)
+
+
+# Time
+
+
+def test_time_lag() -> None:
+    """Goal: zero without lag; interpolated; a bound outside of the window; never more than is known."""
+    samples = (Watermark(NOW_MS - 20_000, 0, 60, 60), WATERMARK)
+    assert time_of(row(replace(COMMIT, committed_offset=100), *samples)) == (0.0, None, "zero")
+    assert time_of(row(COMMIT, *samples)) == (9.75, None, "interpolated")
+    assert time_of(row(replace(COMMIT, committed_offset=59), *samples)) == (None, 20.0, "outside_window")
+    assert time_of(row(None)) == (None, None, None)
+
+
+def test_time_lag_begins_where_the_log_does() -> None:
+    """Goal: what retention took can't be read any more, and is no part of the answer."""
+    samples = (Watermark(NOW_MS - 20_000, 0, 60, 60), replace(WATERMARK, log_start_offset=90))
+    assert time_of(row(COMMIT, *samples)) == (4.75, None, "interpolated")
+
+
+def test_exact_time_lag() -> None:
+    """Goal: the record's own time where it was read; a time in the future is no negative lag."""
+    assert time_of(with_next_record(row(), NextRecord(NOW_MS - 1_234))) == (1.234, None, "exact")
+    assert time_of(with_next_record(row(), NextRecord(NOW_MS + 5_000))) == (0.0, None, "exact")
+
+
+def test_transaction_markers_only() -> None:
+    """Goal: the lag that never goes away on a transactional topic is told as what it is."""
+    found = with_next_record(row(replace(COMMIT, committed_offset=99)), NextRecord(None))
+    assert (found.lag, time_of(found), found.status) == (1, (0.0, None, "exact"), "ok")
+    assert found.flags == ("transaction_markers_only",)
+    assert with_next_record(row(None), NextRecord(None)) == row(None)
+
+
+def time_of(found: LagRow) -> tuple[float | None, float | None, str | None]:
+    return found.lag_seconds, found.lag_seconds_lower_bound, found.lag_seconds_method

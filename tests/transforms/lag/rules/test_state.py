@@ -1,0 +1,151 @@
+"""Goal: rounds count what lies below their ends and nothing else; and the same rows come however the log was read."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from groupledger.transforms.lag.rules import (
+    Commit,
+    End,
+    GroupFacts,
+    GroupHistory,
+    Interval,
+    LagRow,
+    LagState,
+    Owner,
+    Round,
+    Watermark,
+    is_read_to,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+START_MS = 1_760_000_000_000
+PLACE = ("t", 0)
+
+
+def read(number: int, end: int | None, high_watermark: int = 100, *, is_behind: bool = False) -> Round:
+    at_ms = START_MS + number * 15_000
+    ends = {} if end is None else {0: End(end, is_behind)}
+    return Round(at_ms, ends, {PLACE: Watermark(at_ms, 0, high_watermark, high_watermark)})
+
+
+def commit(kafka_offset: int, offset: int | None) -> Commit:
+    return Commit(offset, START_MS, 0, kafka_offset)
+
+
+def rows(state: LagState, round_: Round, facts: GroupFacts | None = None) -> list[tuple[int | None, int | None]]:
+    return [(row.committed_offset, row.raw_lag) for row in state.round(round_, {"g": facts} if facts else {})]
+
+
+def test_a_commit_counts_below_the_end() -> None:
+    """Goal: a commit that is newer than the sample waits for its round, even if it is read already."""
+    state = LagState()
+    for kafka_offset, offset in ((0, 10), (1, 20), (2, 105)):
+        state.commit("g", *PLACE, commit(kafka_offset, offset))
+    assert rows(state, read(0, 0)) == []
+    assert rows(state, read(1, 2)) == [(20, 80)]
+    assert rows(state, read(2, 2)) == [(20, 80)]
+    assert rows(state, read(3, 3, 110)) == [(105, 5)]
+
+
+def test_group_deleted() -> None:
+    """Goal: with its commits removed a group has no rows, and none of its past is left when it comes back."""
+    state = LagState()
+    state.commit("g", *PLACE, commit(0, 10))
+    assert rows(state, read(0, 1)) == [(10, 90)]
+    state.commit("g", *PLACE, commit(1, None))
+    assert rows(state, read(1, 2)) == []
+    assert state.groups == {}
+    state.commit("g", *PLACE, commit(2, 5))
+    (row,) = state.round(read(2, 3), {})
+    assert (row.committed_offset, row.lag_per_second, row.no_progress_since_ms) == (5, None, row.sampled_at_ms)
+
+
+def test_owned_without_commit() -> None:
+    """Goal: a partition that was added and is assigned has a row without numbers, as Kafka's tool shows it."""
+    state = LagState()
+    facts = GroupFacts("Stable", {("t", 1): Owner(owned=True, member_id="m")}, True, frozenset({"t"}))
+    (row,) = state.round(read(0, 0), {"g": facts})
+    assert (row.partition, row.committed_offset, row.lag, row.flags) == (1, None, None, ("no_commit",))
+
+
+def test_ends_of_the_round_before() -> None:
+    """Goal: without an answer about the group's own partition, its last end counts on, and the rows say so."""
+    state = LagState()
+    state.commit("g", *PLACE, commit(0, 10))
+    assert rows(state, read(0, 1)) == [(10, 90)]
+    state.commit("g", *PLACE, commit(1, 50))
+    (row,) = state.round(read(1, None), {})
+    assert (row.committed_offset, row.flags) == (10, ("stale_sample",))
+    (row,) = state.round(read(2, 1, is_behind=True), {})
+    assert (row.committed_offset, row.flags) == (10, ("hidden_commits",))
+
+
+def test_lag_of_a_commit_is_of_the_sample_before_it() -> None:
+    """Goal: Burrow's window sees the end that was known when the commit came."""
+    state = LagState()
+    state.commit("g", *PLACE, commit(0, 10))
+    rows(state, read(0, 1, 30))
+    state.commit("g", *PLACE, commit(1, 20))
+    rows(state, read(1, 2, 99))
+    assert [stored.lag for stored in state.groups["g"][PLACE].ring] == [None, 10]
+
+
+def test_is_read_to() -> None:
+    """Goal: a round waits for every partition that it read an end of."""
+    ends = {0: End(5), 1: End(0)}
+    assert is_read_to(ends, {0: 5})
+    assert not is_read_to(ends, {0: 4, 1: 9})
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_same_rows_however_the_log_is_read(seed: int) -> None:
+    """Goal: commits that come one by one, all at once, late or twice give the rows of those that come in time."""
+    chance = random.Random(seed)
+    commits = [(chance.choice("gh"), commit(number, chance.choice([None, *range(0, 100, 7)]))) for number in range(60)]
+    ends = sorted(chance.randint(0, 60) for _ in range(12))
+    rounds = [read(number, end, 100 + 3 * number) for number, end in enumerate(ends)]
+    in_time, at_once, twice = LagState(), LagState(), LagState()
+    told = 0
+    for group_id, each in commits:
+        at_once.commit(group_id, *PLACE, each)
+    for each_round, end in zip(rounds, ends, strict=True):
+        for group_id, each in commits[told:end]:
+            in_time.commit(group_id, *PLACE, each)
+        for group_id, each in commits[max(told - 3, 0) : end]:
+            twice.commit(group_id, *PLACE, each)
+        told = end
+        expected = ordered(in_time.round(each_round, {}))
+        assert ordered(at_once.round(each_round, {})) == expected
+        assert ordered(twice.round(each_round, {})) == expected
+
+
+def ordered(found: Iterable[LagRow]) -> list[LagRow]:
+    return sorted(found, key=lambda row: (row.group_id, row.topic, row.partition))
+
+
+def test_owners_at_a_position() -> None:
+    """Goal: an interval holds from behind its record up to the record that ends it; who is subscribed follows the
+    members, and where the ledger has none, what was sampled."""
+    history = GroupHistory(
+        generations=[(Interval(5, 20), True), (Interval(20, None), False)],
+        owners=[(Interval(5, 20), PLACE, Owner(owned=True, member_id="a"))],
+        members=[(Interval(5, 20), frozenset({"t"})), (Interval(10, 20), frozenset({"u"})), (Interval(20, None), None)],
+    )
+    owners = [history.facts_at(position, None).owner(PLACE) for position in (5, 6, 20, 21)]
+    assert [(owner.owned, owner.member_id) for owner in owners] == [
+        (None, None),
+        (True, "a"),
+        (True, "a"),
+        (None, None),
+    ]
+    assert history.facts_at(6, None).owner(("u", 0)) == Owner(owned=False, is_subscribed=False)
+    assert history.facts_at(11, None).owner(("u", 0)) == Owner(owned=False)
+    assert history.facts_at(21, None).subscribed_topics is None
+    sampled = GroupHistory().facts_at(1, "Stable", frozenset({"t"}))
+    assert (sampled.owner(PLACE).owned, sampled.owner(("gone", 0)).owned) == (None, False)

@@ -1,0 +1,171 @@
+"""Goal: our own status, on lags by time worked out by hand.
+
+A partition is played: a round every 30 s, each with (committed offset, end) and the commits before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from groupledger.transforms.lag.rules import (
+    Circumstances,
+    Commit,
+    LagRow,
+    LagRules,
+    Owner,
+    PartitionWindow,
+    Place,
+    StatusRules,
+    TopicWindow,
+    Watermark,
+    lag_row,
+)
+from groupledger.transforms.lag.rules.status import Point, add_point, is_growing, slope_per_s, worst
+
+RULES = LagRules()
+START_MS = 1_760_000_000_000
+ROUND_MS = 30_000
+
+
+def play(
+    positions: list[tuple[int, int]],
+    *,
+    silent_from: int | None = None,
+    state: str = "Stable",
+    owner: Owner | None = None,
+    rules: LagRules = RULES,
+) -> list[LagRow]:
+    """A commit comes 1 s before each round, until `silent_from`."""
+    topic, window = TopicWindow(), PartitionWindow(rules)
+    rows = []
+    for number, (committed, end) in enumerate(positions):
+        now_ms = START_MS + number * ROUND_MS
+        if silent_from is None or number < silent_from:
+            before = topic.latest.high_watermark if topic.latest else None
+            window.absorb(Commit(committed, now_ms - 1_000, 0, number), before, rules)
+        topic.add(Watermark(now_ms, 0, end, end))
+        now = Circumstances(now_ms, owner or Owner(owned=True), state)
+        rows.append(lag_row(Place("g", "t", 0), topic, window, now, rules))
+    return rows
+
+
+def statuses(rows: list[LagRow]) -> list[str]:
+    """Without repetitions."""
+    found = [row.status for row in rows]
+    return [status for number, status in enumerate(found) if number == 0 or status != found[number - 1]]
+
+
+def test_growing_and_one_dip() -> None:
+    """Goal: lag that grows is growing, also with a dip that makes Burrow's rules say OK."""
+    positions = [(number * 10, number * 30) for number in range(1, 25)]
+    assert statuses(play(positions)) == ["ok", "growing"]
+    positions[20:] = [(committed + 25, end) for committed, end in positions[20:]]
+    rows = play(positions)
+    assert statuses(rows) == ["ok", "growing"]
+    assert (rows[-1].status, rows[-1].burrow_status) == ("growing", "OK")
+    assert rows[-1].lag_per_second == pytest.approx(20 / 30, rel=0.2)
+
+
+def test_steady_lag_is_ok() -> None:
+    """Goal: lag that is neither worked off nor growing is no alarm, whatever its size; nor is a trickle."""
+    assert statuses(play([(number * 10, number * 10 + 1_000_000) for number in range(30)])) == ["ok"]
+    assert statuses(play([(number * 10, number * 10 + number // 3) for number in range(30)])) == ["ok"]
+
+
+def test_stalled_and_stopped() -> None:
+    """Goal: no progress for two minutes: with commits of the same offset, or without any."""
+    positions = [(100, 100)] * 3 + [(100, 100 + number * 10) for number in range(1, 10)]
+    assert statuses(play(positions)) == ["ok", "stalled"]
+    assert statuses(play(positions, silent_from=3)) == ["ok", "stopped"]
+    rows = play(positions)
+    assert [row.status for row in rows].index("stalled") == 3 + 120_000 // ROUND_MS
+    assert rows[-1].no_progress_since_ms == rows[3].sampled_at_ms
+
+
+def test_idle_partition_gets_a_record() -> None:
+    """Goal: a partition that rested for an hour is not at a standstill when a record comes."""
+    rows = play([(100, 100)] * 120 + [(100, 101), (101, 101)], silent_from=1)
+    assert statuses(rows) == ["ok"]
+
+
+def test_slow_committer() -> None:
+    """Goal: who commits every ten minutes has three times that before it counts as stopped."""
+    positions = [(number // 20 * 100, number * 5 + 100) for number in range(70)]
+    topic, window, rows = TopicWindow(), PartitionWindow(RULES), []
+    for number, (committed, end) in enumerate(positions):
+        now_ms = START_MS + number * ROUND_MS
+        if number % 20 == 0:
+            window.absorb(Commit(committed, now_ms - 1_000, 0, number), None, RULES)
+        topic.add(Watermark(now_ms, 0, end, end))
+        rows.append(lag_row(Place("g", "t", 0), topic, window, Circumstances(now_ms), RULES))
+    assert rows[-1].commit_interval_ms == 600_000
+    assert "stopped" not in statuses(rows[21:])
+
+
+def test_rewound_until_made_good() -> None:
+    """Goal: an offset that went back is told until it is where it was."""
+    positions = [(number * 10, number * 10 + 5) for number in range(10, 15)]
+    positions += [(number * 20, 145 + number) for number in range(1, 12)]
+    found = [row.status for row in play(positions)]
+    assert found[5:11] == ["rewound"] * 6
+    assert "rewound" not in found[11:]
+
+
+@pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance", "Reconciling", "Assigning"])
+def test_rebalancing(state: str) -> None:
+    """Goal: whoever stands still in a rebalance is told to be in one; without lag there is nothing to tell."""
+    positions = [(100, 100 + number * 10) for number in range(10)]
+    assert statuses(play(positions, state=state)) == ["ok", "rebalancing"]
+
+
+def test_unsubscribed() -> None:
+    """Goal: a topic that nobody reads any more has lag and no problem."""
+    owner = Owner(owned=False, is_subscribed=False)
+    rows = play([(100, 100 + number * 10) for number in range(1, 20)], silent_from=1, owner=owner)
+    assert statuses(rows) == ["unsubscribed"]
+
+
+def test_points_are_bounded_and_aligned() -> None:
+    """Goal: however often there is a round, a twentieth of the window is one point, and the newest is there."""
+    rules = StatusRules()
+    often: list[Point] = []
+    seldom: list[Point] = []
+    for at_ms in range(START_MS, START_MS + 1_200_000, 1_000):
+        add_point(often, Point(at_ms, at_ms, at_ms), rules)
+        if (at_ms + 1_000) % 30_000 == 0 or at_ms == START_MS + 1_199_000:
+            add_point(seldom, Point(at_ms, at_ms, at_ms), rules)
+    assert often == seldom
+    assert len(often) <= 21
+
+
+def test_slope() -> None:
+    """Goal: the least-squares line, none through few points, and no growth over a short time."""
+    points = [Point(START_MS + number * 10_000, 0, number * 50) for number in range(10)]
+    assert slope_per_s(points) == 5
+    assert slope_per_s(points[:3]) is None
+    assert not is_growing(points, 5, StatusRules())
+    assert is_growing(points, 5, StatusRules(window_ms=120_000))
+    assert not is_growing(points, 5, StatusRules(window_ms=120_000, growth_records_min=451))
+
+
+def test_worst() -> None:
+    """Goal: a group is as its worst partition."""
+    assert worst(["ok", "growing", "stopped", "rebalancing"]) == "stopped"
+    assert worst([]) == "ok"
+
+
+def test_state_survives_a_round_without_watermark() -> None:
+    """Goal: a broker that is away for long leaves the standstill where it began."""
+    topic, window = TopicWindow(), PartitionWindow(RULES)
+    window.absorb(Commit(10, START_MS, 0, 1), None, RULES)
+    topic.add(Watermark(START_MS, 0, 20, 20))
+    place, first = Place("g", "t", 0), Circumstances(START_MS)
+    since_ms = lag_row(place, topic, window, first, RULES).no_progress_since_ms
+    later = replace(first, sampled_at_ms=START_MS + 600_000)
+    row = lag_row(place, topic, window, later, RULES)
+    assert (row.status, row.no_progress_since_ms) == ("unknown", since_ms)
+    topic.add(Watermark(START_MS + 630_000, 0, 20, 20))
+    row = lag_row(place, topic, window, replace(first, sampled_at_ms=START_MS + 630_000), RULES)
+    assert row.status == "stopped"

@@ -1,0 +1,76 @@
+"""Goal: of all that a coordinator says, the first reason since the generation before is what started the rebalance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from groupledger.transforms.logs.rules.triggers import NO_TRIGGER, triggers
+
+MEMBER = "m-0b6e3f5e-8f0b-4a55-9a41-3a1f2d9c7e10"
+SECOND = 1_000_000
+
+
+def event(second: float, kind: str, **fields: Any) -> dict[str, Any]:
+    names = ("previous_generation", "member_id", "member_ids", "reason", "client_reason", "trigger")
+    return {
+        **dict.fromkeys(names),
+        "source_file": "server",
+        "line_number": round(second * 10),
+        "logged_at": round(second * SECOND),
+        "kind": kind,
+        "is_certain": True,
+        **fields,
+    }
+
+
+def preparing(second: float, previous: int, trigger: str = "joined", **fields: Any) -> dict[str, Any]:
+    return event(second, "preparing_rebalance", previous_generation=previous, trigger=trigger, **fields)
+
+
+def left(second: float, client_reason: str | None) -> dict[str, Any]:
+    return event(second, "member_left", member_id=MEMBER, client_reason=client_reason)
+
+
+def rebalance(second: float, generation: int) -> dict[str, Any]:
+    return {"to_generation": generation, "happened_at": round(second * SECOND)}
+
+
+def found(rebalances: list[dict[str, Any]], *events: dict[str, Any]) -> list[Any]:
+    return [trigger["trigger"] for trigger in triggers(rebalances, events)]
+
+
+def test_each_rebalance_has_its_own() -> None:
+    """Goal: a reason belongs to the rebalance that followed it, in whatever order the lines come."""
+    events = [preparing(1, 4), left(2, None), preparing(5, 5, "session_expired")]
+    rows = [rebalance(4, 5), rebalance(6, 6)]
+    assert found(rows, *reversed(events)) == ["joined", "session_expired"]
+    assert [each["trigger_line_number"] for each in triggers(rows, events)] == [10, 50]
+
+
+def test_a_new_coordinator_begins_its_own() -> None:
+    """Goal: of two rebalances to the same generation the one that it came of; an unsynced one is not the next."""
+    events = [preparing(1, 4, "left", member_ids=[MEMBER]), preparing(3, 4)]
+    assert found([rebalance(4, 5)], *events) == ["joined"]
+    unsynced = [preparing(1, 4), preparing(3, 5, "sync_expired")]
+    assert found([rebalance(5, 6)], *unsynced) == ["sync_expired"]
+
+
+def test_another_life_is_another_group() -> None:
+    """Goal: numbers that come back are told apart by time; where the log was not imported, nothing is claimed."""
+    lives = [rebalance(2, 1), rebalance(100, 1), rebalance(200, 1)]
+    assert found(lives, preparing(1, 0), preparing(99, 0, "metadata_changed")) == ["joined", "metadata_changed", None]
+    assert list(triggers([rebalance(2, 1)], [])) == [NO_TRIGGER]
+
+
+def test_leaves_by_their_reason() -> None:
+    """Goal: the client's reason, from the line before or in the reason itself; an instance id alone is an admin's."""
+    leave = preparing(
+        2, 4, "left", member_ids=[MEMBER], reason=f"explicit `LeaveGroup` request for ({MEMBER}) members."
+    )
+    row = [rebalance(3, 5)]
+    assert found(row, left(1, "the consumer is being closed"), leave) == ["left"]
+    assert found(row, left(1, "consumer poll timeout has expired."), leave) == ["left_poll_timeout"]
+    assert found(row, left(1, "member was removed by an admin: broken"), leave) == ["admin_removed"]
+    assert found(row, left(1, "the consumer is being closed"), {**leave, "member_ids": [""]}) == ["admin_removed"]
+    other = {**leave, "member_ids": ["other"]}
+    assert found(row, left(1, "consumer poll timeout has expired."), other) == ["left"]

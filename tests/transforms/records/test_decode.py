@@ -1,0 +1,85 @@
+"""Goal: one row out for each row in, decoded or kept with its bytes, whatever the bytes are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from groupledger.schemas.codec.records import decode_record
+from groupledger.transforms.records.decode import BATCH_BYTES_MAX, DECODED, decode_batch, decode_batches
+from groupledger.transforms.records.decoded_record import record_of_row
+from tests.transforms.rows import HOSTILE_ROWS, Row, batch_of, group_metadata, offset_commit
+
+
+def decoded(rows: list[Row]) -> list[dict[str, Any]]:
+    return pa.Table.from_batches(list(decode_batch(batch_of(rows))), schema=DECODED).to_pylist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.slow
+@given(HOSTILE_ROWS)
+@settings(max_examples=300, deadline=None)
+def test_every_row_is_decoded_or_kept(rows: list[Row]) -> None:
+    """Goal: rows in == decoded + quarantined, at the same positions, and a kept row has its bytes."""
+    found = {row["kafka_offset"]: row for row in decoded(rows)}
+    assert sorted(found) == list(range(1000, 1000 + len(rows)))
+    for offset, (key, value) in zip(sorted(found), rows, strict=True):
+        row = found[offset]
+        assert row["is_tombstone"] == (value is None)
+        if row["decode_error"] is None:
+            assert record_of_row(row) == decode_record(key, value)
+            assert (row["raw_key"], row["raw_value"]) == (None, None)
+        else:
+            assert (row["raw_key"], row["raw_value"]) == (key, value)
+            assert row["record_type"] is None
+
+
+def test_a_decoder_that_loses_rows_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: the count of each batch is checked in the job itself, not only here."""
+    monkeypatch.setattr("groupledger.transforms.records.decode.general_batches", lambda _batch: iter(()))
+    with pytest.raises(AssertionError, match="3 Kafka rows became 1"):
+        list(decode_batches([batch_of([offset_commit(), (None, None), (None, None)])]))
+
+
+def test_group_metadata_and_its_members() -> None:
+    """Goal: a group's record becomes JSON with the member's own bytes decoded beside the raw ones."""
+    (row,) = decoded([group_metadata()])
+    fields = json.loads(row["record_json"])
+    assert (row["record_type"], row["group_id"], row["value_version"]) == ("group_metadata", "g1", 3)
+    assert fields["generation"] == 5
+    (member,) = fields["members"]
+    assert member["consumer_subscription"]["topics"] == ["orders"]
+    assert member["consumer_assignment"]["assigned_partitions"] == [{"topic": "orders", "partitions": [0, 1]}]
+    assert "subscription_error" not in member
+
+
+@pytest.mark.parametrize("part", ["subscription", "assignment"])
+def test_damage_inside_a_member_stays_inside(part: str) -> None:
+    """Goal: broken bytes of a client are that member's error; the record, and the member's other part, stay."""
+    (row,) = decoded([group_metadata("consumer", **{part: b"\x00\x01\xff\xff\xff\xff"})])
+    assert row["decode_error"] is None
+    (member,) = json.loads(row["record_json"])["members"]
+    assert member[f"{part}_error"].startswith("null_not_allowed")
+    assert f"consumer_{part}" not in member
+    other = "assignment" if part == "subscription" else "subscription"
+    assert f"consumer_{other}" in member
+
+
+@pytest.mark.parametrize("protocol_type", ["connect", "something else"])
+def test_other_protocol_types(protocol_type: str) -> None:
+    """Goal: a member's bytes are read in the language of its protocol type, or not at all."""
+    (row,) = decoded([group_metadata(protocol_type)])
+    (member,) = json.loads(row["record_json"])["members"]
+    assert ("subscription_error" in member) == (protocol_type == "connect")
+    assert "consumer_subscription" not in member
+
+
+def test_large_values_travel_in_bounded_batches() -> None:
+    """Goal: values of 1 MiB do not pile up in one Arrow batch on their way back to Spark."""
+    rows: list[Row] = [(b"\x7f\xff", bytes(1 << 20))] * 40
+    batches = list(decode_batch(batch_of(rows)))
+    assert sum(batch.num_rows for batch in batches) == len(rows)
+    assert max(batch.nbytes for batch in batches) <= BATCH_BYTES_MAX + (2 << 20)

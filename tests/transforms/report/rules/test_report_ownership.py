@@ -1,0 +1,98 @@
+"""Goal: what the report draws of ownership is, at every instant, what `groupledger owner` answers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from groupledger.transforms.history.rules.ownership_answer import UNKNOWN, UNOWNED, owner_at
+from groupledger.transforms.report.rules.report_ownership import Bar, Span, bars, shown_from, spans
+from tests.jobs.report_pages import START, START_MS, group_rows, of_fold
+from tests.transforms.history.rules.histories import Log, member, stretch
+from tests.transforms.history.rules.simulated import groups_of, ledger_of, thinned
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from groupledger.jobs.report_page.group_data import GroupRows
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def drawn(rows: GroupRows, since: datetime, until: datetime) -> tuple[list[Span], list[Bar]]:
+    of_group = spans(rows.group, rows.generations, rows.coverage, since, until)
+    return of_group, bars(rows.intervals, of_group, rows.coverage)
+
+
+def answer(of_group: Sequence[Span], found: Sequence[Bar], unit: tuple[str, int], when: datetime) -> tuple[Any, ...]:
+    (span,) = [each for each in of_group if each.begin <= when < each.end]
+    if span.is_whole_group:
+        return (span.status,)
+    (bar,) = [each for each in found if each.unit == unit and each.begin <= when < each.end]
+    return (bar.status,) if bar.interval is None else (bar.interval["member_id"],)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", ["leader-loss", "group-reborn"])
+@pytest.mark.parametrize("is_thinned", [False, True])
+def test_agrees_with_owner(scenario: str, is_thinned: bool) -> None:
+    """Goal: at random instants, and at those where something changes, each partition has the answer of `owner`."""
+    random = Random(5)
+    (group,) = groups_of(scenario, 7, 1, is_leisurely=True)
+    ledger = ledger_of(thinned(group, random) if is_thinned else group)
+    rows = of_fold(ledger.rows, ledger.coverage)
+    begins = [row["started_at"] for row in rows.generations]
+    since, until = min(begins) - timedelta(minutes=1), max(begins) + timedelta(minutes=20)
+    of_group, found = drawn(rows, since, until)
+    edges = [row[name] for row in rows.intervals for name in ("valid_from", "valid_to") if row[name] is not None]
+    instants = [each for each in (*edges, *begins) if since <= each < until]
+    instants += [since + random.random() * (until - since) for _ in range(100)]
+    answers = set()
+    for unit in {(row["topic"], row["partition"]) for row in rows.intervals}:
+        for when in instants:
+            expected = owner_at(rows.group, rows.generations, rows.intervals, rows.coverage, *unit, when)
+            assert answer(of_group, found, unit, when) == (expected.member_ids[:1] or (expected.status,))
+            answers.add(expected.status)
+    assert len(answers) > 1
+
+
+def test_unowned_and_unknown() -> None:
+    """Goal: a partition that a generation gives to nobody is unowned; an assignment that can't be read is unknown; an
+    empty generation and a hole are told of the whole group."""
+    log = (
+        Log()
+        .wait(START_MS)
+        .record(1, member("a", 0, 1))
+        .record(2, member("a", 0))
+        .record(3, member("a", is_readable=False))
+    )
+    log.record(4).wait(10_000)
+    coverage = [stretch(0, 100, (START_MS, START_MS + 6_000), "tailed")]
+    of_group, found = drawn(group_rows("g", log.entries, coverage=coverage), START, at(8))
+    assert [(span.begin, span.end, span.status, span.is_whole_group) for span in of_group] == [
+        (at(0), at(1), UNOWNED, True),
+        (at(1), at(3), UNOWNED, False),
+        (at(3), at(4), UNKNOWN, True),
+        (at(4), at(6), UNOWNED, True),
+        (at(6), at(8), UNKNOWN, True),
+    ]
+    assert [(bar.unit[1], bar.begin, bar.end, bar.status) for bar in found] == [
+        (0, at(1), at(3), "owned"),
+        (1, at(1), at(2), "owned"),
+        (1, at(2), at(3), UNOWNED),
+    ]
+
+
+def test_shown_from() -> None:
+    """Goal: with rows left out, what is shown begins where the newest ones are complete; else with the period."""
+    some = [{"of_group": 5, "valid_to": at(second)} for second in (9, 7)]
+    complete = [{"of_group": 1, "valid_to": at(1)}]
+    assert shown_from(START, at(20), [(complete, "valid_to"), ([], "left_at")]) == START
+    assert shown_from(START, at(20), [(some, "valid_to"), (complete, "valid_to")]) == at(7)
+    assert shown_from(START, at(20), [([{"of_group": 2, "valid_to": None}], "valid_to")]) == at(20)

@@ -1,0 +1,40 @@
+"""Was the log known at an instant? From the rows of `coverage` of one partition of `__consumer_offsets`, as dicts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.words import Completeness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    Row = Mapping[str, Any]
+
+
+def iso(instant: datetime) -> str:
+    """An aware instant in UTC, as it stands in every answer."""
+    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _is_known(row: Row) -> bool:
+    return row["completeness"] == Completeness.TAILED and row["from_time"] is not None and row["to_time"] is not None
+
+
+def why_unknown(coverage: Iterable[Row], at: datetime) -> str | None:
+    """Why the ledger can't know what was at an instant, with the remedy; None if a tailed stretch holds it."""
+    known = sorted((row["from_time"], row["to_time"]) for row in coverage if _is_known(row))
+    if any(begin <= at < end for begin, end in known):
+        return None
+    earlier = [end for _, end in known if end <= at]
+    later = [begin for begin, _ in known if begin > at]
+    if earlier and later:
+        return f"nobody read the log between {iso(max(earlier))} and {iso(min(later))}: ask for another instant"
+    if earlier:
+        return f"the log is read up to {iso(max(earlier))} only: run `groupledger ingest`, or ask for an instant before"
+    if later:
+        return (
+            f"the log is known from {iso(min(later))} on, and what compaction took before is not: ask for a later time"
+        )
+    return "the log has only been read as it was left by compaction: run `groupledger ingest` again"

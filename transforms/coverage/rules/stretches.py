@@ -1,0 +1,61 @@
+"""From what was read to `coverage`: the stretches of one partition of `__consumer_offsets`.
+
+A reading begins where nothing was known: at the first ingest, and again behind a hole. What lay in the topic when a
+reading began may have been compacted, since nobody watched it being written; what came after was tailed. So a reading
+gives up to three stretches: the hole before it, what was there at its begin, and what came since.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from groupledger.schemas.words import Completeness
+
+
+@dataclass(frozen=True)
+class Reading:
+    """`end_offset` is the partition's end when the reading began; `resumed_from` is where an earlier reading had
+    stopped, None for the first."""
+
+    started_at_ms: int
+    from_offset: int
+    end_offset: int
+    resumed_from: int | None = None
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Offsets [from_offset, to_offset); a time is None where it is not known."""
+
+    from_offset: int
+    to_offset: int
+    from_time_ms: int | None
+    to_time_ms: int | None
+    completeness: str
+
+
+def stretches(readings: list[Reading], position: int, known_until_ms: int | None) -> list[Stretch]:
+    """The stretches of one partition in order, without empty ones.
+
+    `position` is the next offset to read, `known_until_ms` an instant before which nothing happened that lies at or
+    above it, None if the reader is not at the end.
+    """
+    found = []
+    for reading, following in zip(readings, [*readings[1:], None], strict=True):
+        stop = position if following is None or following.resumed_from is None else following.resumed_from
+        known_ms = known_until_ms if following is None else None
+        if reading.resumed_from is not None:
+            found.append(Stretch(reading.resumed_from, reading.from_offset, None, None, Completeness.UNKNOWN))
+        seen_at_begin = min(reading.end_offset, stop)
+        is_finished = stop >= reading.end_offset
+        found.append(
+            Stretch(
+                reading.from_offset,
+                seen_at_begin,
+                None,
+                reading.started_at_ms if is_finished else None,
+                Completeness.COMPACTED,
+            )
+        )
+        found.append(Stretch(seen_at_begin, stop, reading.started_at_ms, known_ms, Completeness.TAILED))
+    return [stretch for stretch in found if stretch.from_offset < stretch.to_offset]

@@ -1,0 +1,136 @@
+"""What a rebuild takes over from the history before, since the records that it was made of are gone.
+
+Retention removes the oldest rows of `coordinator_records`, whole dates of them. A group that has lost some is made
+again from the first record that is left and began a generation (`begins_at`): what ended there or before stays as it
+was, and what is older and went on is cut there, with an unknown end; the new rows begin with an unknown start. So both
+say less than the history before, and neither says what is wrong. A group without such a record keeps everything, its
+open state too, and its history goes on from there. One that has lost nothing is made again from its first record, and
+is equal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
+from groupledger.transforms.history.rules.horizon import state_before
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.history.group_history import Marks
+
+_HORIZON = ("begins_at", "begun_at", "begins_in", "generation_before")
+
+
+def horizons(groups: DataFrame, generations: DataFrame, retained_from: Mapping[int, int]) -> DataFrame:
+    """Grain: a group that has lost records. `begins_at` is null where it keeps everything.
+
+    `retained_from` is the oldest offset that is left of each partition of `__consumer_offsets`.
+    """
+    floor = _floor("kafka_partition", retained_from)
+    lost = groups.where(F.col("first_kafka_offset") < F.coalesce(floor, F.lit(2**63 - 1)))
+    first = F.struct("kafka_offset", "started_at", "incarnation")
+    is_left = (F.col("kafka_offset") >= floor) & (F.col("revision") == 0)
+    begin = generations.groupBy("group_id").agg(F.min(F.when(is_left, first)).alias("begin"))
+    before = generations.join(begin, "group_id").where(F.col("kafka_offset") < F.col("begin.kafka_offset"))
+    before = before.groupBy("group_id").agg(F.max_by("generation", "kafka_offset").alias("generation_before"))
+    return (
+        lost.select("group_id")
+        .join(begin, "group_id", "left")
+        .join(before, "group_id", "left")
+        .select(
+            "group_id",
+            F.col("begin.kafka_offset").alias("begins_at"),
+            F.col("begin.started_at").alias("begun_at"),
+            F.col("begin.incarnation").alias("begins_in"),
+            "generation_before",
+        )
+    )
+
+
+def _floor(partition: str, retained_from: Mapping[int, int]) -> Column:
+    """Null where nothing is left."""
+    pairs = [F.lit(number) for pair in retained_from.items() for number in pair]
+    found = F.try_element_at(F.create_map(*pairs), partition) if pairs else F.lit(None)
+    return found.cast("long")
+
+
+def carried_over(table: Table, rows: DataFrame, horizon: DataFrame) -> DataFrame:
+    """Those of `rows`, the table before the rebuild, that stay; in the table's columns."""
+    kept = rows.join(horizon, "group_id")
+    if IS_CARRIED_OVER.name in table.schema.names:
+        kept = kept.withColumn(IS_CARRIED_OVER.name, F.lit(True))
+    begins_at, is_whole = F.col("begins_at"), F.col("begins_at").isNull()
+    if table is GENERATIONS:
+        kept = kept.where(is_whole | (F.col("kafka_offset") < begins_at))
+    elif table is REBALANCES:  # the one that led to the first record that is left, too
+        kept = kept.where(is_whole | (F.col("kafka_offset") <= begins_at))
+    elif table is MEMBERS:  # one that stayed comes again, with its id
+        kept = kept.where(is_whole | (F.col("to_offset") <= begins_at))
+    elif table in (ASSIGNMENTS, CONNECT_ASSIGNMENTS):
+        kept = _cut(kept.where(is_whole | (F.col("from_offset") < begins_at)))
+    else:
+        kept = kept.where(is_whole)
+    return kept.select(*table.schema.names)
+
+
+def _cut(intervals: DataFrame) -> DataFrame:
+    begins_at = F.col("begins_at")
+    goes_on = begins_at.isNotNull() & (F.col("to_offset").isNull() | (F.col("to_offset") > begins_at))
+    end = {
+        "to_offset": begins_at,
+        "valid_to": F.col("begun_at"),
+        "to_generation": F.col("generation_before"),
+        "is_end_known": F.lit(False),
+        IS_OPEN.name: F.lit(0),
+    }
+    marked = intervals.withColumn("goes_on", goes_on)
+    return marked.withColumns(
+        {name: F.when(F.col("goes_on"), value).otherwise(F.col(name)) for name, value in end.items()}
+    )
+
+
+def open_states(open_groups: DataFrame, horizon: DataFrame, marks: Marks) -> DataFrame:
+    """The states from which the groups of `horizon` go on; in the columns of `open_groups`."""
+    names = OPEN_GROUPS.schema.names
+    schema = to_arrow_schema(OPEN_GROUPS.schema)
+
+    def begin_again(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [_begin_again(row, marks) for row in batch.to_pylist()]
+            yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+    found = open_groups.join(horizon, "group_id").select(*names, *_HORIZON)
+    return found.mapInArrow(begin_again, OPEN_GROUPS.schema)
+
+
+def _begin_again(row: dict[str, Any], marks: Marks) -> dict[str, Any]:
+    if row["begins_at"] is None:
+        return {name: row[name] for name in OPEN_GROUPS.schema.names}
+    stretch = [mark for mark in marks[row["kafka_partition"]] if mark.from_offset <= row["begins_at"]][-1]
+    state = state_before(row["state"], row["begins_in"], row["begins_at"], stretch)
+    return {"cluster": row["cluster"], **state}
+
+
+def taken_over(table: Table, new: DataFrame, kept: DataFrame) -> DataFrame:
+    """The new rows, and of the kept ones those that they don't continue."""
+    if IS_CARRIED_OVER.name in table.schema.names:
+        continued = kept.select(*table.key, F.col(IS_CARRIED_OVER.name).alias("continued"))
+        new = new.drop(IS_CARRIED_OVER.name).join(continued, list(table.key), "left")
+        new = new.withColumn(IS_CARRIED_OVER.name, F.coalesce("continued", F.lit(False)))
+    stays = kept.join(new.select(*table.key), list(table.key), "left_anti")
+    return new.select(*table.schema.names).unionByName(stays)

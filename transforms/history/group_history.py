@@ -1,0 +1,230 @@
+"""`coordinator_records` rows to rows of the history tables: the bridge from `transforms.history.rules` to Spark.
+
+    group_events(records, open_groups, marks)   what is new of each group, its commits summed up
+    fold_groups(events, marks)                  one call of the fold for each group; one row for each row to upsert
+    group_logs(batches, marks)                  the same events, for whoever reads a group's log in a task
+
+Everything about a group lies in one partition of `__consumer_offsets`, and order is kafka_offset. No state is kept
+here: it comes with `open_groups` and goes out as a new row of it. A group takes part if it has new records, or if a
+hole in coverage has opened behind what was known of it. `marks` are by partition the starts of the stretches of
+coverage, in order, as far as the log is read: what lies beyond is not known to hold.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.history.rules import Commits, Coverage, GroupTombstone, OtherGroupType, fold, group_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.history.rules import Event
+    from groupledger.transforms.history.rules.events import GroupRecord
+
+    Marks = Mapping[int, Sequence[Coverage]]
+    RecordEvent = GroupRecord | GroupTombstone | OtherGroupType | Commits
+
+DERIVED_TABLES = (GENERATIONS, MEMBERS, ASSIGNMENTS, CONNECT_ASSIGNMENTS, REBALANCES, GROUPS)
+"""The tables that the fold writes, before `open_groups`."""
+
+
+OF_THE_JOB = ("cluster", IS_CARRIED_OVER.name, IS_OPEN.name)
+"""Columns that the fold does not fill."""
+
+
+def _folded_columns(table: Table) -> StructType:
+    return StructType([field for field in table.schema if field.name not in OF_THE_JOB])
+
+
+FOLDED = StructType([StructField(table.name, _folded_columns(table)) for table in (*DERIVED_TABLES, OPEN_GROUPS)])
+"""One struct for each table, without what the job knows; each row fills one of them."""
+
+GROUP_METADATA = "group_metadata"
+# The other types of group, by how their record types begin; the record that tells the epoch is their own metadata.
+OTHER_GROUP_TYPES = {f"{group_type}_group_": group_type for group_type in ("consumer", "share", "streams")}
+# Rows of one Arrow batch on its way back.
+ROWS_MAX = 20_000
+
+
+def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> DataFrame:
+    """Grain: a group's open state, a record, or a summary of commits; of the groups that have something new.
+
+    `records` are rows of one cluster, with `topic`, `partition` and `committed_offset` of an offset commit beside their
+    own columns; those that are kept undecoded are nobody's.
+    """
+    guard = open_groups.select("group_id", F.col("last_kafka_offset").alias("folded_to"))
+    new = (
+        records.where(F.col("decode_error").isNull())
+        .join(guard, "group_id", "left")
+        .where(F.col("kafka_offset") > F.coalesce("folded_to", F.lit(-1)))
+        .withColumn("timestamp_ms", F.unix_millis("kafka_timestamp"))
+    )
+    found = new.where(F.col("topic").isNull()).select(
+        "group_id", "kafka_partition", "kafka_offset", "timestamp_ms", "record_type", "is_tombstone", "record_json"
+    )
+    found = found.unionByName(_commit_summaries(new, marks), allowMissingColumns=True)
+    touched = found.select("group_id").union(open_groups.where(_is_behind_a_hole(marks)).select("group_id"))
+    states = open_groups.join(touched.distinct(), "group_id", "left_semi").select(
+        "group_id", "kafka_partition", F.lit(-1).cast("long").alias("kafka_offset"), "state"
+    )
+    return found.unionByName(states, allowMissingColumns=True)
+
+
+def _commit_summaries(new: DataFrame, marks: Marks) -> DataFrame:
+    """Commits of a partition between two events of its group and within one stretch of coverage."""
+    log = Window.partitionBy("kafka_partition", "group_id").orderBy("kafka_offset")
+    is_commit = F.col("topic").isNotNull()
+    cut = new.withColumn("segment", F.count_if(~is_commit).over(log)).withColumn("stretch", _stretch(marks))
+    has_value = ~F.col("is_tombstone")
+
+    def first(value: str) -> Column:
+        return F.min_by(value, F.when(has_value, F.col("kafka_offset")))
+
+    def last(value: str) -> Column:
+        return F.max_by(value, F.when(has_value, F.col("kafka_offset")))
+
+    keys = ("group_id", "kafka_partition", "segment", "stretch", "topic", "partition")
+    return (
+        cut.where(is_commit)
+        .groupBy(*keys)
+        .agg(
+            F.min("kafka_offset").alias("first_kafka_offset"),
+            F.max("kafka_offset").alias("kafka_offset"),
+            F.count_if(has_value).alias("commit_count"),
+            first("timestamp_ms").alias("first_commit_timestamp_ms"),
+            last("timestamp_ms").alias("last_commit_timestamp_ms"),
+            first("committed_offset").alias("first_committed_offset"),
+            last("committed_offset").alias("last_committed_offset"),
+            F.max_by("is_tombstone", "kafka_offset").alias("is_tombstone"),
+        )
+        .drop("segment", "stretch")
+    )
+
+
+def _stretch(marks: Marks) -> Column:
+    """The number of the stretch that a row lies in; the first one needs no telling."""
+    number = F.lit(0)
+    for partition, starts in marks.items():
+        for mark in starts[1:]:
+            is_behind = (F.col("kafka_partition") == partition) & (F.col("kafka_offset") >= mark.from_offset)
+            number += F.when(is_behind, 1).otherwise(0)
+    return number
+
+
+def _is_behind_a_hole(marks: Marks) -> Column:
+    """The log is read beyond a hole that this open group has not met: nobody knows what became of it."""
+    found = F.lit(False)
+    for partition, starts in marks.items():
+        for mark in starts:
+            if mark.completeness == Completeness.UNKNOWN:
+                is_before = F.col("coverage_offset") < mark.from_offset
+                found |= (F.col("kafka_partition") == partition) & is_before
+    return found
+
+
+def fold_groups(events: DataFrame, marks: Marks) -> DataFrame:
+    """The rows to upsert; columns are `FOLDED`. Its tasks raise `LogOrderError` if the log was not read in order."""
+
+    def fold_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for log in group_logs(batches, marks):
+            yield from _fold_group(log)
+
+    return in_log_order(events).mapInArrow(fold_partition, FOLDED)
+
+
+def in_log_order(events: DataFrame) -> DataFrame:
+    """Each group in one task, in the order that `group_logs` reads."""
+    return events.repartition("group_id").sortWithinPartitions("group_id", "kafka_offset", "topic", "partition")
+
+
+@dataclass(frozen=True)
+class GroupLog:
+    """What is new of a group; `state` is its open state, None if it has none yet."""
+
+    group_id: str
+    kafka_partition: int
+    state: str | None
+    events: Iterator[Event]
+
+
+def group_logs(batches: Iterable[pa.RecordBatch], marks: Marks) -> Iterator[GroupLog]:
+    for group_id, of_group in groupby((row for batch in batches for row in batch.to_pylist()), itemgetter("group_id")):
+        rows = list(of_group)
+        kafka_partition = rows[0]["kafka_partition"]
+        state = rows.pop(0)["state"] if rows[0]["state"] is not None else None
+        yield GroupLog(group_id, kafka_partition, state, _events(rows, marks.get(kafka_partition, ())))
+
+
+def _fold_group(log: GroupLog) -> Iterator[pa.RecordBatch]:
+    folded = fold(log.group_id, log.kafka_partition, log.state, log.events)
+    by_table = {**folded.rows, OPEN_GROUPS.name: [folded.open_group]}
+    schema = to_arrow_schema(FOLDED)
+    for field in schema:
+        for start in range(0, len(by_table[field.name]), ROWS_MAX):
+            part = by_table[field.name][start : start + ROWS_MAX]
+            columns = [
+                pa.array(part, other.type) if other.name == field.name else pa.nulls(len(part), other.type)
+                for other in schema
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _events(rows: list[dict[str, Any]], marks: Sequence[Coverage]) -> Iterator[Event]:
+    """The events of a group, and before each the marks up to it; then those that the log has passed since."""
+    waiting = list(marks)
+    for row in rows:
+        event = _event(row)
+        while waiting and waiting[0].from_offset <= event.first_kafka_offset:
+            yield waiting.pop(0)
+        yield event
+    yield from waiting
+
+
+def _event(row: dict[str, Any]) -> RecordEvent:
+    offset, timestamp_ms, record_type = row["kafka_offset"], row["timestamp_ms"], row["record_type"]
+    if record_type is None:
+        return Commits(
+            topic=row["topic"],
+            partition=row["partition"],
+            first_kafka_offset=row["first_kafka_offset"],
+            last_kafka_offset=offset,
+            commit_count=row["commit_count"],
+            first_commit_timestamp_ms=row["first_commit_timestamp_ms"],
+            last_commit_timestamp_ms=row["last_commit_timestamp_ms"],
+            first_committed_offset=row["first_committed_offset"],
+            last_committed_offset=row["last_committed_offset"],
+            is_removed=row["is_tombstone"],
+        )
+    if record_type == GROUP_METADATA:
+        if row["is_tombstone"]:
+            return GroupTombstone(offset, timestamp_ms)
+        return group_record(offset, timestamp_ms, row["record_json"])
+    (group_type,) = (name for start, name in OTHER_GROUP_TYPES.items() if record_type.startswith(start))
+    if record_type != f"{group_type}_{GROUP_METADATA}":
+        return OtherGroupType(offset, timestamp_ms, group_type)
+    if row["is_tombstone"]:
+        return OtherGroupType(offset, timestamp_ms, group_type, is_group_tombstone=True)
+    return OtherGroupType(offset, timestamp_ms, group_type, json.loads(row["record_json"])["epoch"])

@@ -1,0 +1,227 @@
+"""`rebalances`, `members` and `assignments` rows to rows of `rebalance_stats`: one for each group, hour and day.
+
+A window's row is always counted from all that lies in it, so it does not matter in how many batches that came.
+
+A storm is there at a rebalance if, within `storm_window_ms` up to it, the group has rebalanced at least
+`storm_rebalances` times, and at least `storm_rebalances_per_member` times for each of its members: restarting every
+member costs two of them each and is no storm. Births and cooperative follow-ups do not count. The storm belongs to the
+window in which it was recognized, so that what comes later never changes it.
+
+A member flaps if `flapping_tenures` of its tenures ended in the window, none of them as long as
+`flapping_tenure_ms`: under the same instance id or, dynamic, from the same client id and host. The last one to leave a
+group does no harm, so that is none, unless it was thrown out: think of a job that runs every five minutes. A partition
+flaps if `flapping_owners` intervals of ownership ended in the window.
+
+The counting is plain Python, one call for each group: as Spark's joins and windows the same was half of a first batch
+of history, nearly all of it planning.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import reduce
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from groupledger.transforms.history.group_activity import GROUP, is_birth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    Row = dict[str, Any]
+
+WINDOWS = ("hour", "day")
+LENGTHS_US = {"hour": 3_600_000_000, "day": 86_400_000_000}
+# Names kept of what flaps; the counts tell of all.
+WORST = 10
+# What a member is known by over several tenures.
+PLACE = ("group_instance_id", "client_id", "client_host")
+UNIT = ("topic", "partition")
+
+
+@dataclass(frozen=True, slots=True)
+class StatsRules:
+    storm_rebalances: int
+    storm_rebalances_per_member: float
+    storm_window_ms: int
+    flapping_tenures: int
+    flapping_tenure_ms: int
+    flapping_owners: int
+
+    @property
+    def reach_ms(self) -> int:
+        """How far a rebalance may change what is said of a later one: it may be in that one's storm window, or in that
+        of the one before, which decides where a storm begins."""
+        return 2 * self.storm_window_ms
+
+
+def touches(rebalances: DataFrame, members: DataFrame, assignments: DataFrame, rules: StatsRules) -> DataFrame:
+    """Grain: a row of the three tables that is new or changed, with the times from and to which it may change what a
+    window says."""
+    moments = rebalances.select(*GROUP, F.col("happened_at").alias("at"), F.lit(rules.reach_ms).alias("reach_ms"))
+    for rows, ended in ((members, "left_at"), (assignments, "valid_to")):
+        moments = moments.unionByName(rows.select(*GROUP, F.col(ended).alias("at"), F.lit(0).alias("reach_ms")))
+    until_us = F.unix_micros("at") + F.col("reach_ms") * 1_000
+    return moments.where(F.col("at").isNotNull()).select(*GROUP, "at", until_us.alias("until_us"))
+
+
+def rebalance_stats(
+    touched: DataFrame, rebalances: DataFrame, members: DataFrame, assignments: DataFrame, rules: StatsRules
+) -> DataFrame:
+    """Grain: group and window, of those that are touched (see `touches`) the ones that have something in them.
+
+    The other inputs hold at least all rows that begin (rebalances) or end in such a window, and the rebalances of
+    `StatsRules.reach_ms` before it.
+    """
+    tenure_ms = F.unix_millis("left_at") - F.unix_millis("joined_at")
+    is_short = F.col("is_start_known") & F.col("is_end_known") & (tenure_ms < F.lit(rules.flapping_tenure_ms))
+    counted = ("kafka_offset", "generation_gap", "caused_by_generation", "member_count", "partitions_moved")
+    pauses = ("pause_lower_ms", "pause_upper_ms")
+    kinds = F.transform("changes", lambda change: change["kind"]).alias("kinds")
+    parts = [
+        _part("touches", touched, "at", "until_us"),
+        _part("rebalances", rebalances, "happened_at", *counted, *pauses, kinds, is_birth().alias("is_birth")),
+        _part("tenures", members.where(is_short), "left_at", "to_offset", "leave_cause", *PLACE),
+        _part("losses", assignments.where(F.col("valid_to").isNotNull()), "valid_to", *UNIT),
+    ]
+    groups = F.broadcast(touched.select(*GROUP).distinct())
+    rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    rows = rows.join(groups, GROUP, "left_semi").repartition(*GROUP).sortWithinPartitions(*GROUP, "source")
+
+    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = to_arrow_schema(REBALANCE_STATS.schema)
+        told = (row for batch in batches for row in batch.to_pylist())
+        for (cluster, group_id), of_group in groupby(told, itemgetter(*GROUP)):
+            sources = {source: list(of) for source, of in groupby(of_group, itemgetter("source"))}
+            found = [{"cluster": cluster, "group_id": group_id, **row} for row in group_stats(sources, rules)]
+            yield pa.RecordBatch.from_pylist(found, schema=schema)
+
+    return rows.mapInArrow(count, REBALANCE_STATS.schema)
+
+
+def _part(source: str, rows: DataFrame, at: str, *columns: Any) -> DataFrame:
+    return rows.select(*GROUP, F.lit(source).alias("source"), F.unix_micros(at).alias("at_us"), *columns)
+
+
+# One group
+
+
+def group_stats(sources: dict[str, list[Row]], rules: StatsRules) -> Iterator[Row]:
+    """The rows of its windows, but for cluster and group id; sources are those of `rebalance_stats`."""
+    rebalances = _with_storms(sources.get("rebalances", []), rules)
+    emptied = {row["kafka_offset"] for row in rebalances if row["member_count"] == 0}
+    tenures = [row for row in sources.get("tenures", []) if not _is_harmless(row, emptied)]
+    flapping_members = _by_window(tenures, _place)
+    flapping_partitions = _by_window(sources.get("losses", []), itemgetter(*UNIT))
+    in_window: dict[tuple[str, int], list[Row]] = {}
+    for row in rebalances:
+        for key in _windows_of(row["at_us"]):
+            in_window.setdefault(key, []).append(row)
+    for key in sorted(_touched_windows(sources.get("touches", []))):
+        members = _worst(flapping_members.get(key), PLACE, "short_tenures", rules.flapping_tenures)
+        partitions = _worst(flapping_partitions.get(key), UNIT, "owners_lost", rules.flapping_owners)
+        if key in in_window or members or partitions:
+            window, window_start = key
+            yield {
+                "window": window,
+                "window_start": window_start,
+                **_counts(in_window.get(key, [])),
+                "flapping_member_count": len(members),
+                "flapping_members": members[:WORST] or None,
+                "flapping_partition_count": len(partitions),
+                "flapping_partitions": partitions[:WORST] or None,
+            }
+
+
+def _touched_windows(touched: Iterable[Row]) -> set[tuple[str, int]]:
+    hour_us = LENGTHS_US["hour"]
+    hours = {(row["at_us"] // hour_us, row["until_us"] // hour_us) for row in touched}
+    return {key for first, last in hours for hour in range(first, last + 1) for key in _windows_of(hour * hour_us)}
+
+
+def _windows_of(at_us: int) -> list[tuple[str, int]]:
+    return [(window, at_us - at_us % LENGTHS_US[window]) for window in WINDOWS]
+
+
+def _with_storms(rebalances: Sequence[Row], rules: StatsRules) -> list[Row]:
+    """In order, with `is_stormy` (there was a storm at this one) and `is_storm_start` (and none at the one before)."""
+    rows = sorted(rebalances, key=itemgetter("at_us", "kafka_offset"))
+    times_ms = [row["at_us"] // 1_000 for row in rows]
+    is_counted = [not row["is_birth"] and row["caused_by_generation"] is None for row in rows]
+    first = end = 0
+    was_stormy = False
+    found = []
+    for row, at_ms, counted in zip(rows, times_ms, is_counted, strict=True):
+        while times_ms[first] <= at_ms - rules.storm_window_ms:
+            first += 1
+        while end < len(rows) and times_ms[end] <= at_ms:
+            end += 1
+        members = max((each["member_count"] or 0 for each in rows[first:end]), default=0)
+        enough = max(rules.storm_rebalances, rules.storm_rebalances_per_member * members)
+        is_stormy = counted and sum(is_counted[first:end]) >= enough
+        found.append({**row, "is_stormy": is_stormy, "is_storm_start": is_stormy and not was_stormy})
+        if counted:
+            was_stormy = is_stormy
+    return found
+
+
+def _counts(rows: Sequence[Row]) -> Row:
+    times_ms = [row["at_us"] // 1_000 for row in rows if not row["is_birth"]]
+    number = len(times_ms)
+    kinds = Counter(kind for row in rows for kind in row["kinds"] or ())
+
+    def total(name: str) -> int:
+        return sum(row[name] or 0 for row in rows)
+
+    uppers_ms = [row["pause_upper_ms"] for row in rows if row["pause_upper_ms"] is not None]
+    return {
+        "rebalances": number,
+        "births": len(rows) - number,
+        "increments_without_record": total("generation_gap"),
+        "cooperative_follow_ups": sum(row["caused_by_generation"] is not None for row in rows),
+        "mean_interval_ms": (max(times_ms) - min(times_ms)) // (number - 1) if number > 1 else None,
+        "members_joined": kinds["member_joined"],
+        "members_left": kinds["member_left"],
+        "members_replaced": kinds["member_replaced"] + kinds["dynamic_restart"],
+        "partitions_moved": total("partitions_moved"),
+        "pause_lower_ms": total("pause_lower_ms"),
+        "longest_pause_upper_ms": max(uppers_ms, default=None),
+        "storms": total("is_storm_start"),
+        "storm_rebalances": total("is_stormy"),
+    }
+
+
+def _is_harmless(tenure: Row, emptied: set[int]) -> bool:
+    """The last one to leave, and not thrown out."""
+    return tenure["to_offset"] in emptied and tenure["leave_cause"] in (None, "left")
+
+
+def _place(tenure: Row) -> tuple[Any, ...]:
+    if tenure["group_instance_id"] is not None:
+        return (tenure["group_instance_id"], None, None)
+    return (None, tenure["client_id"], tenure["client_host"])
+
+
+def _by_window(rows: Iterable[Row], name: Callable[[Row], tuple[Any, ...]]) -> dict[tuple[str, int], Counter[Any]]:
+    """How often what is named so ended, by window."""
+    found: dict[tuple[str, int], Counter[Any]] = {}
+    for row in rows:
+        for key in _windows_of(row["at_us"]):
+            found.setdefault(key, Counter())[name(row)] += 1
+    return found
+
+
+def _worst(counts: Counter[Any] | None, columns: Sequence[str], number: str, threshold: int) -> list[Row]:
+    """What was counted at least so often, the worst first, and equals by name, so that equal tables come of equal
+    rows."""
+    found = [(name, count) for name, count in (counts or {}).items() if count >= threshold]
+    found.sort(key=lambda each: (-each[1], [(part is not None, part) for part in each[0]]))
+    return [{**dict(zip(columns, name, strict=True)), number: count} for name, count in found]

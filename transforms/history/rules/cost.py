@@ -1,0 +1,179 @@
+"""What a rebalance cost: what moved, and how long it stopped whom.
+
+Work stays put when it stays with the same identity (a static member's instance, over restarts, else the member). A unit
+that a cooperative round took from one member and the next one gave to another has moved in that next round.
+
+Nobody writes down when a member stops. For certain it works on nothing that it will be told about from when the join
+phase is complete to when the leader's assignment is written (`sync_wait_ms`): the lower bound. The upper bound is from
+the last commit before the record to the first one after it. An eager rebalance stops every partition that goes on,
+and so the group; a cooperative one only those that change hands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from groupledger.transforms.history.rules.rows import micros
+from groupledger.transforms.history.rules.state import OpenRebalance, Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from groupledger.transforms.history.rules.changes import Turnover
+    from groupledger.transforms.history.rules.events import Commits, GroupRecord, MemberFacts, Unit
+    from groupledger.transforms.history.rules.state import OpenGroup
+
+EAGER = "eager"
+COOPERATIVE = "cooperative"
+UNDECIDED = "unknown"
+
+Identities = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """Units by their fate; `kept` and `moved` go on, and so can be stopped."""
+
+    kept: list[Unit]
+    moved: list[Unit]
+    gained: list[Unit]
+    lost: list[Unit]
+
+    def columns(self) -> dict[str, Any]:
+        owned_before = len(self.kept) + len(self.moved) + len(self.lost)
+        return {
+            "partitions_kept": len(self.kept),
+            "partitions_moved": len(self.moved),
+            "partitions_gained": len(self.gained),
+            "partitions_lost": len(self.lost),
+            "stickiness": len(self.kept) / owned_before if owned_before else None,
+        }
+
+
+NO_MOVEMENT_KNOWN: dict[str, Any] = dict.fromkeys(
+    ("partitions_kept", "partitions_moved", "partitions_gained", "partitions_lost", "stickiness")
+)
+
+
+def movement(group: OpenGroup, record: GroupRecord) -> Movement | None:
+    """From the group's open ownership to the record's; None if either is not all known."""
+    if group.generation is None or not group.generation.is_ownership_known or not record.is_ownership_known:
+        return None
+    before: dict[Unit, Identities] = {unit: (identity,) for unit, identity in group.pending.items()}
+    old_members = {member_id: tenure.facts for member_id, tenure in group.members.items()}
+    before.update({unit: _identities(interval.owners, old_members) for unit, interval in group.owners.items()})
+    members = {member.facts.member_id: member.facts for member in record.members}
+    found = Movement([], [], [], [])
+    owners = record.owners
+    for unit, member_ids in owners.items():
+        if unit not in before:
+            found.gained.append(unit)
+        elif before[unit] == _identities(member_ids, members):
+            found.kept.append(unit)
+        else:
+            found.moved.append(unit)
+    found.lost.extend(unit for unit in group.owners if unit not in owners)
+    return found
+
+
+def _identities(member_ids: Iterable[str], facts: Mapping[str, MemberFacts]) -> Identities:
+    return tuple(sorted(facts[member_id].identity for member_id in member_ids))
+
+
+def revocations(record: GroupRecord) -> tuple[dict[Unit, str], list[str]]:
+    """What members brought along and nobody owns now, with whose it was; and who has to give something up."""
+    owners = record.owners
+    pending: dict[Unit, str] = {}
+    revokers = []
+    for member in record.members:
+        if member.assigned is None:
+            continue
+        given_up = [unit for unit in member.owned if member.facts.member_id not in owners.get(unit, ())]
+        if given_up:
+            revokers.append(member.facts.member_id)
+            pending.update({unit: member.facts.identity for unit in given_up if unit not in owners})
+    return pending, revokers
+
+
+def protocol_kind(group: OpenGroup, members: Turnover) -> str:
+    """Cooperative if a member that stayed and had something brought it along, eager if none did; never by the name."""
+    had_something = {owner for interval in group.owners.values() for owner in interval.owners}
+    evidence = [
+        bool(new.owned)
+        for tenure, new in members.stayed
+        if tenure.facts.member_id in had_something and new.facts.subscription_error is None and new.assigned is not None
+    ]
+    if not evidence:
+        return UNDECIDED
+    return COOPERATIVE if any(evidence) else EAGER
+
+
+def sync_wait_ms(record: GroupRecord) -> int | None:
+    """From the end of the join phase to the record; None for an empty generation, and where no clock tells it."""
+    if not record.members or record.current_state_timestamp_ms is None:
+        return None
+    wait_ms = record.kafka_timestamp_ms - record.current_state_timestamp_ms
+    return wait_ms if wait_ms >= 0 else None
+
+
+def watch(group: OpenGroup, row: dict[str, Any], moves: Movement | None) -> OpenRebalance:
+    """The rebalance with the partitions whose pause the coming commits will bound."""
+    row["pause_scope"] = row["pause_lower_ms"] = None
+    watched: dict[Unit, Watch] = {}
+    stopped: list[Unit] = []
+    if moves is not None and row["protocol_kind"] != UNDECIDED and row["member_count"]:
+        is_eager = row["protocol_kind"] == EAGER
+        stopped = [*moves.kept, *moves.moved] if is_eager else moves.moved
+        row["pause_scope"] = "group" if is_eager else "partitions"
+        row["pause_lower_ms"] = row["sync_wait_ms"] if stopped else 0
+        for unit in stopped:
+            committed = group.commits.get(unit)
+            if committed is not None and committed.last_ms is not None:
+                watched[unit] = Watch(committed.last_ms, committed.committed_offset)
+    times_ms = (committed.last_ms for committed in group.commits.values())
+    return OpenRebalance(row, max((each for each in times_ms if each is not None), default=None), watched)
+
+
+def observe(rebalance: OpenRebalance, commits: Commits) -> None:
+    """Commits of one partition after the rebalance: there is at least one."""
+    first_ms = earlier(rebalance.first_commit_ms, commits.first_commit_timestamp_ms)
+    if first_ms != rebalance.first_commit_ms:
+        rebalance.first_commit_ms = first_ms
+        rebalance.is_dirty = True
+    watched = rebalance.watched.get((commits.topic, commits.partition))
+    if watched is not None and watched.first_ms is None:
+        watched.first_ms, watched.committed_after = commits.first_commit_timestamp_ms, commits.first_committed_offset
+        rebalance.is_dirty = True
+
+
+def pauses(rebalance: OpenRebalance) -> dict[str, Any]:
+    is_group = rebalance.row["pause_scope"] == "group"
+    return {
+        "pause_upper_ms": _upper_ms(rebalance.last_commit_ms, rebalance.first_commit_ms) if is_group else None,
+        "partition_pauses": [
+            {
+                "topic": topic,
+                "partition": partition,
+                "last_commit_at": micros(watched.last_ms),
+                "first_commit_at": micros(watched.first_ms),
+                "pause_upper_ms": _upper_ms(watched.last_ms, watched.first_ms),
+                "committed_offset_before": watched.committed_before,
+                "committed_offset_after": watched.committed_after,
+            }
+            for (topic, partition), watched in sorted(rebalance.watched.items())
+        ],
+    }
+
+
+def earlier(one_ms: int | None, other_ms: int | None) -> int | None:
+    """Between partitions there is no order but that of time: summaries of the same stretch come in any."""
+    return min((each for each in (one_ms, other_ms) if each is not None), default=None)
+
+
+def later(one_ms: int | None, other_ms: int | None) -> int | None:
+    return max((each for each in (one_ms, other_ms) if each is not None), default=None)
+
+
+def _upper_ms(last_ms: int | None, first_ms: int | None) -> int | None:
+    return None if last_ms is None or first_ms is None else max(0, first_ms - last_ms)

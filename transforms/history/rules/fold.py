@@ -1,0 +1,264 @@
+"""The fold of one group: `fold(open state, events in log order) -> rows to upsert, new open state`.
+
+It is pure: the state comes and goes as text. Events at or below the state's `last_kafka_offset` were folded before and
+are passed over, so that a batch may come twice. This file decides the order of things, the lives of a group (its
+incarnations) and what coverage allows to claim; what a new generation means stands in `generation`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from groupledger.transforms.history.rules import cost
+from groupledger.transforms.history.rules.events import (
+    TAILED,
+    UNKNOWN,
+    Commits,
+    Coverage,
+    Event,
+    GroupRecord,
+    GroupTombstone,
+    OtherGroupType,
+)
+from groupledger.transforms.history.rules.generation import (
+    BY_HOLE,
+    BY_TOMBSTONE,
+    BY_UPGRADE,
+    close_classic_rows,
+    forget_classic,
+    open_generation,
+)
+from groupledger.transforms.history.rules.rows import End, Rows, open_group_row, put_group, put_rebalance
+from groupledger.transforms.history.rules.state import Ending, OpenGroup, PartitionCommits, load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CLASSIC = "classic"
+CONVERTED_TYPE = "consumer"  # what a live classic group can become
+
+
+class LogOrderError(ValueError):
+    """The events are not in the order of the log, or summaries were not cut where the fold left off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Upserts by table, to be written first; then the row of `open_groups`."""
+
+    rows: dict[str, list[dict[str, Any]]]
+    open_group: dict[str, Any]
+
+
+def fold(group_id: str, kafka_partition: int, open_state: str | None, events: Iterable[Event]) -> Folded:
+    """`events` are in log order; a `Coverage` mark stands before what lies at its offset. Marks may be repeated."""
+    group = OpenGroup(group_id, kafka_partition) if open_state is None else load(open_state)
+    rows = Rows()
+    guard = group.last_kafka_offset
+    for event in events:
+        if isinstance(event, Coverage):
+            if event.from_offset > group.coverage_offset:
+                _enter_stretch(group, event, rows)
+        elif event.last_kafka_offset > guard:
+            _advance(group, event)
+            if isinstance(event, Commits):
+                _commits(group, event, rows)
+            elif isinstance(event, GroupRecord):
+                _group_record(group, event, rows)
+            elif isinstance(event, GroupTombstone):
+                _group_tombstone(group, event, rows)
+            else:
+                _other_group_type(group, event, rows)
+    _write_rebalance(group, rows)
+    put_group(rows, group)
+    return Folded(rows.by_table(), open_group_row(group))
+
+
+def _advance(group: OpenGroup, event: GroupRecord | GroupTombstone | OtherGroupType | Commits) -> None:
+    is_summary = isinstance(event, Commits)
+    floor = group.record_offset if is_summary else group.last_kafka_offset
+    if event.first_kafka_offset <= floor:
+        raise LogOrderError(
+            f"{type(event).__name__} at offset {event.first_kafka_offset} comes after offset {floor} was folded:"
+            " order the events by offset, and leave out what lies at or below last_kafka_offset before summing up"
+        )
+    if group.first_kafka_offset is None or event.first_kafka_offset < group.first_kafka_offset:
+        group.first_kafka_offset = event.first_kafka_offset
+    group.last_kafka_offset = max(group.last_kafka_offset, event.last_kafka_offset)
+    if not is_summary:
+        group.record_offset = event.last_kafka_offset
+    begin_ms = event.first_commit_timestamp_ms if isinstance(event, Commits) else event.kafka_timestamp_ms
+    end_ms = event.last_commit_timestamp_ms if isinstance(event, Commits) else event.kafka_timestamp_ms
+    group.first_seen_ms = cost.earlier(group.first_seen_ms, begin_ms)
+    group.last_seen_ms = cost.later(group.last_seen_ms, end_ms)
+
+
+def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
+    """A hole ends what was open, for nobody knows what became of it; what follows begins with nothing known."""
+    if mark.from_offset <= group.record_offset:
+        raise LogOrderError(
+            f"a coverage mark at offset {mark.from_offset} comes after {group.record_offset} was folded"
+        )
+    is_first = group.coverage_offset < 0
+    group.coverage_offset, group.completeness = mark.from_offset, mark.completeness
+    if mark.completeness == UNKNOWN:
+        if group.ending is not None:
+            _end_life(group)
+        _write_rebalance(group, rows)
+        close_classic_rows(group, rows, End(mark.from_offset, group.last_seen_ms or 0, is_known=False), BY_HOLE)
+        group.owners, group.rebalance, group.is_state_known = {}, None, False
+        for committed in group.commits.values():
+            committed.last_ms, committed.owner_commits = None, 0
+    elif is_first:
+        group.is_state_known = True  # a group without a record before is not there
+
+
+def _is_known(group: OpenGroup) -> bool:
+    """Nothing about the group lies unseen between its last record and the one at hand."""
+    return group.completeness == TAILED and group.is_state_known
+
+
+# Lives
+
+
+def _begin_life(group: OpenGroup) -> None:
+    if not group.is_alive:
+        group.is_alive = True
+        group.incarnation += 1
+        group.group_type = CLASSIC
+
+
+def _end_life(group: OpenGroup) -> None:
+    forget_classic(group)
+    group.is_alive, group.number, group.ending = False, None, None
+    group.commits = {}
+
+
+def _settle_ending(group: OpenGroup, rows: Rows, event: GroupRecord | OtherGroupType | Commits) -> bool:
+    """After a tombstone: was it a live conversion? False while only a later record of the same operation can tell.
+
+    A conversion writes the tombstone and the records of the other type in one operation, and so with one timestamp, and
+    goes on from the generation where the group was.
+    """
+    ending = group.ending
+    if ending is None:
+        return True
+    is_same_operation = isinstance(event, Commits) or event.kafka_timestamp_ms == ending.kafka_timestamp_ms
+    if not isinstance(event, OtherGroupType) or event.group_type != CONVERTED_TYPE or not is_same_operation:
+        _end_life(group)
+    elif event.group_epoch is None:
+        return False
+    elif event.group_epoch < (group.number or 0):
+        _end_life(group)
+    else:
+        end = End(ending.kafka_offset, ending.kafka_timestamp_ms, is_known=ending.is_known)
+        close_classic_rows(group, rows, end, BY_UPGRADE)
+        forget_classic(group)
+        group.ending = None
+    return True
+
+
+def _group_tombstone(group: OpenGroup, event: GroupTombstone, rows: Rows) -> None:
+    is_known = _is_known(group)
+    group.is_state_known = True
+    if group.ending is not None:
+        _end_life(group)
+    if group.is_alive or not group.incarnation:
+        _begin_life(group)
+        _write_rebalance(group, rows)
+        end = End(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_known)
+        close_classic_rows(group, rows, end, BY_TOMBSTONE)
+        group.ending, group.rebalance = Ending(event.kafka_offset, event.kafka_timestamp_ms, is_known), None
+
+
+def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> None:
+    is_settled = _settle_ending(group, rows, event)
+    is_known = _is_known(group)
+    group.is_state_known = True
+    if not is_settled:
+        return
+    epoch = event.group_epoch
+    if group.generation is not None:  # its tombstone is not in the log any more
+        _write_rebalance(group, rows)
+        close_classic_rows(group, rows, End(event.kafka_offset, event.kafka_timestamp_ms, is_known=False), BY_HOLE)
+        forget_classic(group)
+    if epoch is not None and group.number is not None and epoch < group.number:
+        _end_life(group)
+    if event.is_group_tombstone:
+        if group.is_alive:
+            group.ending = Ending(event.kafka_offset, event.kafka_timestamp_ms, is_known)
+        return
+    _begin_life(group)
+    group.group_type = event.group_type
+    if epoch is not None:
+        group.number = epoch
+
+
+def _group_record(group: OpenGroup, record: GroupRecord, rows: Rows) -> None:
+    is_downgrade = group.group_type != CLASSIC and _goes_on_as_classic(group, record)
+    _settle_ending(group, rows, record)
+    if group.is_alive and group.group_type != CLASSIC:
+        _end_life(group)
+    is_known = _is_known(group) and not is_downgrade
+    group.is_state_known = True
+    finding = None
+    if group.number is not None and record.generation < group.number:
+        _write_rebalance(group, rows)
+        end = End(record.kafka_offset, record.kafka_timestamp_ms, is_known=False)
+        close_classic_rows(group, rows, end, "generation_decrease")
+        _end_life(group)
+        finding = "generation_decreased" if is_known else None
+        is_known = False
+    _begin_life(group)
+    is_new = group.generation is None or group.generation.generation != record.generation
+    if is_new:
+        _write_rebalance(group, rows)
+        group.rebalance = None
+    open_generation(group, record, rows, is_known=is_known, finding=finding)
+    group.number = record.generation
+
+
+def _goes_on_as_classic(group: OpenGroup, record: GroupRecord) -> bool:
+    """A downgrade, or one whose tombstones are not in the log: a new life that did not begin with this record."""
+    if group.ending is None:
+        return group.is_alive
+    return record.generation > 0 and record.kafka_timestamp_ms == group.ending.kafka_timestamp_ms
+
+
+# Commits
+
+
+def _commits(group: OpenGroup, event: Commits, rows: Rows) -> None:
+    _settle_ending(group, rows, event)
+    unit = (event.topic, event.partition)
+    if event.commit_count:
+        _begin_life(group)
+        _remember_commits(group, event)
+        if group.rebalance is not None:
+            cost.observe(group.rebalance, event)
+    if event.is_removed:
+        group.commits.pop(unit, None)
+
+
+def _remember_commits(group: OpenGroup, event: Commits) -> None:
+    unit = (event.topic, event.partition)
+    first_ms, last_ms = event.first_commit_timestamp_ms, event.last_commit_timestamp_ms
+    if first_ms is None or last_ms is None or event.last_committed_offset is None:
+        raise LogOrderError(f"the commits up to offset {event.last_kafka_offset} lack their timestamps or offsets")
+    committed = group.commits.setdefault(unit, PartitionCommits(last_ms, event.last_committed_offset))
+    committed.last_ms, committed.committed_offset = last_ms, event.last_committed_offset
+    if unit in group.owners:
+        if not committed.owner_commits:
+            committed.owner_first_ms = first_ms
+        committed.owner_commits += event.commit_count
+    group.last_commit_ms = cost.later(group.last_commit_ms, last_ms)
+    is_hole = group.generation is not None and group.generation.ended_by is not None
+    if not group.members and not is_hole:
+        group.last_memberless_commit_ms = cost.later(group.last_memberless_commit_ms, last_ms)
+
+
+def _write_rebalance(group: OpenGroup, rows: Rows) -> None:
+    if group.rebalance is not None and group.rebalance.is_dirty:
+        put_rebalance(rows, group.rebalance, cost.pauses(group.rebalance))
+        group.rebalance.is_dirty = False

@@ -1,0 +1,282 @@
+"""A `group_metadata` record becomes rows: a new generation, a revision of the present one, or nothing new.
+
+A revision repeats the generation with another content (a static member's replacement); a repetition with the same
+content adds nothing. A rebalance is an increment of the generation within one life. Where increments have no record
+(`generation_gap`: their leader never synced, or nobody saw them), or where something may lie unseen between the two
+records, the transition is a hole: it stands there with its numbers, and claims nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from groupledger.transforms.history.rules import cost
+from groupledger.transforms.history.rules.changes import (
+    Change,
+    Turnover,
+    change,
+    changes_between,
+    grow_universe,
+    turnover,
+)
+from groupledger.transforms.history.rules.rows import End, Rows, micros, put_generation, put_intervals, put_member
+from groupledger.transforms.history.rules.state import Generation, Interval, OpenGroup, Tenure
+from groupledger.transforms.history.rules.trigger import Guess, departure, infer, silences
+
+if TYPE_CHECKING:
+    from groupledger.transforms.history.rules.events import GroupRecord
+
+# Why a transition is a hole
+NOT_SYNCED = "not_synced"
+NOT_COVERED = "not_covered"
+
+# What ended a generation's row, beside a group's tombstone and a decrease of the generation
+BY_GENERATION = "generation"
+BY_REVISION = "revision"
+BY_TOMBSTONE = "tombstone"
+BY_UPGRADE = "upgrade"
+BY_HOLE = "hole"
+
+# These alone don't make a round the cause of those that follow it.
+_FOLLOW_UP_CHANGES = {"cooperative_follow_up", "leader_changed"}
+
+
+@dataclass(slots=True)
+class Transition:
+    """From the group's generation as it stands to a record. `is_known`: nothing lies unseen between the two.
+
+    `changes` and `departures` (by member id) are empty where the transition is a hole.
+    """
+
+    record: GroupRecord
+    members: Turnover
+    is_known: bool
+    is_revision: bool
+    gap: int | None
+    finding: str | None
+    changes: list[Change] = field(default_factory=list)
+    departures: dict[str, Guess] = field(default_factory=dict)
+
+    @property
+    def is_hole(self) -> bool:
+        return not self.is_known or (bool(self.gap) and not self.is_revision)
+
+    @property
+    def end(self) -> End:
+        return End(self.record.kafka_offset, self.record.kafka_timestamp_ms, is_known=not self.is_hole)
+
+    @property
+    def kinds(self) -> set[str]:
+        return {each["kind"] for each in self.changes}
+
+
+def open_generation(
+    group: OpenGroup, record: GroupRecord, rows: Rows, *, is_known: bool, finding: str | None = None
+) -> None:
+    before = group.generation
+    is_revision = before is not None and before.generation == record.generation
+    if is_revision and _repeats(group, record):
+        return
+    members = turnover(group.members, record.members)
+    gap = before.generation_gap if before is not None and is_revision else _gap(group, record, is_known=is_known)
+    transition = Transition(record, members, is_known, is_revision, gap, finding)
+    if not transition.is_hole:
+        _explain(group, transition)
+    if record.generation and not is_revision and (before is not None or (is_known and group.number is None)):
+        _open_rebalance(group, transition)
+    _close_before(group, transition, rows)
+    _replace_members(group, transition, rows)
+    _open_after(group, transition, rows)
+    _prepare_next(group, transition)
+
+
+def _repeats(group: OpenGroup, record: GroupRecord) -> bool:
+    """The same content again, timestamps aside, while the row is open."""
+    before = group.generation
+    return (
+        before is not None
+        and before.ended_by is None
+        and (before.protocol_type, before.protocol, before.leader)
+        == (record.protocol_type, record.protocol, record.leader)
+        and before.is_ownership_known == record.is_ownership_known
+        and {member_id: tenure.facts for member_id, tenure in group.members.items()}
+        == {member.facts.member_id: member.facts for member in record.members}
+        and {unit: interval.owners for unit, interval in group.owners.items()} == record.owners
+    )
+
+
+def _gap(group: OpenGroup, record: GroupRecord, *, is_known: bool) -> int | None:
+    """Increments without a record; None where nobody can count them."""
+    if group.generation is not None:
+        return record.generation - group.generation.generation - 1
+    return max(record.generation - 1, 0) if is_known and group.number is None else None
+
+
+def _explain(group: OpenGroup, transition: Transition) -> None:
+    record, members = transition.record, transition.members
+    moment_ms = record.current_state_timestamp_ms
+    if moment_ms is None or transition.is_revision:
+        moment_ms = record.kafka_timestamp_ms
+    quiet = silences(group, members.gone, moment_ms)
+    for tenure in members.gone:
+        member_id = tenure.facts.member_id
+        transition.departures[member_id] = departure(tenure.facts, quiet[member_id])
+    is_first = group.generation is None or group.generation.generation == 0
+    is_start = is_first and not transition.is_revision
+    transition.changes = [change("group_started")] if is_start else changes_between(group, record, members)
+
+
+def _open_rebalance(group: OpenGroup, transition: Transition) -> None:
+    record, before, is_hole = transition.record, group.generation, transition.is_hole
+    moves = None if is_hole else cost.movement(group, record)
+    leader = (before and before.leader) or ""
+    guess = None
+    if not is_hole:
+        guess = infer(transition.changes, transition.members, transition.departures, group.revokers, leader)
+    idle = [member for member in record.members if member.assigned == ()]
+    row: dict[str, Any] = {
+        "group_id": group.group_id,
+        "incarnation": group.incarnation,
+        "to_generation": record.generation,
+        "from_generation": before.generation if before is not None else 0,
+        "kafka_partition": group.kafka_partition,
+        "kafka_offset": record.kafka_offset,
+        "happened_at": micros(record.kafka_timestamp_ms),
+        "is_hole": is_hole,
+        "hole_cause": (NOT_SYNCED if transition.is_known else NOT_COVERED) if is_hole else None,
+        "generation_gap": transition.gap,
+        "protocol_kind": cost.UNDECIDED if is_hole else cost.protocol_kind(group, transition.members),
+        "changes": None if is_hole else transition.changes,
+        "caused_by_generation": group.cause_generation if "cooperative_follow_up" in transition.kinds else None,
+        "inferred_trigger": guess and guess.trigger,
+        "inferred_trigger_confidence": guess and guess.confidence,
+        "inferred_trigger_explanation": guess and guess.explanation,
+        "member_count": len(record.members),
+        "members_idle": len(idle) if record.is_ownership_known else None,
+        # Nobody knows whether a record that follows a hole in coverage is the one of the leader's sync.
+        "sync_wait_ms": cost.sync_wait_ms(record) if transition.is_known else None,
+    }
+    row |= cost.NO_MOVEMENT_KNOWN if moves is None else moves.columns()
+    group.rebalance = cost.watch(group, row, moves)
+
+
+def _close_before(group: OpenGroup, transition: Transition, rows: Rows) -> None:
+    """The generation's row, and the intervals whose owners are others now. What can't be read now ends unknown."""
+    before, record, end = group.generation, transition.record, transition.end
+    if before is None:
+        return
+    if before.ended_by is None:
+        before.ended_by = BY_REVISION if transition.is_revision else BY_GENERATION
+        put_generation(rows, group, before, end)
+    owners = record.owners
+    ended = [(unit, interval) for unit, interval in group.owners.items() if owners.get(unit) != interval.owners]
+    in_the_dark = End(end.kafka_offset, end.at_ms, is_known=False)
+    for unit, interval in ended:
+        is_told = unit in owners or record.is_ownership_known
+        put_intervals(rows, group, [(unit, interval)], end if is_told else in_the_dark, before.generation)
+        del group.owners[unit]
+        if unit in group.commits:
+            group.commits[unit].owner_commits = 0
+
+
+def _replace_members(group: OpenGroup, transition: Transition, rows: Rows) -> None:
+    before, record, members = group.generation, transition.record, transition.members
+    to_generation = None if before is None else before.generation
+    for tenure in members.gone:
+        guess = transition.departures.get(tenure.facts.member_id)
+        cause = (None, None) if guess is None else (guess.trigger, guess.confidence)
+        put_member(rows, group, tenure, transition.end, to_generation=to_generation, cause=cause)
+    for tenure, _ in members.replaced:
+        put_member(rows, group, tenure, transition.end, to_generation=to_generation, cause=_replacement(transition))
+    tenures: dict[str, Tenure] = {}
+    for member in record.members:
+        facts = member.facts
+        known = group.members.get(facts.member_id)
+        if known is None:
+            is_start_known = not transition.is_hole
+            known = Tenure(facts, record.generation, record.kafka_offset, record.kafka_timestamp_ms, is_start_known)
+            put_member(rows, group, known)
+        elif known.facts != facts:
+            known.facts = facts
+            put_member(rows, group, known)
+        tenures[facts.member_id] = known
+    group.members = tenures
+
+
+def _replacement(transition: Transition) -> tuple[str | None, float | None]:
+    """For certain in a revision. Into another generation the instance may have been removed, and have joined again."""
+    if transition.is_hole:
+        return None, None
+    return "replaced", 1.0 if transition.is_revision else 0.6
+
+
+def _open_after(group: OpenGroup, transition: Transition, rows: Rows) -> None:
+    before, record = group.generation, transition.record
+    was_known = before is None or before.is_ownership_known
+    owners = record.owners
+    group.generation = Generation(
+        record.generation,
+        before.revision + 1 if before is not None and transition.is_revision else 0,
+        record.protocol_type,
+        record.protocol,
+        record.leader,
+        record.kafka_offset,
+        record.kafka_timestamp_ms,
+        record.current_state_timestamp_ms,
+        transition.gap,
+        transition.is_known,
+        record.is_ownership_known,
+        len(record.members),
+        len(owners),
+        transition.changes if transition.is_revision and not transition.is_hole else None,
+        transition.finding,
+    )
+    put_generation(rows, group, group.generation)
+    begun = {
+        unit: Interval(
+            member_ids,
+            record.generation,
+            record.kafka_offset,
+            record.kafka_timestamp_ms,
+            transition.is_known and was_known,
+        )
+        for unit, member_ids in owners.items()
+        if unit not in group.owners
+    }
+    group.owners |= begun
+    put_intervals(rows, group, begun.items())
+
+
+def _prepare_next(group: OpenGroup, transition: Transition) -> None:
+    """What the next transition will be judged by."""
+    record = transition.record
+    # Over a hole the partitions may have become more without us: they are not counted against what was before.
+    group.universe = grow_universe(group.universe if transition.is_known else {}, record)
+    group.pending, group.revokers = cost.revocations(record)
+    is_mere_follow_up = "cooperative_follow_up" in transition.kinds and transition.kinds <= _FOLLOW_UP_CHANGES
+    if not transition.is_revision and not is_mere_follow_up:
+        group.cause_generation = record.generation
+
+
+def close_classic_rows(group: OpenGroup, rows: Rows, end: End, ended_by: str) -> None:
+    """A tombstone, a conversion or a hole ends what is open. Over a hole members stay members: ids are never used
+    again, so that one who is seen behind it was there all the time."""
+    generation = group.generation
+    if generation is None:
+        return
+    is_conversion = ended_by == BY_UPGRADE and generation.ended_by == BY_TOMBSTONE  # whose end this one repeats
+    if generation.ended_by is None or is_conversion:
+        generation.ended_by = ended_by
+        put_generation(rows, group, generation, end)
+    put_intervals(rows, group, group.owners.items(), end, generation.generation)
+    if ended_by != BY_HOLE:
+        cause = ("upgraded", 1.0) if ended_by == BY_UPGRADE else (None, None)
+        for tenure in group.members.values():
+            put_member(rows, group, tenure, end, to_generation=generation.generation, cause=cause)
+
+
+def forget_classic(group: OpenGroup) -> None:
+    """Its rows are closed: nothing of them is needed any more."""
+    group.generation = group.rebalance = group.cause_generation = None
+    group.members, group.owners, group.universe, group.pending, group.revokers = {}, {}, {}, {}, []

@@ -1,0 +1,100 @@
+"""Who owned a partition at an instant: owned, unowned, or unknown (a definite answer is never wrong).
+
+Only an instant in a `tailed` stretch of the group's `__consumer_offsets` partition is known. Within it, what was in
+force when the stretch began counts, since a compacted stretch before it still holds each key's last record; but not
+what ended before the stretch, whatever the clocks say. So rows are matched to the stretch by offset, and only found by
+time. `unowned` needs a generation whose members' assignments could all be read, or the certainty that there was none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from groupledger.transforms.history.rules.events import TAILED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    Row = Mapping[str, Any]
+
+OWNED = "owned"
+UNOWNED = "unowned"
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerAnswer:
+    """`member_ids` are several only where the assignor gave the partition to several. The rows are those that the
+    answer rests on: the generation in force, and the interval of an owned partition."""
+
+    status: str
+    member_ids: tuple[str, ...] = ()
+    generation: Row | None = field(default=None, compare=False)
+    interval: Row | None = field(default=None, compare=False)
+
+
+def owner_at(
+    group: Row,
+    generations: Sequence[Row],
+    assignments: Iterable[Row],
+    coverage: Iterable[Row],
+    topic: str,
+    partition: int,
+    at: Any,
+) -> OwnerAnswer:
+    """From a group's row in `groups`, its rows elsewhere, and the coverage of its `kafka_partition`; `at` has the type
+    of their instants."""
+    stretch = next((row for row in coverage if row["completeness"] == TAILED and _holds(row, at)), None)
+    if stretch is None:
+        return OwnerAnswer(UNKNOWN)
+    # The record in force decides: an interval alone may span records that a compacted stretch has lost.
+    generation = _in_force(generations, stretch, at, ("started_at", "ended_at", "kafka_offset"))
+    if generation is None:
+        return OwnerAnswer(UNOWNED if _was_absent(group, generations, stretch, at) else UNKNOWN)
+    intervals = [row for row in assignments if (row["topic"], row["partition"]) == (topic, partition)]
+    interval = _in_force(intervals, stretch, at, ("valid_from", "valid_to", "from_offset"))
+    if interval is not None:
+        return OwnerAnswer(OWNED, (interval["member_id"], *interval["other_member_ids"]), generation, interval)
+    return OwnerAnswer(UNOWNED if generation["is_ownership_known"] else UNKNOWN, (), generation)
+
+
+def _holds(stretch: Row, at: Any) -> bool:
+    from_time, to_time = stretch["from_time"], stretch["to_time"]
+    return from_time is not None and to_time is not None and from_time <= at < to_time
+
+
+def _in_force(rows: Iterable[Row], stretch: Row, at: Any, columns: tuple[str, str, str]) -> Row | None:
+    """The newest row that holds at the instant, had not ended before the stretch and did not begin after it.
+
+    What ended with the stretch or later held to its end, whatever instant the row names.
+    """
+    begin, end, offset = columns
+    holding = [
+        row
+        for row in rows
+        if row[begin] <= at
+        and (row[end] is None or at < row[end] or row["to_offset"] >= stretch["to_offset"])
+        and _reaches(row, stretch)
+        and row[offset] < stretch["to_offset"]
+    ]
+    return max(holding, key=lambda row: row[offset], default=None)
+
+
+def _reaches(row: Row, stretch: Row) -> bool:
+    return row["to_offset"] is None or bool(row["to_offset"] >= stretch["from_offset"])
+
+
+def _was_absent(group: Row, generations: Iterable[Row], stretch: Row, at: Any) -> bool:
+    """No generation is in force: because there certainly was no group.
+
+    A life without a generation in between may have been of another type, whose owners stand elsewhere.
+    """
+    ordered = sorted(generations, key=lambda row: row["kafka_offset"])
+    before = [row for row in ordered if row["started_at"] <= at]
+    after = next((row for row in ordered if row["started_at"] > at), None)
+    next_life = group["incarnation"] if after is None else after["incarnation"]
+    if not before:
+        return after is not None and next_life == 1 and bool(after["is_start_known"])
+    had_gone = before[-1]["ended_by"] == "tombstone" and _reaches(before[-1], stretch)
+    return had_gone and next_life - before[-1]["incarnation"] <= (after is not None)

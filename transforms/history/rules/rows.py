@@ -1,0 +1,203 @@
+"""The rows of the history tables, as dicts by column, without `cluster`.
+
+Instants are microseconds since the epoch, which is what Arrow's timestamp[us] takes. A row that a later event of the
+same fold changes is replaced: each key is written once, in its last form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from groupledger.transforms.history.rules.events import CONNECT
+from groupledger.transforms.history.rules.state import dump
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from groupledger.transforms.history.rules.events import Unit
+    from groupledger.transforms.history.rules.state import Generation, Interval, OpenGroup, OpenRebalance, Tenure
+
+TABLES = ("generations", "members", "assignments", "connect_assignments", "rebalances", "groups")
+
+
+def micros(milliseconds: int | None) -> int | None:
+    return None if milliseconds is None else milliseconds * 1_000
+
+
+class Rows:
+    """Upserts by table and key; the key's parts after the group stand first in each `put`."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {table: {} for table in TABLES}
+
+    def put(self, table: str, key: tuple[Any, ...], row: dict[str, Any]) -> None:
+        self._tables[table][key] = row
+
+    def by_table(self) -> dict[str, list[dict[str, Any]]]:
+        return {table: list(rows.values()) for table, rows in self._tables.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How something ended: by the record at an offset and time, for certain or at the latest then."""
+
+    kafka_offset: int
+    at_ms: int
+    is_known: bool
+
+
+def put_generation(rows: Rows, group: OpenGroup, generation: Generation, end: End | None = None) -> None:
+    rows.put(
+        "generations",
+        (group.incarnation, generation.generation, generation.revision),
+        {
+            "group_id": group.group_id,
+            "incarnation": group.incarnation,
+            "generation": generation.generation,
+            "revision": generation.revision,
+            "kafka_partition": group.kafka_partition,
+            "kafka_offset": generation.kafka_offset,
+            "to_offset": end and end.kafka_offset,
+            "protocol_type": generation.protocol_type,
+            "protocol": generation.protocol,
+            "leader": generation.leader,
+            "member_count": generation.member_count,
+            "owned_count": generation.owned_count,
+            "started_at": micros(generation.started_at_ms),
+            "ended_at": micros(None if end is None else end.at_ms),
+            "is_current": end is None,
+            "is_start_known": generation.is_start_known,
+            "is_end_known": end and end.is_known,
+            "ended_by": generation.ended_by,
+            "generation_gap": generation.generation_gap,
+            "is_ownership_known": generation.is_ownership_known,
+            "current_state_at": micros(generation.current_state_timestamp_ms),
+            "changes": generation.changes,
+            "finding": generation.finding,
+        },
+    )
+
+
+def put_member(
+    rows: Rows,
+    group: OpenGroup,
+    tenure: Tenure,
+    end: End | None = None,
+    *,
+    to_generation: int | None = None,
+    cause: tuple[str | None, float | None] = (None, None),
+) -> None:
+    facts = tenure.facts
+    rows.put(
+        "members",
+        (group.incarnation, facts.member_id),
+        {
+            "group_id": group.group_id,
+            "incarnation": group.incarnation,
+            "member_id": facts.member_id,
+            "group_instance_id": facts.group_instance_id,
+            "client_id": facts.client_id,
+            "client_host": facts.client_host,
+            "rack_id": facts.rack_id,
+            "session_timeout_ms": facts.session_timeout_ms,
+            "rebalance_timeout_ms": facts.rebalance_timeout_ms,
+            "subscribed_topics": None if facts.topics is None else list(facts.topics),
+            "subscription_error": facts.subscription_error,
+            "assignment_error": facts.assignment_error,
+            "from_generation": tenure.from_generation,
+            "to_generation": to_generation,
+            "from_offset": tenure.from_offset,
+            "to_offset": end and end.kafka_offset,
+            "joined_at": micros(tenure.joined_at_ms),
+            "left_at": micros(None if end is None else end.at_ms),
+            "is_start_known": tenure.is_start_known,
+            "is_end_known": end and end.is_known,
+            "leave_cause": cause[0],
+            "leave_cause_confidence": cause[1],
+        },
+    )
+
+
+def put_intervals(
+    rows: Rows,
+    group: OpenGroup,
+    intervals: Iterable[tuple[Unit, Interval]],
+    end: End | None = None,
+    to_generation: int | None = None,
+) -> None:
+    """Of the present generation's protocol type; the owners are still, or already, among the group's members."""
+    is_connect = group.generation is not None and group.generation.protocol_type == CONNECT
+    table = "connect_assignments" if is_connect else "assignments"
+    name_column, number_column = ("connector", "task") if is_connect else ("topic", "partition")
+    for (name, number), interval in intervals:
+        owner = group.members[interval.owners[0]].facts
+        rows.put(
+            table,
+            (group.incarnation, name, number, interval.from_offset),
+            {
+                "group_id": group.group_id,
+                "incarnation": group.incarnation,
+                name_column: name,
+                number_column: number,
+                "from_offset": interval.from_offset,
+                "to_offset": end and end.kafka_offset,
+                "member_id": owner.member_id,
+                "other_member_ids": list(interval.owners[1:]),
+                "group_instance_id": owner.group_instance_id,
+                "client_id": owner.client_id,
+                "from_generation": interval.from_generation,
+                "to_generation": to_generation,
+                "valid_from": micros(interval.valid_from_ms),
+                "valid_to": micros(None if end is None else end.at_ms),
+                "is_start_known": interval.is_start_known,
+                "is_end_known": end and end.is_known,
+            },
+        )
+
+
+def put_rebalance(rows: Rows, rebalance: OpenRebalance, pauses: dict[str, Any]) -> None:
+    row = rebalance.row | pauses
+    rows.put("rebalances", (row["incarnation"], row["to_generation"]), row)
+
+
+def put_group(rows: Rows, group: OpenGroup) -> None:
+    now = group.generation if group.generation is not None and group.generation.ended_by is None else None
+    is_alive = group.is_alive and group.ending is None
+    rows.put(
+        "groups",
+        (),
+        {
+            "group_id": group.group_id,
+            "kafka_partition": group.kafka_partition,
+            "group_type": group.group_type,
+            "is_alive": is_alive,
+            "is_simple": is_alive and group.number is None and group.group_type == "classic",
+            "incarnation": group.incarnation,
+            "generation": now and now.generation,
+            "revision": now and now.revision,
+            "group_epoch": None if group.group_type == "classic" else group.number,
+            "protocol_type": now and now.protocol_type,
+            "protocol": now and now.protocol,
+            "leader": now and now.leader,
+            "member_count": now and now.member_count,
+            "owned_count": now and now.owned_count,
+            "committed_partition_count": len(group.commits),
+            "first_seen_at": micros(group.first_seen_ms),
+            "last_seen_at": micros(group.last_seen_ms),
+            "last_commit_at": micros(group.last_commit_ms),
+            "last_memberless_commit_at": micros(group.last_memberless_commit_ms),
+            "first_kafka_offset": group.first_kafka_offset,
+            "last_kafka_offset": group.last_kafka_offset,
+        },
+    )
+
+
+def open_group_row(group: OpenGroup) -> dict[str, Any]:
+    return {
+        "group_id": group.group_id,
+        "kafka_partition": group.kafka_partition,
+        "last_kafka_offset": group.last_kafka_offset,
+        "coverage_offset": group.coverage_offset,
+        "state": dump(group),
+    }

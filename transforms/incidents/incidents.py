@@ -1,0 +1,313 @@
+"""Rows of the ledger to rows of `incidents`: the bridge from `transforms.incidents.rules` to Spark.
+
+    facts_of(tables, rules)   what the rules need, as (subject, source, fact): a row of a table as JSON
+    incidents(facts, ...)     one call of the rules for each subject
+
+A subject is a group, or a partition of `__consumer_offsets`, and goes through one task. Of the history only groups come
+that may have an incident: those with a refusal, a removal, a hole, a rewind, a gap in their commits, or enough
+rebalances for a storm. Of commits only those come that went back, or were long followed by none, and those of
+partitions whose commits were refused.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import reduce
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType, TimestampType
+
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.history.group_history import GROUP_METADATA
+from groupledger.transforms.incidents.rules import (
+    Commit,
+    CommitStep,
+    CoordinatorEvent,
+    EndSample,
+    GroupFacts,
+    GroupState,
+    Rules,
+    request_fact,
+)
+from groupledger.transforms.incidents.rules import incidents as incidents_of
+from groupledger.transforms.incidents.rules.sighting import COORDINATOR_AWAY, KIND_OF_ERROR
+from groupledger.transforms.offsets.offset_commits import commit_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql import DataFrame
+
+    Row = dict[str, Any]
+
+FOUND = StructType([field for field in INCIDENTS.schema if field.name != "cluster"])
+INCIDENT_ERRORS = (*COORDINATOR_AWAY, *KIND_OF_ERROR)
+"""With those that tell of a coordinator that was away."""
+NO_HEARTBEATS = ("JOIN_GROUP", "LEAVE_GROUP")
+COMMIT_APIS = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
+EVENT_KINDS = (
+    *("member_failed", "member_left", "group_loaded", "group_unloaded"),
+    *("stabilized", "assignment_received", "group_now_empty", "preparing_rebalance"),
+)
+INTERVAL_SAMPLE = 20  # commits before one, whose mean interval is its rhythm
+
+
+@dataclass(frozen=True)
+class IncidentTables:
+    """Rows of one cluster; logs and samples are None where there are none."""
+
+    coordinator_records: DataFrame
+    coverage: DataFrame
+    generations: DataFrame
+    rebalances: DataFrame
+    members: DataFrame
+    assignments: DataFrame
+    requests: DataFrame | None = None
+    coordinator_events: DataFrame | None = None
+    watermarks: DataFrame | None = None
+
+
+def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
+    """Grain: a fact. Columns: subject, source, at (what facts of a source are in order of), fact."""
+    steps = _steps(tables, rules, as_of_ms)
+    parts = [_facts("steps", steps, "kafka_offset")]
+    candidates = [*_history_candidates(tables, rules), steps.select("group_id")]
+    if tables.requests is not None:
+        requests = _requests(tables.requests)
+        candidates.append(requests.select("group_id"))
+        parts.append(_facts("requests", requests, "order"))
+        parts.append(_facts("commits", _commits_of_refused(tables, requests), "kafka_offset"))
+        parts.append(_facts("records", _records_to_replay(tables, requests), "kafka_offset"))
+    if tables.coordinator_events is not None:
+        events = _events(tables.coordinator_events)
+        candidates.append(events.where(F.col("kind") != "stabilized").select("group_id"))
+        parts.append(_facts("events", events, "order"))
+    groups = reduce(lambda one, other: one.union(other), candidates).distinct()
+    for name, order in (
+        *(("generations", "kafka_offset"), ("rebalances", "kafka_offset")),
+        *(("members", "from_offset"), ("assignments", "from_offset")),
+    ):
+        rows = getattr(tables, name).join(groups, "group_id", "left_semi")
+        parts.append(_facts(name, _without_nested_times(rows), order))
+    if tables.watermarks is not None:
+        parts.append(_samples(tables.watermarks))
+    return reduce(lambda one, other: one.union(other), parts)
+
+
+def _facts(source: str, rows: DataFrame, order: str) -> DataFrame:
+    """Instants become microseconds since the epoch."""
+    columns = [
+        F.unix_micros(name).alias(name) if isinstance(rows.schema[name].dataType, TimestampType) else F.col(name)
+        for name in rows.columns
+        if name not in ("cluster", "is_open", "order")
+    ]
+    return rows.select(
+        F.concat(F.lit("group "), "group_id").alias("subject"),
+        F.lit(source).alias("source"),
+        F.col(order).cast("long").alias("at"),
+        F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}).alias("fact"),
+    )
+
+
+def _without_nested_times(rows: DataFrame) -> DataFrame:
+    if "partition_pauses" not in rows.columns:
+        return rows
+    kept = ("topic", "partition", "committed_offset_before", "committed_offset_after")
+    pauses = F.transform("partition_pauses", lambda each: F.struct(*[each[name].alias(name) for name in kept]))
+    return rows.withColumn("partition_pauses", pauses)
+
+
+# Logs
+
+
+def _requests(requests: DataFrame) -> DataFrame:
+    """Refusals, joins and leaves; of groups with a request that has no answer, all requests."""
+    unanswered = requests.where(F.col("response_json").isNull()).select("group_id").distinct()
+    unanswered = unanswered.withColumn("is_replayed", F.lit(True))
+    found = requests.where(F.col("group_id").isNotNull()).join(F.broadcast(unanswered), "group_id", "left")
+    is_replayed = F.coalesce("is_replayed", F.lit(False))
+    is_wanted = F.col("error_code").isin(*INCIDENT_ERRORS) | F.col("api").isin(*NO_HEARTBEATS)
+    return found.where(is_wanted | is_replayed).select(
+        *("group_id", "source_file", "line_number", "api", "api_version", "error_code", "member_id"),
+        *("group_instance_id", "generation", "response_member_id", "response_generation", "client_id", "client_host"),
+        *("connection_id", "partitions", "members"),
+        F.unix_micros("happened_at").alias("happened_at_us"),
+        F.unix_micros("logged_at").alias("logged_at_us"),
+        F.unix_micros("happened_at").alias("order"),
+        F.when(is_replayed, F.col("request_json")).alias("request_json"),
+        is_replayed.alias("is_replayed"),
+    )
+
+
+def _events(events: DataFrame) -> DataFrame:
+    return events.where(F.col("kind").isin(*EVENT_KINDS) & F.col("group_id").isNotNull()).select(
+        *("group_id", "source_file", "line_number", "kind", "generation", "member_id", "client_reason", "trigger"),
+        F.unix_millis("logged_at").alias("logged_at_ms"),
+        F.unix_millis("logged_at").alias("order"),
+    )
+
+
+def _records_to_replay(tables: IncidentTables, requests: DataFrame) -> DataFrame:
+    replayed = requests.where("is_replayed").select("group_id").distinct()
+    records = tables.coordinator_records.where(
+        (F.col("record_type") == GROUP_METADATA) & F.col("decode_error").isNull()
+    )
+    return records.join(F.broadcast(replayed), "group_id", "left_semi").select(
+        "group_id", "kafka_offset", F.unix_millis("kafka_timestamp").alias("at_ms"), "record_json"
+    )
+
+
+# Commits
+
+
+def _commit_rows(tables: IncidentTables) -> DataFrame:
+    return commit_log(tables.coordinator_records).select(
+        *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "topic_id"),
+        F.unix_millis("kafka_timestamp").alias("at_ms"),
+        F.col("committed_offset").alias("offset"),
+    )
+
+
+def _commits_of_refused(tables: IncidentTables, requests: DataFrame) -> DataFrame:
+    """Where commits were refused, or have no answer, all that were accepted."""
+    refused = requests.where(F.col("api").isin(*COMMIT_APIS) & ~F.col("error_code").eqNullSafe(0))
+    places = refused.select("group_id", F.explode("partitions").alias("place"))
+    places = places.select("group_id", "place.topic", "place.partition").distinct()
+    commits = _commit_rows(tables).where(F.col("offset").isNotNull()).drop("topic_id")
+    return commits.join(F.broadcast(places), ["group_id", "topic", "partition"], "left_semi")
+
+
+def _steps(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
+    """Commits whose next one is below them, or late, as far as nothing between may lie unseen."""
+    tailed = tables.coverage.where(F.col("completeness") == Completeness.TAILED).select(
+        "kafka_partition", F.col("from_offset").alias("stretch"), "to_offset"
+    )
+    commits = _commit_rows(tables).join(F.broadcast(tailed), "kafka_partition")
+    commits = commits.where((F.col("kafka_offset") >= F.col("stretch")) & (F.col("kafka_offset") < F.col("to_offset")))
+    line = Window.partitionBy("group_id", "topic", "partition", "stretch").orderBy("kafka_offset")
+    sample = line.rowsBetween(-INTERVAL_SAMPLE, Window.currentRow)
+    following = F.lead(F.struct("kafka_offset", "at_ms", "offset", "topic_id")).over(line)
+    stepped = commits.select(
+        "*",
+        following.alias("following"),
+        (F.col("at_ms") - F.min("at_ms").over(sample)).alias("sample_ms"),
+        (F.count("*").over(sample) - 1).alias("sampled"),
+    )
+    until_ms = F.coalesce("following.at_ms", F.lit(as_of_ms))
+    is_late = until_ms - F.col("at_ms") >= rules.commit_gap_ms
+    is_back = F.col("following.offset") < F.col("offset")
+    # A removal, or offset -1, is no commit, and ends what was there.
+    is_commit = F.col("offset").isNotNull() & (F.col("following").isNull() | F.col("following.offset").isNotNull())
+    return stepped.where(is_commit & (is_late | F.coalesce(is_back, F.lit(False)))).select(
+        *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "at_ms", "offset"),
+        *[F.col(f"following.{name}").alias(f"next_{name}") for name in ("kafka_offset", "at_ms", "offset")],
+        F.when(F.col("sampled") > 0, F.col("sample_ms") / F.col("sampled")).alias("interval_ms"),
+        F.coalesce(F.col("topic_id") != F.col("following.topic_id"), F.lit(False)).alias("is_recreated_topic"),
+    )
+
+
+# Which groups
+
+
+def _history_candidates(tables: IncidentTables, rules: Rules) -> list[DataFrame]:
+    suspicious = tables.members.where(F.col("leave_cause").isin("session_expired", "left_poll_timeout"))
+    short_ms = F.unix_millis("left_at") - F.unix_millis("joined_at")
+    short = tables.members.where(short_ms < rules.flapping_tenure_ms)
+    changed = tables.generations.where(
+        (F.col("revision") > 0) & F.exists("changes", lambda each: each["kind"] == "subscription_changed")
+    )
+    busy = tables.rebalances.groupBy("group_id").count().where(F.col("count") >= rules.storm_rebalances)
+    holes = tables.rebalances.where(F.col("hole_cause") == "not_synced")
+    return [rows.select("group_id") for rows in (suspicious, short, changed, busy, holes)]
+
+
+def _samples(watermarks: DataFrame) -> DataFrame:
+    """Those of `__consumer_offsets` where a transaction is open, and the partition they are about as the subject."""
+    is_waiting = F.col("last_stable_offset") < F.col("high_watermark")
+    rows = watermarks.where((F.col("topic") == "__consumer_offsets") & is_waiting)
+    sample = F.struct(
+        F.unix_millis("sampled_at").alias("sampled_at_ms"), "partition", "high_watermark", "last_stable_offset"
+    )
+    return rows.select(
+        F.concat(F.lit("partition "), F.col("partition").cast("string")).alias("subject"),
+        F.lit("samples").alias("source"),
+        F.unix_millis("sampled_at").alias("at"),
+        F.to_json(sample).alias("fact"),
+    )
+
+
+# In the tasks
+
+
+def incidents(facts: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
+    """The columns of the table but for cluster."""
+
+    def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = to_arrow_schema(FOUND)
+        rows = (row for batch in batches for row in batch.to_pylist())
+        for subject, of_subject in groupby(rows, itemgetter("subject")):
+            found = incidents_of(_group_facts(subject, of_subject, as_of_ms), rules)
+            if found:
+                columns = [pa.array([row[field.name] for row in found], field.type) for field in schema]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    return facts.repartition("subject").sortWithinPartitions("subject", "source", "at", "fact").mapInArrow(judge, FOUND)
+
+
+def _group_facts(subject: str, rows: Iterable[Row], as_of_ms: int) -> GroupFacts:
+    kind, _, name = subject.partition(" ")
+    facts = GroupFacts(name if kind == "group" else None, as_of_ms)
+    for row in rows:
+        source = row["source"]
+        fact = json.loads(row["fact"])
+        getattr(facts, source).append(_MAKERS[source](fact) if source in _MAKERS else fact)
+    # Lines of one millisecond keep the order of their file, which the text of a fact does not tell.
+    facts.events.sort(key=attrgetter("logged_at_ms", "source_file", "line_number"))
+    return facts
+
+
+def _commit(row: Row, start: str = "") -> Commit:
+    return Commit(
+        row["kafka_partition"],
+        row[f"{start}kafka_offset"],
+        row[f"{start}at_ms"],
+        row["topic"],
+        row["partition"],
+        row[f"{start}offset"],
+    )
+
+
+def _step(row: Row) -> CommitStep:
+    following = None if row["next_kafka_offset"] is None else _commit(row, "next_")
+    return CommitStep(_commit(row), following, row["interval_ms"], row["is_recreated_topic"])
+
+
+def _event(row: Row) -> CoordinatorEvent:
+    return CoordinatorEvent(
+        row["source_file"],
+        row["line_number"],
+        row["logged_at_ms"],
+        row["kind"],
+        row["generation"],
+        row["member_id"],
+        row["client_reason"],
+        row["trigger"],
+    )
+
+
+_MAKERS: dict[str, Callable[[Row], Any]] = {
+    "requests": request_fact,
+    "events": _event,
+    "commits": _commit,
+    "steps": _step,
+    "records": lambda row: GroupState(row["kafka_offset"], row["at_ms"], row["record_json"]),
+    "samples": lambda row: EndSample(**row),
+}

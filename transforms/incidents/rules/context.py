@@ -1,0 +1,111 @@
+"""What the history and the logs tell about the subjects of sightings: who a member is, and which generation there was.
+
+A generation is in force from the end of its join phase, which its record tells (`current_state_at`), and which the
+answers to JoinGroup tell even where no record followed. Everything else about a member is in its tenure, or in any
+request of its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from groupledger.transforms.incidents.rules.inferred import milliseconds, of_member
+from groupledger.transforms.incidents.rules.sighting import FENCED_INSTANCE, LEADER_NEVER_SYNCED
+
+if TYPE_CHECKING:
+    from groupledger.transforms.incidents.rules.facts import Commit, GroupFacts, Place, Request
+    from groupledger.transforms.incidents.rules.sighting import Sighting
+
+    Row = dict[str, Any]
+
+
+class Context:
+    def __init__(self, facts: GroupFacts) -> None:
+        self.facts = facts
+        self._tenures: dict[str, Row] = {row["member_id"]: row for row in facts.members}
+        self._speakers: dict[str, Request] = {}
+        for request in facts.requests:
+            for member_id in (request.member_id, request.response_member_id):
+                if member_id:
+                    self._speakers.setdefault(member_id, request)
+        self._generations = sorted(_generation_times(facts), key=itemgetter(0))
+        self._owners = {(row["topic"], row["partition"]): row for row in facts.assignments if row["valid_to"] is None}
+        self._commits: dict[Place, list[Commit]] = {}
+        for commit in sorted(facts.commits, key=lambda each: each.kafka_offset):
+            self._commits.setdefault(commit.place, []).append(commit)
+
+    def completed(self, sighting: Sighting) -> Sighting:
+        """With what the sighting itself could not know."""
+        tenure = self._tenures.get(sighting.member_id or "")
+        speaker = self._speakers.get(sighting.member_id or "")
+        known: dict[str, Any] = {}
+        if speaker is not None:
+            known |= {"client_id": speaker.client_id, "client_host": speaker.client_host}
+            known |= {"group_instance_id": speaker.group_instance_id}
+        if tenure is not None:
+            known |= of_member(tenure)
+        incarnation, generation = self.generation_at(sighting.first_ms)
+        known.setdefault("incarnation", incarnation)
+        known["current_generation"] = generation
+        missing = {
+            name: value for name, value in known.items() if value is not None and getattr(sighting, name) is None
+        }
+        return replace(sighting, **missing) if missing else sighting
+
+    def generation_at(self, at_ms: int) -> tuple[int | None, int | None]:
+        """Incarnation and generation."""
+        number = bisect_right(self._generations, at_ms, key=itemgetter(0))
+        return self._generations[number - 1][1:] if number else (None, None)
+
+    def stale_since(self, sighting: Sighting) -> Row | None:
+        """The rebalance after which the claimed generation was an old one."""
+        claimed = sighting.claimed_generation
+        if claimed is None or sighting.kind == LEADER_NEVER_SYNCED:
+            return None
+        # Who replaces a static member needs no rebalance for it.
+        newest = sighting.current_generation if sighting.kind == FENCED_INSTANCE else None
+        later = [
+            row
+            for row in self.facts.rebalances
+            if row["incarnation"] == sighting.incarnation
+            and row["to_generation"] > claimed
+            and (newest is None or row["to_generation"] <= newest)
+        ]
+        return min(later, key=itemgetter("to_generation"), default=None)
+
+    def owner(self, place: Place) -> Row | None:
+        """Of now."""
+        return self._owners.get(place)
+
+    def accepted_before(self, place: Place, sighting: Sighting, stale_since: Row | None) -> int | None:
+        """What had been committed when others took the partition over, or else when the sighting was."""
+        found = None
+        for commit in self._commits.get(place, ()):
+            if stale_since is not None and commit.kafka_offset > stale_since["kafka_offset"]:
+                break
+            if stale_since is None and commit.at_ms > sighting.first_ms:
+                break
+            found = commit.offset
+        return found
+
+    def newest_commit(self, place: Place) -> int | None:
+        line = self._commits.get(place)
+        return line[-1].offset if line else None
+
+
+def _generation_times(facts: GroupFacts) -> list[tuple[int, int | None, int]]:
+    times = []
+    incarnations = {}
+    for row in facts.generations:
+        at_us = row["started_at"] if row["revision"] else row["current_state_at"] or row["started_at"]
+        times.append((milliseconds(at_us), row["incarnation"], row["generation"]))
+        incarnations[row["generation"]] = row["incarnation"]
+    for request in facts.requests:
+        generation = request.response_generation
+        if request.api == "JOIN_GROUP" and request.error_code == 0 and generation is not None and generation > 0:
+            incarnation = incarnations.get(generation, incarnations.get(generation - 1))
+            times.append((request.logged_at_ms, incarnation, generation))
+    return times

@@ -1,0 +1,161 @@
+"""Episodes: sightings that one cause brought about, and their incidents, one for each kind.
+
+Sightings belong together if they are about
+
+- the same member in the same generation, however far apart: a process that wakes after a night is refused for what
+  happened in the evening;
+- the same member, or the same process under another member id (its instance id; or its client id and address), if they
+  are at most `link_ms` apart: a woken client joins anew, and commits once more under its new id;
+- a generation without a record, and a member that was removed in it;
+- a storm, and a member that flapped in it.
+
+Of the evidence for a kind the strongest counts, and only its rows are the incident's proofs. An episode's id is made
+of what its first sighting is about, an incident's of that and its kind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from groupledger.transforms.incidents.rules.sighting import (
+    INFERRED,
+    LEADER_NEVER_SYNCED,
+    MEMBER_FLAPPING,
+    OBSERVED,
+    REBALANCE_STORM,
+    REMOVALS,
+    REPLAYED,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
+
+    from groupledger.transforms.incidents.rules.facts import Rules
+    from groupledger.transforms.incidents.rules.sighting import Sighting
+
+EVIDENCE_ORDER = (OBSERVED, REPLAYED, INFERRED)
+_ID_CHARACTERS = 32
+
+
+@dataclass(slots=True)
+class Episode:
+    sightings: list[Sighting] = field(default_factory=list)
+
+    @property
+    def first(self) -> Sighting:
+        return self.sightings[0]
+
+    @property
+    def first_ms(self) -> int:
+        return self.first.first_ms
+
+    @property
+    def last_ms(self) -> int:
+        return max(sighting.last_ms for sighting in self.sightings)
+
+    @property
+    def kinds(self) -> set[str]:
+        return {sighting.kind for sighting in self.sightings}
+
+    def by_kind(self) -> Iterator[tuple[str, list[Sighting]]]:
+        """Of each kind, the sightings of the strongest evidence for it."""
+        kinds: dict[str, list[Sighting]] = defaultdict(list)
+        for sighting in self.sightings:
+            kinds[sighting.kind].append(sighting)
+        for kind, sightings in kinds.items():
+            best = min((sighting.evidence for sighting in sightings), key=EVIDENCE_ORDER.index)
+            yield kind, [sighting for sighting in sightings if sighting.evidence == best]
+
+
+class _Links:
+    """Which sightings belong together: a forest in which each knows the one it was joined to."""
+
+    def __init__(self, sightings: Sequence[Sighting], rules: Rules) -> None:
+        self.joined = list(range(len(sightings)))
+        self._sightings = sightings
+        self._link_ms = rules.link_ms
+        self._last: dict[Hashable, int] = {}
+
+    def root(self, number: int) -> int:
+        while self.joined[number] != number:
+            self.joined[number] = number = self.joined[self.joined[number]]
+        return number
+
+    def join(self, number: int, key: Hashable, *, is_timeless: bool = False) -> None:
+        """With the last one of the same key, if it is near enough."""
+        before = self._last.get(key)
+        if before is None:
+            self._last[key] = number
+            return
+        sighting, other = self._sightings[number], self._sightings[before]
+        if is_timeless or sighting.first_ms - other.last_ms <= self._link_ms:
+            self.unite(number, before)
+        if sighting.last_ms >= other.last_ms:
+            self._last[key] = number
+
+    def unite(self, number: int, other: int) -> None:
+        self.joined[self.root(number)] = self.root(other)
+
+
+def episodes(sightings: Iterable[Sighting], rules: Rules) -> list[Episode]:
+    """In order of their beginnings."""
+    ordered = sorted(sightings, key=_order)
+    links = _Links(ordered, rules)
+    for number, sighting in enumerate(ordered):
+        for key in _subjects(sighting):
+            links.join(number, key)
+        if sighting.member_id is not None and sighting.claimed_generation is not None:
+            links.join(number, ("member", sighting.member_id, sighting.claimed_generation), is_timeless=True)
+    _join_unsynced_generations(ordered, links)
+    found: dict[int, Episode] = {}
+    for number, sighting in enumerate(ordered):
+        found.setdefault(links.root(number), Episode()).sightings.append(sighting)
+    return sorted(found.values(), key=lambda episode: _order(episode.first))
+
+
+def _order(sighting: Sighting) -> tuple[int, str, str, str]:
+    return sighting.first_ms, sighting.kind, sighting.happening, sighting.evidence
+
+
+def _subjects(sighting: Sighting) -> Iterator[Hashable]:
+    if sighting.kind in (REBALANCE_STORM, MEMBER_FLAPPING):
+        yield "pattern"
+        return
+    if sighting.member_id is not None:
+        yield "member", sighting.member_id
+    if sighting.group_instance_id is not None:
+        yield "instance", sighting.group_instance_id
+    elif sighting.client_id is not None and sighting.client_host is not None:
+        yield "client", sighting.client_id, sighting.client_host
+
+
+def _join_unsynced_generations(ordered: Sequence[Sighting], links: _Links) -> None:
+    """Each with a removal from the generation before: of the leader that it waited for."""
+    removals: dict[tuple[int | None, int | None], int] = {
+        (sighting.incarnation, sighting.claimed_generation): number
+        for number, sighting in enumerate(ordered)
+        if sighting.kind in REMOVALS and sighting.claimed_generation is not None
+    }
+    for number, sighting in enumerate(ordered):
+        removal = removals.get((sighting.incarnation, sighting.claimed_generation))
+        if sighting.kind == LEADER_NEVER_SYNCED and removal is not None:
+            links.unite(number, removal)
+
+
+def episode_id(group_id: str | None, episode: Episode) -> str:
+    first = episode.first
+    if first.member_id is not None:
+        return _hashed(group_id, "member", first.member_id, first.claimed_generation)
+    return _hashed(group_id, first.kind, first.happening)
+
+
+def incident_id(episode: str, kind: str) -> str:
+    return _hashed(episode, kind)
+
+
+def _hashed(*parts: str | int | None) -> str:
+    return sha256(json.dumps(parts).encode()).hexdigest()[:_ID_CHARACTERS]

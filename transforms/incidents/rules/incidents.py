@@ -1,0 +1,164 @@
+"""From the facts of a group to rows of `incidents`, as dicts by column without `cluster`; instants are microseconds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from groupledger.transforms.incidents.rules.context import Context
+from groupledger.transforms.incidents.rules.episodes import Episode, episode_id, episodes, incident_id
+from groupledger.transforms.incidents.rules.explain import explanation, setting_to_change
+from groupledger.transforms.incidents.rules.inferred import closed_static_members, inferred
+from groupledger.transforms.incidents.rules.observed import observed
+from groupledger.transforms.incidents.rules.patterns import patterns
+from groupledger.transforms.incidents.rules.replayed import replayed
+from groupledger.transforms.incidents.rules.roots import probable_root
+from groupledger.transforms.incidents.rules.sighting import (
+    INFERRED,
+    INFO,
+    REBALANCE_IN_PROGRESS_COMMIT,
+    REFUSALS,
+    REMOVALS,
+    SESSION_EXPIRED,
+    SEVERITIES,
+    ZOMBIE_COMMIT_SUSPECTED,
+    Sighting,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from groupledger.transforms.incidents.rules.facts import GroupFacts, Place, Rules
+
+    Row = dict[str, Any]
+
+PROOFS_MAX = 100  # a client that is refused all night has a hundred thousand
+
+
+def incidents(facts: GroupFacts, rules: Rules) -> list[Row]:
+    """In order of their episodes."""
+    context = Context(facts)
+    found = [*observed(facts), *replayed(facts), *inferred(facts, rules), *patterns(facts, rules)]
+    sightings = _severities([context.completed(sighting) for sighting in _without_refuted(found, facts)], facts, rules)
+    expired = [sighting for sighting in sightings if sighting.kind == SESSION_EXPIRED]
+    rows = []
+    for episode in episodes(sightings, rules):
+        root = probable_root(episode, facts, rules, expired)
+        for kind, of_kind in episode.by_kind():
+            rows.append(_incident(context, episode, kind, of_kind, root, rules))
+    return rows
+
+
+def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts) -> Iterator[Sighting]:
+    """No guess at a removal where a log shows another, or that the member left; and no suspicion of a zombie where the
+    request log has the member itself and the answer to its return: had it been refused, that would be seen."""
+    spoke = {request.member_id for request in facts.requests}
+    answered = {request.response_member_id for request in facts.requests}
+    seen = {each.member_id for each in sightings if each.kind in REMOVALS and each.evidence != INFERRED}
+    left = {each.member_id for request in facts.requests for each in request.leaving if not each.error_code} - seen
+    for sighting in sightings:
+        if sighting.evidence == INFERRED:
+            if sighting.kind in REMOVALS and sighting.member_id in seen:
+                continue
+            if sighting.kind in (SESSION_EXPIRED, ZOMBIE_COMMIT_SUSPECTED) and sighting.member_id in left:
+                continue
+            is_zombie = sighting.kind == ZOMBIE_COMMIT_SUSPECTED  # `detail` is the member that came back
+            if is_zombie and sighting.member_id in spoke and sighting.detail in answered:
+                continue
+        yield sighting
+
+
+def _severities(sightings: Sequence[Sighting], facts: GroupFacts, rules: Rules) -> list[Sighting]:
+    """An expiry alarms nobody if it is how a static member leaves that was closed, however it is known."""
+    expired = {each.member_id for each in sightings if each.kind == SESSION_EXPIRED}
+    closed = closed_static_members(facts, rules, expired)
+    return [
+        replace(each, severity=INFO) if each.kind == SESSION_EXPIRED and each.member_id in closed else each
+        for each in sightings
+    ]
+
+
+def _incident(
+    context: Context, episode: Episode, kind: str, sightings: Sequence[Sighting], root: str, rules: Rules
+) -> Row:
+    first = sightings[0]
+    last_ms = max(sighting.last_ms for sighting in sightings)
+    stale_since = context.stale_since(first)
+    partitions = _partitions(context, sightings, stale_since)
+    low, high = first.duplicates if kind not in REFUSALS else _duplicates(context, kind, partitions)
+    episode_key = episode_id(context.facts.group_id, episode)
+    proofs = dict.fromkeys(proof for sighting in sightings for proof in sighting.proofs)
+    row: Row = {
+        "incident_id": incident_id(episode_key, kind),
+        "episode_id": episode_key,
+        "kind": kind,
+        "severity": max((sighting.severity for sighting in sightings), key=SEVERITIES.index),
+        "evidence": first.evidence,
+        "confidence": max(sighting.confidence for sighting in sightings),
+        "is_ambiguous": any(sighting.is_ambiguous for sighting in sightings),
+        "group_id": context.facts.group_id,
+        "incarnation": first.incarnation,
+        "claimed_generation": first.claimed_generation,
+        "current_generation": first.current_generation,
+        "member_id": first.member_id,
+        "group_instance_id": first.group_instance_id,
+        "client_id": first.client_id,
+        "client_host": first.client_host,
+        "partitions": partitions,
+        "stale_since_generation": None if stale_since is None else stale_since["to_generation"],
+        "probable_root": root,
+        "duplicates_min": low,
+        "duplicates_max": high,
+        "first_seen_at": first.first_ms * 1_000,
+        "last_seen_at": last_ms * 1_000,
+        "occurrences": len({sighting.happening for sighting in sightings}),
+        "is_open": context.facts.as_of_ms - last_ms < rules.open_ms,
+        "proofs": [{"table_name": proof.table_name, "row_key": proof.row_key} for proof in list(proofs)[:PROOFS_MAX]],
+    }
+    row["explanation"] = explanation(row, first.detail)
+    row["setting_to_change"] = setting_to_change(row)
+    return row
+
+
+def _partitions(context: Context, sightings: Sequence[Sighting], stale_since: Row | None) -> list[Row]:
+    highest: dict[Place, int | None] = {}
+    for sighting in sightings:
+        for place, offset in sighting.offsets:
+            known = highest.get(place)
+            highest[place] = offset if known is None else known if offset is None else max(known, offset)
+    first = min(sightings, key=attrgetter("first_ms"))
+    rows = []
+    for (topic, partition), offset in sorted(highest.items()):
+        place = (topic, partition)
+        owner = context.owner(place)
+        rows.append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "refused_offset": offset,
+                "last_accepted_offset": context.accepted_before(place, first, stale_since),
+                "owner_member_id": owner and owner["member_id"],
+                "owner_client_id": owner and owner["client_id"],
+            }
+        )
+    return rows
+
+
+def _duplicates(context: Context, kind: str, partitions: Sequence[Row]) -> tuple[int | None, int | None]:
+    """From the last accepted commit to the refused one; what somebody has committed meanwhile is certain."""
+    bounds = [
+        (
+            each["last_accepted_offset"],
+            each["refused_offset"],
+            context.newest_commit((each["topic"], each["partition"])),
+        )
+        for each in partitions
+        if each["last_accepted_offset"] is not None and each["refused_offset"] is not None
+    ]
+    if not bounds:
+        return None, None
+    high = sum(max(refused - accepted, 0) for accepted, refused, _ in bounds)
+    if kind == REBALANCE_IN_PROGRESS_COMMIT:
+        return 0, high  # the member itself may go on, and commit it
+    return sum(max(min(refused, newest or 0) - accepted, 0) for accepted, refused, newest in bounds), high

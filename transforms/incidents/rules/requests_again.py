@@ -1,0 +1,179 @@
+"""Rows of the request log as requests to the reference coordinator.
+
+The log has all that a coordinator goes by, but for one thing: the UUID that the broker drew for a new member, which
+stands in the answer, or, where that is missing, in the id with which the client comes back on the same connection.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+from base64 import b64decode
+from typing import TYPE_CHECKING, Any
+
+from groupledger.coordinator.model.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeavingMember,
+    OffsetCommitRequest,
+    OffsetToCommit,
+    SyncGroupRequest,
+    TxnOffsetCommitRequest,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from groupledger.coordinator.model.messages import GroupRequest
+    from groupledger.transforms.incidents.rules.facts import Request
+
+    Body = Mapping[str, Any]
+
+_ID_ON_JOIN_SINCE = 4
+
+
+def coordinator_request(request: Request, request_id: int, new_member_uuid: str) -> GroupRequest | None:
+    """None for a request that changes no group, or whose body can't be read."""
+    make = _MAKERS.get(request.api)
+    if make is None or request.body is None:
+        return None
+    try:
+        return make(request, json.loads(request.body), request_id, new_member_uuid)
+    except (KeyError, TypeError, ValueError, binascii.Error):
+        return None  # a body that is not of Kafka's making has no answer to compare with
+
+
+def new_member_ids(requests: Sequence[Request]) -> dict[int, str]:
+    """By the place of a JoinGroup without an id among the requests: the id that its client came back with."""
+    found: dict[int, str] = {}
+    waiting: dict[tuple[str | None, ...], int] = {}
+    known: set[str] = set()
+    for number, request in enumerate(requests):
+        speaker = (request.connection_id,) if request.connection_id else (request.client_id, request.client_host)
+        member_id = request.member_id
+        if request.api == "JOIN_GROUP" and not member_id:
+            if request.response_member_id:
+                found[number] = request.response_member_id
+                known.add(request.response_member_id)
+            else:
+                waiting[speaker] = number
+        elif member_id and member_id not in known:
+            known.add(member_id)
+            joined = waiting.pop(speaker, None)
+            if joined is not None and member_id.startswith(_prefix(requests[joined])):
+                found[joined] = member_id
+    return found
+
+
+def uuid_in(member_id: str, request: Request) -> str | None:
+    """What the coordinator drew for it; None if the id is not of the form that Kafka's have."""
+    prefix = _prefix(request)
+    return member_id[len(prefix) :] if member_id.startswith(prefix) else None
+
+
+def _prefix(request: Request) -> str:
+    return f"{request.group_instance_id or request.client_id or ''}-"
+
+
+def first_join(request: Request, request_id: int, new_member_uuid: str) -> GroupRequest | None:
+    """The JoinGroup by which a member got the id that it joins with, in a version that answers with an id alone."""
+    made = coordinator_request(request, request_id, new_member_uuid)
+    if not isinstance(made, JoinGroupRequest) or made.group_instance_id is not None:
+        return None
+    return JoinGroupRequest(
+        request_id,
+        made.group_id,
+        "",
+        made.session_timeout_ms,
+        made.rebalance_timeout_ms,
+        made.protocol_type,
+        made.protocols,
+        new_member_uuid,
+        client_id=made.client_id,
+        client_host=made.client_host,
+        api_version=max(made.api_version, _ID_ON_JOIN_SINCE),
+    )
+
+
+def _join(request: Request, body: Body, request_id: int, uuid: str) -> GroupRequest:
+    return JoinGroupRequest(
+        request_id,
+        body["groupId"],
+        body["memberId"],
+        body["sessionTimeoutMs"],
+        body.get("rebalanceTimeoutMs", body["sessionTimeoutMs"]),
+        body["protocolType"],
+        tuple((each["name"], b64decode(each["metadata"])) for each in body["protocols"]),
+        uuid,
+        body.get("groupInstanceId"),
+        body.get("reason"),
+        request.client_id or "",
+        f"/{request.client_host}",
+        request.api_version,
+    )
+
+
+def _sync(request: Request, body: Body, request_id: int, _: str) -> GroupRequest:
+    assignments = tuple((each["memberId"], b64decode(each["assignment"])) for each in body["assignments"])
+    return SyncGroupRequest(
+        request_id,
+        body["groupId"],
+        body["generationId"],
+        body["memberId"],
+        body.get("groupInstanceId"),
+        body.get("protocolType"),
+        body.get("protocolName"),
+        assignments,
+        request.api_version,
+    )
+
+
+def _heartbeat(_: Request, body: Body, request_id: int, __: str) -> GroupRequest:
+    instance_id = body.get("groupInstanceId")
+    return HeartbeatRequest(request_id, body["groupId"], body["generationId"], body["memberId"], instance_id)
+
+
+def _leave(request: Request, body: Body, request_id: int, _: str) -> GroupRequest:
+    leaving = tuple(LeavingMember(each.member_id, each.group_instance_id, each.reason) for each in request.leaving)
+    return LeaveGroupRequest(request_id, body["groupId"], leaving, request.api_version)
+
+
+def _commit(request: Request, body: Body, request_id: int, _: str) -> GroupRequest:
+    return OffsetCommitRequest(
+        request_id,
+        body["groupId"],
+        _offsets(request),
+        -1 if request.generation is None else request.generation,
+        request.member_id or "",
+        request.group_instance_id,
+        api_version=request.api_version,
+    )
+
+
+def _txn_commit(request: Request, body: Body, request_id: int, _: str) -> GroupRequest:
+    return TxnOffsetCommitRequest(
+        request_id,
+        body["groupId"],
+        body["producerId"],
+        body["producerEpoch"],
+        _offsets(request),
+        -1 if request.generation is None else request.generation,
+        request.member_id or "",
+        request.group_instance_id,
+        request.api_version,
+    )
+
+
+def _offsets(request: Request) -> tuple[OffsetToCommit, ...]:
+    return tuple(OffsetToCommit(each.topic, each.partition, each.offset) for each in request.offsets)
+
+
+_MAKERS: dict[str, Callable[[Request, Body, int, str], GroupRequest]] = {
+    "JOIN_GROUP": _join,
+    "SYNC_GROUP": _sync,
+    "HEARTBEAT": _heartbeat,
+    "LEAVE_GROUP": _leave,
+    "OFFSET_COMMIT": _commit,
+    "TXN_OFFSET_COMMIT": _txn_commit,
+}

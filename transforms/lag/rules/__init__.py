@@ -1,0 +1,51 @@
+"""Lag of consumer groups: how far behind, since when, and is that a problem. Pure Python, no Spark, no clock.
+
+    facts             watermarks, commits, owners; the words of flags and methods
+    topic_window      the recent ends of a topic partition's log, and time by interpolation
+    partition_window  the recent commits and positions of a group on it
+    row               one row of `lag`
+    status, burrow    is it a problem: by time (ours), by commits (Burrow's)
+    rollup            per group and topic
+    ownership         owners and subscriptions at a position of the log
+    state             all groups of a cluster, round by round
+    rules             what a user can set
+
+Offsets are compared with offsets, and positions in the log with positions; clocks are compared only where nothing else
+is there, with a margin: a commit's time is its coordinator's, a sample's the sampler's, a record's its producer's.
+"""
+
+from groupledger.transforms.lag.rules.facts import Commit, NextRecord, Owner, Watermark
+from groupledger.transforms.lag.rules.ownership import GroupHistory, Interval
+from groupledger.transforms.lag.rules.partition_window import PartitionWindow
+from groupledger.transforms.lag.rules.rollup import Rollup, rollup
+from groupledger.transforms.lag.rules.row import Circumstances, LagRow, Place, lag_row, with_next_record
+from groupledger.transforms.lag.rules.state import End, GroupFacts, LagState, Round, is_read_to
+from groupledger.transforms.lag.rules.thresholds import BurrowRules, LagRules, StatusRules
+from groupledger.transforms.lag.rules.topic_window import FormerTopic, TopicWindow
+
+__all__ = [
+    "BurrowRules",
+    "Circumstances",
+    "Commit",
+    "End",
+    "FormerTopic",
+    "GroupFacts",
+    "GroupHistory",
+    "Interval",
+    "LagRow",
+    "LagRules",
+    "LagState",
+    "NextRecord",
+    "Owner",
+    "PartitionWindow",
+    "Place",
+    "Rollup",
+    "Round",
+    "StatusRules",
+    "TopicWindow",
+    "Watermark",
+    "is_read_to",
+    "lag_row",
+    "rollup",
+    "with_next_record",
+]

@@ -1,0 +1,54 @@
+"""Who owned what, and who subscribed to what, at a position in the log: from rows of the history tables.
+
+An interval holds at a position (the next offset to read) if its record lies below it and the record that ended it, if
+any, does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from groupledger.transforms.lag.rules.state import GroupFacts, TopicPartition
+
+if TYPE_CHECKING:
+    from groupledger.transforms.lag.rules.facts import Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """`to_offset` is None while open."""
+
+    from_offset: int
+    to_offset: int | None
+
+    def holds_at(self, position: int) -> bool:
+        return self.from_offset < position and (self.to_offset is None or position <= self.to_offset)
+
+
+@dataclass(slots=True)
+class GroupHistory:
+    """Intervals of one group. Generations say whether what has no owner is unowned; a member's topics are None where
+    its subscription can't be read."""
+
+    generations: list[tuple[Interval, bool]] = field(default_factory=list)
+    owners: list[tuple[Interval, TopicPartition, Owner]] = field(default_factory=list)
+    members: list[tuple[Interval, frozenset[str] | None]] = field(default_factory=list)
+
+    def facts_at(
+        self, position: int, state: str | None, sampled_subscription: frozenset[str] | None = None
+    ) -> GroupFacts:
+        """`state` and the subscription are those that the round sampled; the latter counts where the ledger keeps no
+        members, as of a KIP-848 group."""
+        subscriptions = [topics for interval, topics in self.members if interval.holds_at(position)]
+        known = [topics for topics in subscriptions if topics is not None]
+        if not subscriptions:
+            topics = sampled_subscription or None
+        else:
+            topics = frozenset().union(*known) if len(known) == len(subscriptions) else None
+        return GroupFacts(
+            state,
+            {place: owner for interval, place, owner in self.owners if interval.holds_at(position)},
+            is_ownership_known=any(is_known for interval, is_known in self.generations if interval.holds_at(position)),
+            subscribed_topics=topics,
+        )

@@ -1,0 +1,75 @@
+"""What is remembered of one group on one topic partition: its last commits, and its last positions by time.
+
+`absorb` takes the commits of a round in the order of the log, `observe` what the round then found. Both pass over what
+they have seen. State comes back from the tables: the last commits with the watermark before each, and rows of `lag` of
+the last window (`restore`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from groupledger.transforms.lag.rules import burrow
+from groupledger.transforms.lag.rules.status import Point, add_point
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from groupledger.transforms.lag.rules.facts import Commit
+    from groupledger.transforms.lag.rules.thresholds import LagRules
+
+
+class PartitionWindow:
+    """`latest` is the newest commit that counts, None if there is none or it was removed. `no_progress_since_ms` is
+    when lag was first seen at its offset."""
+
+    __slots__ = ("_last_kafka_offset", "latest", "no_progress_since_ms", "points", "removed_at", "ring")
+
+    def __init__(self, rules: LagRules) -> None:
+        self.latest: Commit | None = None
+        self.ring = burrow.new_ring(rules.burrow)
+        self.points: list[Point] = []
+        self.no_progress_since_ms: int | None = None
+        self.removed_at = -1  # the record that last removed the commit
+        self._last_kafka_offset = -1
+
+    def absorb(self, commit: Commit, high_watermark_before: int | None, rules: LagRules) -> None:
+        """`high_watermark_before` is the newest sample before the commit, unless the commit says so itself."""
+        if commit.kafka_offset <= self._last_kafka_offset:
+            return
+        self._last_kafka_offset = commit.kafka_offset
+        if commit.committed_offset is None:
+            self.removed_at = commit.kafka_offset
+            self._forget()
+            return
+        self.latest = commit
+        before = commit.high_watermark_before
+        burrow.store(self.ring, commit, high_watermark_before if before is None else before, rules.burrow)
+
+    @property
+    def commit_interval_ms(self) -> int | None:
+        """The mean between the commits of the ring; None below two."""
+        if len(self.ring) < 2:  # noqa: PLR2004 - an interval has two ends
+            return None
+        return (self.ring[-1].timestamp_ms - self.ring[0].timestamp_ms) // (len(self.ring) - 1)
+
+    def observe(self, sampled_at_ms: int, lag: int | None, rules: LagRules) -> None:
+        """The lag of a round; None if there is none to remember."""
+        if self.latest is None or lag is None or self.latest.committed_offset is None:
+            return
+        committed = self.latest.committed_offset
+        if lag == 0:
+            self.no_progress_since_ms = None
+        elif self.no_progress_since_ms is None or (self.points and self.points[-1].committed_offset != committed):
+            self.no_progress_since_ms = sampled_at_ms
+        add_point(self.points, Point(sampled_at_ms, committed, lag), rules.status)
+
+    def restore(self, points: Iterable[Point], no_progress_since_ms: int | None) -> None:
+        """From rows of the table `lag`, the newest one of each aligned twentieth of the window, oldest first."""
+        self.points = list(points)
+        self.no_progress_since_ms = no_progress_since_ms
+
+    def _forget(self) -> None:
+        self.latest = self.no_progress_since_ms = None
+        self.ring.clear()
+        self.points.clear()

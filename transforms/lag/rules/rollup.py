@@ -1,0 +1,101 @@
+"""What the rows of one round amount to, for each group and each of its topics.
+
+Partitions that the group no longer subscribes to are counted apart and stay out of all sums and statuses: nobody is
+going to work off their lag. Partitions without a lag (null) are counted, and are no zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from statistics import median_low
+from typing import TYPE_CHECKING
+
+from groupledger.transforms.lag.rules import burrow, status
+from groupledger.transforms.lag.rules.facts import UNSUBSCRIBED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from groupledger.transforms.lag.rules.row import LagRow
+
+
+@dataclass(frozen=True, slots=True)
+class Rollup:
+    """`topic` is None for the group as a whole. Totals are null if no partition has a lag; so is `lag_seconds_max` if
+    none has a time, and `lag_seconds_lower_bound` is the highest bound of those that have none.
+
+    `catch_up_seconds` is what the lag needs at the present slope, null while it does not shrink; `commit_age_ms` is
+    that of the newest commit, `commit_interval_ms` the median of the partitions' own means.
+    """
+
+    sampled_at_ms: int
+    group_id: str
+    topic: str | None
+    group_state: str | None
+    partitions: int
+    partitions_without_lag: int
+    partitions_unsubscribed: int
+    lag_sum: int | None
+    lag_max: int | None
+    worst_topic: str | None
+    worst_partition: int | None
+    lag_seconds_max: float | None
+    lag_seconds_lower_bound: float | None
+    messages_lost: int
+    lag_per_second: float | None
+    catch_up_seconds: float | None
+    commit_age_ms: int | None
+    commit_interval_ms: int | None
+    status: str
+    burrow_status: str
+
+
+def rollup(rows: Iterable[LagRow]) -> list[Rollup]:
+    """Of the rows of one round, in any order: each group, followed by its topics."""
+    found = []
+    ordered = sorted(rows, key=lambda row: (row.group_id, row.topic, row.partition))
+    for _, of_group in groupby(ordered, key=lambda row: row.group_id):
+        members = list(of_group)
+        found.append(_rollup(members, None))
+        found += [_rollup(list(of_topic), topic) for topic, of_topic in groupby(members, key=lambda row: row.topic)]
+    return found
+
+
+def _rollup(rows: Sequence[LagRow], topic: str | None) -> Rollup:
+    first = rows[0]
+    counted = [row for row in rows if UNSUBSCRIBED not in row.flags]
+    with_lag = [row for row in counted if row.lag is not None]
+    lags = [row.lag for row in with_lag if row.lag is not None]
+    # The lowest place of those with the highest lag.
+    worst = min(with_lag, key=lambda row: (-(row.lag or 0), row.topic, row.partition), default=None)
+    lag_sum = sum(lags) if lags else None
+    slopes = [row.lag_per_second for row in with_lag if row.lag_per_second is not None]
+    slope = sum(slopes) if slopes else None
+    is_shrinking = lag_sum is not None and slope is not None and slope < 0
+    commits = [row.commit_timestamp_ms for row in counted if row.commit_timestamp_ms is not None]
+    intervals = [row.commit_interval_ms for row in counted if row.commit_interval_ms is not None]
+    return Rollup(
+        sampled_at_ms=first.sampled_at_ms,
+        group_id=first.group_id,
+        topic=topic,
+        group_state=first.group_state,
+        partitions=len(rows),
+        partitions_without_lag=len(counted) - len(with_lag),
+        partitions_unsubscribed=len(rows) - len(counted),
+        lag_sum=lag_sum,
+        lag_max=max(lags, default=None),
+        worst_topic=worst.topic if worst else None,
+        worst_partition=worst.partition if worst else None,
+        lag_seconds_max=max((row.lag_seconds for row in with_lag if row.lag_seconds is not None), default=None),
+        lag_seconds_lower_bound=max(
+            (row.lag_seconds_lower_bound for row in with_lag if row.lag_seconds_lower_bound is not None), default=None
+        ),
+        messages_lost=sum(row.messages_lost or 0 for row in counted),
+        lag_per_second=slope,
+        catch_up_seconds=lag_sum / -slope if is_shrinking and lag_sum is not None and slope is not None else None,
+        commit_age_ms=max(first.sampled_at_ms - max(commits), 0) if commits else None,
+        commit_interval_ms=median_low(intervals) if intervals else None,
+        status=status.worst(row.status for row in counted),
+        burrow_status=burrow.group_status(row.burrow_status for row in counted if row.burrow_status is not None),
+    )

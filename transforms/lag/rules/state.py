@@ -1,0 +1,178 @@
+"""All groups of a cluster, round by round: commits and samples in, rows of `lag` out.
+
+A round (design, "a sampling round") first read the ends of the `__consumer_offsets` partitions, then the rest; a commit
+counts if it lies below the end of its partition, whatever was read of the log by then. The end that counts is the last
+stable offset: no read_committed reader gets further, and where it lies below the high watermark the rows say so.
+
+    state.commit(...)          as the log is read, in the order of each of its partitions; ahead of the round is no harm
+    state.round(round, ...)    once the log is read up to `round.ends`; one after the other
+
+The caller waits until the log is read that far (`is_read_to`). State is bounded, `PartitionWindow` and `TopicWindow`
+say how. It is recovered from the tables (`jobs.lag`), and then gives the rows that it would have given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from groupledger.transforms.lag.rules.facts import (
+    NOBODY,
+    UNKNOWN_OWNER,
+    UNSUBSCRIBED_OWNER,
+    Commit,
+    Owner,
+    Watermark,
+)
+from groupledger.transforms.lag.rules.partition_window import PartitionWindow
+from groupledger.transforms.lag.rules.row import Circumstances, LagRow, Place, lag_row
+from groupledger.transforms.lag.rules.thresholds import LagRules
+from groupledger.transforms.lag.rules.topic_window import TopicWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+TopicPartition: TypeAlias = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Of one `__consumer_offsets` partition. Commits below `offset` count; `is_behind` says that an open transaction
+    keeps a reader from the log's end."""
+
+    offset: int
+    is_behind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """A group at the position of a round. `is_ownership_known` says that what is not in `owners` has none;
+    `subscribed_topics` is None if not every member's are known, or there are no members."""
+
+    state: str | None = None
+    owners: Mapping[TopicPartition, Owner] = field(default_factory=dict)
+    is_ownership_known: bool = False
+    subscribed_topics: frozenset[str] | None = None
+
+    def owner(self, place: TopicPartition) -> Owner:
+        owner = self.owners.get(place)
+        if owner is not None:
+            return owner
+        if self.subscribed_topics is not None and place[0] not in self.subscribed_topics:
+            return UNSUBSCRIBED_OWNER
+        return NOBODY if self.is_ownership_known else UNKNOWN_OWNER
+
+
+NO_FACTS = GroupFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one sampling round read. A partition whose broker did not answer is missing."""
+
+    sampled_at_ms: int
+    ends: Mapping[int, End]
+    watermarks: Mapping[TopicPartition, Watermark]
+
+
+def is_read_to(ends: Mapping[int, End], positions: Mapping[int, int]) -> bool:
+    """Whether the log is read up to the round; `positions` are the next offsets to read, by partition."""
+    return all(positions.get(partition, 0) >= end.offset for partition, end in ends.items())
+
+
+class LagState:
+    def __init__(self, rules: LagRules | None = None) -> None:
+        self.rules = rules or LagRules()
+        self.topics: dict[TopicPartition, TopicWindow] = {}
+        self.groups: dict[str, dict[TopicPartition, PartitionWindow]] = {}
+        self._ends: dict[int, tuple[int, End]] = {}  # with the round that read it
+        self._waiting: list[tuple[str, TopicPartition, Commit]] = []
+
+    def commit(self, group_id: str, topic: str, partition: int, commit: Commit) -> None:
+        """A commit or a removal; it counts from the first round that it lies below."""
+        self._waiting.append((group_id, (topic, partition), commit))
+
+    def round(self, read: Round, facts: Mapping[str, GroupFacts]) -> Iterator[LagRow]:
+        """The rows of a round: of each group, the partitions it has committed or owns. Take all of them: what a row
+        finds is remembered for the next round."""
+        self._absorb(read)
+        for place, watermark in read.watermarks.items():
+            self.topic(place).add(watermark)
+        for group_id in self.groups.keys() | {name for name, fact in facts.items() if fact.owners}:
+            yield from self._group_rows(group_id, read.sampled_at_ms, facts.get(group_id, NO_FACTS))
+
+    def topic(self, place: TopicPartition) -> TopicWindow:
+        window = self.topics.get(place)
+        if window is None:
+            window = self.topics[place] = TopicWindow()
+        return window
+
+    def window(self, group_id: str, place: TopicPartition) -> PartitionWindow:
+        windows = self.groups.setdefault(group_id, {})
+        window = windows.get(place)
+        if window is None:
+            window = windows[place] = PartitionWindow(self.rules)
+        return window
+
+    def restore_ends(self, sampled_at_ms: int, ends: Mapping[int, End]) -> None:
+        """Those of the round that the state was recovered as of, or of the last one before that read a partition's."""
+        self._ends.update({partition: (sampled_at_ms, end) for partition, end in ends.items()})
+
+    def restore_commit(self, group_id: str, place: TopicPartition, commit: Commit) -> None:
+        """One that an earlier round counted, in the order of the log; it says itself which end was before it."""
+        self.window(group_id, place).absorb(commit, None, self.rules)
+
+    def drop_removed(self) -> None:
+        """After the last `restore_commit`: what was removed since has no window."""
+        removed = [
+            (group_id, place)
+            for group_id, windows in self.groups.items()
+            for place, window in windows.items()
+            if window.latest is None
+        ]
+        for group_id, place in removed:
+            self._drop(group_id, place)
+
+    def _group_rows(self, group_id: str, sampled_at_ms: int, facts: GroupFacts) -> Iterator[LagRow]:
+        windows = self.groups.get(group_id, {})
+        # All of a group lies in one partition of the log.
+        kafka_partition = next((each.latest.kafka_partition for each in windows.values() if each.latest), -1)
+        end_read_at_ms, end = self._ends.get(kafka_partition, (sampled_at_ms, None))
+        for place in sorted(windows.keys() | facts.owners.keys()):
+            named = Place(group_id, *place)
+            now = Circumstances(
+                sampled_at_ms,
+                facts.owner(place),
+                facts.state,
+                has_stale_end=end_read_at_ms < sampled_at_ms,
+                has_hidden_commits=end is not None and end.is_behind,
+            )
+            yield lag_row(named, self.topics.get(place), windows.get(place), now, self.rules)
+
+    def _absorb(self, read: Round) -> None:
+        """The waiting commits that lie below the round, before its watermarks come."""
+        before = {partition: at_ms for partition, (at_ms, _) in self._ends.items()}
+        self.restore_ends(read.sampled_at_ms, read.ends)
+        waiting, self._waiting = self._waiting, []
+        for entry in waiting:
+            group_id, place, commit = entry
+            found = self._ends.get(commit.kafka_partition)
+            if found is None or commit.kafka_offset >= found[1].offset:
+                self._waiting.append(entry)
+                continue
+            window = self.window(group_id, place)
+            window.absorb(commit, self._end_before(place, before.get(commit.kafka_partition)), self.rules)
+            if window.latest is None:
+                self._drop(group_id, place)
+
+    def _end_before(self, place: TopicPartition, sampled_at_ms: int | None) -> int | None:
+        """The partition's end in the last round that a commit did not lie below."""
+        topic = self.topics.get(place)
+        if topic is None or topic.latest is None or topic.latest.sampled_at_ms != sampled_at_ms:
+            return None
+        return topic.latest.high_watermark
+
+    def _drop(self, group_id: str, place: TopicPartition) -> None:
+        del self.groups[group_id][place]
+        if not self.groups[group_id]:
+            del self.groups[group_id]

@@ -1,0 +1,99 @@
+"""Our own status of a partition: by time, not by commits, so that it means the same for every rhythm of commits.
+
+    status        when, the first that holds
+    unknown       there is no watermark, or the commit is of a topic that is no more
+    no_commit     nothing is committed
+    ok            nothing is left to read
+    unsubscribed  no member subscribes to the topic any more: its lag is nobody's
+    rebalancing   the group was in a rebalance when it was sampled: whoever stands still now has a reason
+    stalled       no progress for long, while commits of the same offset go on
+    stopped       no progress for long, and no commits either
+    rewound       the committed offset went back within the window and has not been made good
+    growing       the slope of the lag over the window, which one dip does not turn
+    ok            else: there is lag, and it is worked off or stays as it is
+
+Progress is counted from the first round in which the offset was there with lag: an idle partition that gets a record is
+not at a standstill. A group is as its worst partition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from groupledger.transforms.lag.rules.thresholds import StatusRules
+
+OK, UNSUBSCRIBED, NO_COMMIT, UNKNOWN = "ok", "unsubscribed", "no_commit", "unknown"
+REBALANCING, GROWING, REWOUND, STALLED, STOPPED = "rebalancing", "growing", "rewound", "stalled", "stopped"
+SEVERITY = {
+    name: code
+    for code, name in enumerate((OK, UNSUBSCRIBED, NO_COMMIT, UNKNOWN, REBALANCING, GROWING, REWOUND, STALLED, STOPPED))
+}
+
+# As DescribeGroups says it: of classic groups, and of consumer groups (KIP-848).
+REBALANCING_STATES = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+
+POINTS_PER_WINDOW = 20
+POINTS_FOR_SLOPE = 4
+RHYTHMS_OF_STANDSTILL = 3
+
+
+class Point(NamedTuple):
+    """What one round saw."""
+
+    sampled_at_ms: int
+    committed_offset: int
+    lag: int
+
+
+def add_point(points: list[Point], point: Point, rules: StatusRules) -> None:
+    """The newest of each aligned twentieth of the window stays: what is kept does not depend on how often it is."""
+    width_ms = max(rules.window_ms // POINTS_PER_WINDOW, 1)
+    if points and points[-1].sampled_at_ms // width_ms == point.sampled_at_ms // width_ms:
+        points[-1] = point
+    else:
+        points.append(point)
+    while point.sampled_at_ms - points[0].sampled_at_ms > rules.window_ms:
+        del points[0]
+
+
+def slope_per_s(points: Sequence[Point]) -> float | None:
+    """Of the least-squares line through the lags, in records a second; None below `POINTS_FOR_SLOPE` points."""
+    count = len(points)
+    if count < POINTS_FOR_SLOPE:
+        return None
+    begin_ms = points[0].sampled_at_ms
+    sum_t = sum_lag = sum_tt = sum_t_lag = 0
+    for at_ms, _, lag in points:
+        elapsed_ms = at_ms - begin_ms
+        sum_t += elapsed_ms
+        sum_lag += lag
+        sum_tt += elapsed_ms * elapsed_ms
+        sum_t_lag += elapsed_ms * lag
+    return (count * sum_t_lag - sum_t * sum_lag) * 1_000 / (count * sum_tt - sum_t * sum_t)
+
+
+def is_growing(points: Sequence[Point], slope: float | None, rules: StatusRules) -> bool:
+    if slope is None:
+        return False
+    span_s = (points[-1].sampled_at_ms - points[0].sampled_at_ms) / 1_000
+    mean = sum(point.lag for point in points) / len(points)
+    growth = slope * span_s
+    is_long_enough = span_s * 2_000 >= rules.window_ms
+    return is_long_enough and growth >= max(rules.growth_records_min, rules.growth_fraction_min * mean)
+
+
+def is_rewound(points: Sequence[Point]) -> bool:
+    """The newest offset is below an earlier one."""
+    return bool(points) and points[-1].committed_offset < max(point.committed_offset for point in points)
+
+
+def standstill_ms(commit_interval_ms: int | None, rules: StatusRules) -> int:
+    """How long without progress is too long."""
+    return max(rules.standstill_ms, RHYTHMS_OF_STANDSTILL * (commit_interval_ms or 0))
+
+
+def worst(statuses: Iterable[str]) -> str:
+    return max(statuses, key=SEVERITY.__getitem__, default=OK)

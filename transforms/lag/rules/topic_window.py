@@ -1,0 +1,130 @@
+"""The recent ends of one topic partition's log, for time lag, and for what became of the topic.
+
+Samples are kept for `WINDOW_MS` and thinned by age, so that a day fits into some hundred of them and the error stays in
+proportion to the answer: a sample of age `a` stays if no later one lies in the same bucket of about a/16, aligned to
+powers of two. Aligned buckets nest, so what stays depends on the samples and on the newest one's time alone, not on
+when the thinning was done. State that was recovered from the table is therefore the state that was lost.
+
+A record is appended at some time between the last sample whose end does not hold it and the next. Within those, records
+are taken to come evenly: the k-th of n at (k + 1/2) / n of the way, which is never off by more than the distance of the
+two samples. Nothing is said of records older than the oldest sample but that: they are older.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from groupledger.transforms.lag.rules.facts import Watermark
+
+WINDOW_MS = 86_400_000
+BUCKETS_PER_AGE = 16
+THIN_ABOVE = 256  # samples; more than stay ever do
+RECENT_ENDS_MAX = 60
+
+
+def bucket_ms(age_ms: int) -> int:
+    """Width of the bucket of which one sample of that age stays; 1 means that each does."""
+    return 1 << max((age_ms // BUCKETS_PER_AGE).bit_length() - 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FormerTopic:
+    """A topic of the same name that is no more, as its last sample showed it."""
+
+    topic_id: str
+    last_sampled_at_ms: int
+    high_watermark: int
+
+
+class TopicWindow:
+    """One topic partition. `latest` is its newest sample, None before the first; `former` and `longest` come from all
+    samples there are when state is recovered."""
+
+    __slots__ = ("_ends", "_is_thin", "_times", "former", "latest", "longest", "recent_ends")
+
+    def __init__(self, former: FormerTopic | None = None, longest: int = 0) -> None:
+        self.latest: Watermark | None = None
+        self.former = former
+        self.longest = longest  # the highest end that the topic of this id ever had
+        self.recent_ends: deque[int] = deque(maxlen=RECENT_ENDS_MAX)  # of the last rounds, for Burrow's rules
+        self._times = array("q")
+        self._ends = array("q")
+        self._is_thin = True
+
+    def add(self, sample: Watermark) -> None:
+        """A later sample than all before; one that is not is passed over, so that rounds may come again."""
+        before = self.latest
+        if before is not None:
+            if sample.sampled_at_ms <= before.sampled_at_ms:
+                return
+            if before.topic_id is not None and sample.topic_id not in (None, before.topic_id):
+                self.former = FormerTopic(before.topic_id, before.sampled_at_ms, self.longest)
+                self._forget()
+            elif sample.high_watermark < before.high_watermark:
+                self._cut_to(sample.high_watermark)
+        self.latest = sample
+        self.longest = max(self.longest, sample.high_watermark)
+        self.recent_ends.append(sample.high_watermark)
+        self._times.append(sample.sampled_at_ms)
+        self._ends.append(sample.high_watermark)
+        self._is_thin = False
+        if len(self._times) > THIN_ABOVE:
+            self._thin()
+
+    @property
+    def samples(self) -> list[tuple[int, int]]:
+        """(sampled_at_ms, high_watermark) of what is kept, oldest first."""
+        self._thin()
+        return list(zip(self._times, self._ends, strict=True))
+
+    def appended_at_ms(self, offset: int) -> tuple[int | None, int | None]:
+        """When the record at an offset below the end was appended: (instant, None) by interpolation, (None, the oldest
+        sample's instant) if it was there by then already, and (None, None) without a sample."""
+        if not self._times:
+            return None, None
+        self._thin()
+        above = bisect_right(self._ends, offset)
+        if above == 0:
+            return None, self._times[0]
+        if above == len(self._ends):
+            return self._times[-1], None
+        begin_ms, end_ms = self._times[above - 1], self._times[above]
+        begin, end = self._ends[above - 1], self._ends[above]
+        # Twice the halves, so that all of it is whole numbers.
+        return begin_ms + (2 * (offset - begin) + 1) * (end_ms - begin_ms) // (2 * (end - begin)), None
+
+    def _thin(self) -> None:
+        if self._is_thin:
+            return
+        self._is_thin = True
+        now_ms = self._times[-1]
+        times, ends = array("q"), array("q")
+        later_ms = -1
+        for index in range(len(self._times) - 1, -1, -1):
+            at_ms = self._times[index]
+            if now_ms - at_ms > WINDOW_MS:
+                break
+            width_ms = bucket_ms(now_ms - at_ms)
+            if later_ms < 0 or at_ms // width_ms != later_ms // width_ms:
+                times.append(at_ms)
+                ends.append(self._ends[index])
+                later_ms = at_ms
+        times.reverse()
+        ends.reverse()
+        self._times, self._ends = times, ends
+
+    def _cut_to(self, end: int) -> None:
+        """The log was truncated: what lay behind its new end was appended again, or will be."""
+        kept = bisect_right(self._ends, end)
+        del self._times[kept:]
+        del self._ends[kept:]
+
+    def _forget(self) -> None:
+        self._times, self._ends = array("q"), array("q")
+        self.recent_ends.clear()
+        self.longest = 0

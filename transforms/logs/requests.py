@@ -1,0 +1,74 @@
+"""Lines of request logs to rows of `requests`, the bridge from `transforms.logs.rules` to Spark; and names for topic
+ids.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from groupledger.schemas.tables.requests import REQUESTS
+from groupledger.transforms.logs.imported_lines import (
+    ROW,
+    TOPIC_NAME,
+    numbered_lines,
+    parsed_schema,
+    quarantined,
+    to_batches,
+)
+from groupledger.transforms.logs.rules.request_log import parse_request_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+    from groupledger.transforms.logs.imported_lines import Output
+    from groupledger.transforms.logs.rules.privacy import Privacy
+
+PARSED_REQUESTS = parsed_schema(REQUESTS)
+
+
+def parse_requests(lines: DataFrame, time_zone: str, privacy: Privacy) -> DataFrame:
+    """`lines` has the columns of `LINES`, the result those of `PARSED_REQUESTS`."""
+
+    def parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return to_batches(_outputs(batches, time_zone, privacy), PARSED_REQUESTS)
+
+    return lines.mapInArrow(parse, PARSED_REQUESTS)
+
+
+def _outputs(batches: Iterable[pa.RecordBatch], time_zone: str, privacy: Privacy) -> Iterator[Output]:
+    named: set[str] = set()
+    for source_file, line_number, line in numbered_lines(batches):
+        parsed = parse_request_line(line, time_zone, privacy)
+        if parsed.row is not None:
+            yield ROW, {"source_file": source_file, "line_number": line_number, **parsed.row}
+        elif parsed.quarantine_reason is not None:
+            yield quarantined(source_file, line_number, parsed.quarantine_reason, line, privacy)
+        for topic_id, topic in (parsed.topic_names or {}).items():
+            if topic_id not in named:
+                named.add(topic_id)
+                yield TOPIC_NAME, {"topic_id": topic_id, "topic": topic}
+
+
+def with_topic_names(requests: DataFrame, names: DataFrame) -> DataFrame:
+    """`partitions` with the names of the topics that are named by id; `names` has `topic_id` and `topic`. An id whose
+    name is not known keeps a null."""
+    by_id = names.groupBy("topic_id").agg(F.max("topic").alias("topic"))
+    known = by_id.agg(F.map_from_entries(F.collect_list(F.struct("topic_id", "topic"))).alias("topic_name_by_id"))
+
+    def named(partition: Column) -> Column:
+        name = F.try_element_at("topic_name_by_id", partition["topic_id"])
+        return partition.withField("topic", F.coalesce(partition["topic"], name))
+
+    rows = requests.crossJoin(F.broadcast(known))
+    return rows.withColumn("partitions", F.transform("partitions", named)).drop("topic_name_by_id")
+
+
+def unnamed_topic_ids(requests: DataFrame) -> DataFrame:
+    """Topic ids without a name beside them, each once."""
+    partition = requests.select(F.explode("partitions").alias("partition")).select("partition.*")
+    return partition.where(F.col("topic").isNull() & F.col("topic_id").isNotNull()).select("topic_id").distinct()

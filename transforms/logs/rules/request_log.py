@@ -1,0 +1,164 @@
+"""A line of a broker's request log to a row of `requests`.
+
+    [time] DEBUG Completed request:{"isForwarded":..,"requestHeader":{..},"request":{..},"response":{..},...} (logger)
+
+JSON since 2.8 (KIP-673). The line is written when the answer has been sent, and says how long the request took in all:
+its arrival is the difference. Most lines are fetches and produces, and are told by the number of their API, which
+stands first, without being parsed. Of Metadata answers only the names of topic ids are taken.
+
+Brokers before 2.8 wrote text (`Completed request:RequestHeader(...` or `{api_key=...`), before 1.1 without the answers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from groupledger.transforms.logs.rules.kafka_names import api_name
+from groupledger.transforms.logs.rules.log4j_line import is_trace, parse_log_line
+from groupledger.transforms.logs.rules.request_fields import (
+    APIS_WITH_HOSTS,
+    GROUP_APIS,
+    METADATA,
+    Damage,
+    as_node,
+    columns_of,
+    int_of,
+    text_of,
+    topic_names,
+)
+
+if TYPE_CHECKING:
+    from groupledger.transforms.logs.rules.privacy import Privacy
+
+COMPLETED = "Completed request:"
+TEXT_FORMAT = "text of a broker before 2.8, whose request log was no JSON yet"
+NO_FRAME = "no time, level or logger"
+_IS_JSON = re.compile(r'\s*\{\s*"')
+_API_KEY = re.compile(
+    r'Completed request:\{"isForwarded":(?:true|false),"requestHeader":\{"requestApiKey":(-?\d{1,5}),'
+)
+# Local address and port, the client's, the processor (since 4.0) and the number of the connection.
+_CONNECTION = re.compile(r".+:\d+-(?P<host>.+):\d+-\d+(?:-\d+)?\Z", re.DOTALL)
+_TIME_US_MAX = 1 << 53
+REASON_CHARACTERS_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What a line gives: a row without cluster and file, or a reason to quarantine it; and names by topic id."""
+
+    row: dict[str, Any] | None = None
+    quarantine_reason: str | None = None
+    topic_names: dict[str, str] | None = None
+
+
+ABOUT_SOMETHING_ELSE = Parsed()
+
+
+def parse_request_line(text: str, time_zone: str, privacy: Privacy) -> Parsed:
+    at = text.find(COMPLETED)
+    known = _API_KEY.match(text, at) if at >= 0 else None
+    if known is not None and not _is_wanted(int(known[1])):
+        return ABOUT_SOMETHING_ELSE
+    line = parse_log_line(text, time_zone)
+    if line is None:
+        # A stack trace in a log that several loggers share, or a line that was cut off.
+        return ABOUT_SOMETHING_ELSE if at < 0 and is_trace(text) else Parsed(quarantine_reason=NO_FRAME)
+    if not line.message.startswith(COMPLETED):
+        return ABOUT_SOMETHING_ELSE
+    try:
+        return _parse(line.message[len(COMPLETED) :], line.logged_at_us, privacy)
+    except Damage as damage:
+        return Parsed(quarantine_reason=str(damage))
+    except (ValueError, RecursionError) as error:
+        return Parsed(quarantine_reason=f"no JSON: {str(error)[:REASON_CHARACTERS_MAX]}")
+
+
+def _is_wanted(api_key: int) -> bool:
+    return api_key in GROUP_APIS or api_key == METADATA
+
+
+def _parse(body: str, logged_at_us: int, privacy: Privacy) -> Parsed:
+    if not _IS_JSON.match(body):
+        raise Damage(TEXT_FORMAT)
+    fields = as_node(json.loads(body), "the line")
+    header = as_node(fields.get("requestHeader"), "requestHeader")
+    api_key = int_of(header, "requestApiKey")
+    if api_key is None:
+        raise Damage("requestApiKey is absent")
+    if not _is_wanted(api_key):
+        return ABOUT_SOMETHING_ELSE
+    request = _body(fields, "request")
+    response = _body(fields, "response")
+    if api_key == METADATA:
+        return Parsed(topic_names=topic_names(response) or None) if response else ABOUT_SOMETHING_ELSE
+    if request is None:
+        raise Damage("request is absent")
+    columns = columns_of(api_key, request, response)
+    if columns is None:
+        return ABOUT_SOMETHING_ELSE
+    if api_key in APIS_WITH_HOSTS and not privacy.keeps_hosts:
+        request, response = privacy.hosts_in_json(request), privacy.hosts_in_json(response)
+    row = {
+        **_envelope(fields, header, api_key, logged_at_us, privacy),
+        **columns,
+        "request_json": _dump(request),
+        "response_json": None if response is None else _dump(response),
+    }
+    _refuse_surrogates(body, row)
+    return Parsed(row)
+
+
+def _body(fields: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """A body that the broker does not have stands as an empty text."""
+    value = fields.get(name)
+    return None if value is None or value == "" else as_node(value, name)
+
+
+def _envelope(
+    fields: dict[str, Any], header: dict[str, Any], api_key: int, logged_at_us: int, privacy: Privacy
+) -> dict[str, Any]:
+    total_time_us = _microseconds(fields.get("totalTimeMs"))
+    client = as_node(fields.get("clientInformation") or {}, "clientInformation")
+    connection = text_of(fields, "connection")
+    found = None if connection is None else _CONNECTION.match(connection)
+    return {
+        "happened_at": logged_at_us - total_time_us,
+        "logged_at": logged_at_us,
+        "total_time_us": total_time_us,
+        "api_key": api_key,
+        "api_version": int_of(header, "requestApiVersion"),
+        "api": api_name(api_key),
+        "client_id": text_of(header, "clientId"),
+        "client_host": privacy.host(found["host"] if found else None),
+        "client_software_name": text_of(client, "softwareName"),
+        "client_software_version": text_of(client, "softwareVersion"),
+        "principal": privacy.principal(text_of(fields, "principal")),
+        "connection_id": privacy.host(connection),
+        "security_protocol": text_of(fields, "securityProtocol"),
+        "listener": text_of(fields, "listener"),
+        "correlation_id": int_of(header, "correlationId"),
+        "is_forwarded": fields.get("isForwarded") is True,
+    }
+
+
+def _microseconds(milliseconds: Any) -> int:
+    if isinstance(milliseconds, (int, float)) and 0 <= milliseconds * 1_000 < _TIME_US_MAX:
+        return round(milliseconds * 1_000)
+    raise Damage("totalTimeMs is no duration")
+
+
+def _dump(node: Any) -> str:
+    return json.dumps(node, separators=(",", ":"), ensure_ascii=False)
+
+
+def _refuse_surrogates(body: str, row: dict[str, Any]) -> None:
+    """Half a character can't be stored; no broker writes one."""
+    if "\\ud" in body or "\\uD" in body:
+        try:
+            _dump(row).encode()
+        except UnicodeEncodeError as error:
+            raise Damage("half a character: a lone surrogate") from error

@@ -1,0 +1,149 @@
+"""Entries of a broker's server log to rows of `coordinator_events`.
+
+An entry begins where a line has a time and a level; lines without are its continuation. Those up to the first that ends
+in `(logger)` belong to the message (a name in it has line breaks), those behind are a stack trace. Entries of other
+loggers are about something else. An entry of a coordinator that has no whole frame is quarantined: it was cut off.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from groupledger.transforms.logs.rules import server_log_templates
+from groupledger.transforms.logs.rules.log4j_line import begins_entry, ends_message, parse_log_line
+from groupledger.transforms.logs.rules.rebalance_reasons import (
+    NOT_PROVIDED,
+    given,
+    instance_id,
+    is_members_id,
+    parse_reason,
+    split_ids,
+)
+from groupledger.transforms.logs.rules.template import Split, Template, read_templates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from groupledger.transforms.logs.rules.privacy import Privacy
+
+LOGGERS = ("org.apache.kafka.coordinator.group.", "kafka.coordinator.group.")
+RUNTIME_LOGGER = "org.apache.kafka.coordinator.common.runtime."
+COORDINATOR = "[GroupCoordinator "
+OTHER = "other"
+CUT_OFF = "an entry of a group coordinator without a whole frame of time, level and logger"
+ENTRY_LINES_MAX = 1_000
+_PREFIX = re.compile(
+    r"\[Group(?:Coordinator|MetadataManager) (?:(?:id|brokerId)=)?(?P<broker_id>\d+)"
+    r"(?: topic=__consumer_offsets partition=(?P<kafka_partition>\d+))?\]:? "
+)
+_INTEGERS = ("generation", "previous_generation", "member_count", "kafka_partition")
+_TEXTS = ("group_id", "member_id", "previous_member_id", "state", "reason")
+_INT_MAX = 2**31 - 1
+_PLAUSIBLE_IN_CLASSIC = {
+    "member_id": is_members_id,
+    "previous_member_id": is_members_id,
+    "reason": lambda text: parse_reason(text).trigger != "unknown",
+}
+_TEMPLATES = (
+    *((kind, Template(text, _PLAUSIBLE_IN_CLASSIC)) for kind, text in read_templates(server_log_templates.CLASSIC)),
+    *((kind, Template(text, {})) for kind, text in read_templates(server_log_templates.OTHERS)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`text` is the message with its frame, over `line_count` lines; a stack trace behind it is left out."""
+
+    line_number: int
+    line_count: int
+    text: str
+
+
+def entries(lines: Iterable[tuple[int, str]]) -> Iterator[Entry]:
+    """Of numbered lines in order. Lines before the first entry are the end of one that is elsewhere."""
+    message: list[str] = []
+    began_at = 0
+    for number, text in lines:
+        if begins_entry(text):
+            if message:
+                yield Entry(began_at, len(message), "\n".join(message))
+            message, began_at = [text], number
+        elif message and len(message) < ENTRY_LINES_MAX:
+            message.append(text)
+        else:
+            continue
+        if ends_message(text):
+            yield Entry(began_at, len(message), "\n".join(message))
+            message = []
+    if message:
+        yield Entry(began_at, len(message), "\n".join(message))
+
+
+def parse_entry(entry: Entry, time_zone: str, privacy: Privacy) -> dict[str, Any] | str | None:
+    """A row without cluster and file, or why there is none; None if the entry is about something else."""
+    line = parse_log_line(entry.text, time_zone)
+    if line is None:
+        return CUT_OFF if COORDINATOR in entry.text.split("\n", 1)[0] else None
+    prefix = _PREFIX.match(line.message)
+    if not line.logger.startswith(LOGGERS) and not (line.logger.startswith(RUNTIME_LOGGER) and prefix):
+        return None
+    kind, split = _recognize(line.message[prefix.end() if prefix else 0 :])
+    fields = split.fields
+    said = prefix.groupdict() if prefix else {}
+    member_ids, is_whole = split_ids(fields["member_ids"]) if "member_ids" in fields else (None, True)
+    row: dict[str, Any] = {
+        "line_number": entry.line_number,
+        "line_count": entry.line_count,
+        "logged_at": line.logged_at_us,
+        "level": line.level,
+        "logger": line.logger,
+        "broker_id": _integer(said.get("broker_id")),
+        "kind": kind,
+        **{name: fields.get(name) for name in _TEXTS},
+        **{name: _integer(fields.get(name)) for name in _INTEGERS},
+        "group_ids": fields["group_ids"].split(", ") if "group_ids" in fields else None,
+        "member_ids": None if member_ids is None else list(member_ids),
+        "group_instance_id": instance_id(fields.get("group_instance_id")),
+        "client_reason": given(fields.get("client_reason"), NOT_PROVIDED),
+        "trigger": None,
+        "details": _details(fields, privacy),
+        "is_certain": split.is_certain and is_whole,
+        "message": privacy.hosts_in_text(line.message),
+    }
+    if row["kafka_partition"] is None:
+        row["kafka_partition"] = _integer(said.get("kafka_partition"))
+    return row if kind != "preparing_rebalance" else row | _reason_columns(row)
+
+
+def _recognize(message: str) -> tuple[str, Split]:
+    for kind, template in _TEMPLATES:
+        split = template.split(message)
+        if split is not None:
+            return kind, split
+    return OTHER, Split({}, is_certain=True)
+
+
+def _reason_columns(row: dict[str, Any]) -> dict[str, Any]:
+    reason = parse_reason(row["reason"])
+    return {
+        "trigger": reason.trigger,
+        "member_id": reason.member_ids[0] if len(reason.member_ids) == 1 else None,
+        "member_ids": list(reason.member_ids),
+        "group_instance_id": reason.group_instance_id,
+        "client_reason": reason.client_reason,
+        "is_certain": row["is_certain"] and reason.is_certain,
+    }
+
+
+def _details(fields: dict[str, str], privacy: Privacy) -> dict[str, str] | None:
+    columns = {*_TEXTS, *_INTEGERS, "group_ids", "member_ids", "group_instance_id", "client_reason"}
+    found = {name: privacy.hosts_in_text(value) for name, value in fields.items() if name not in columns}
+    return found or None
+
+
+def _integer(text: str | None) -> int | None:
+    """None for what is no number of Kafka's: an int has 32 bits."""
+    value = None if text is None else int(text[:12])
+    return value if value is not None and abs(value) <= _INT_MAX else None

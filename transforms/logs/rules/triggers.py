@@ -1,0 +1,98 @@
+"""What started each rebalance of a group, from what its coordinators logged: pure Python, one group at a time.
+
+A coordinator says why when it begins to prepare a rebalance, and nothing of what else comes until the next generation
+is stable (or empty): so what it says is the first reason. It names the generation that comes to its end; the one after
+it is what the rebalance leads to. A coordinator that takes the group over knows nothing of a rebalance that went on,
+and begins its own: of several that would lead to the same generation the last counts. Numbers come back in another life
+of the group, so the instants must fit, too: after the record before, and not after the record itself.
+
+A leave is told apart by what the client gave as its reason: the Scala coordinator says it in the reason itself, the
+Java one in a line of its own before. A leave that names no member, only an instance id, is an administrator's.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from groupledger.transforms.logs.rules.rebalance_reasons import trigger_of_leave
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    Row = Mapping[str, Any]
+
+PREPARING, LEFT = "preparing_rebalance", "member_left"
+KINDS = frozenset({PREPARING, LEFT})
+EVENT_COLUMNS = (
+    *("source_file", "line_number", "logged_at", "kind", "previous_generation", "member_id", "member_ids"),
+    *("reason", "client_reason", "trigger", "is_certain"),
+)
+# A record's timestamp and the time of a line come from the same clock, read one after the other.
+TOLERANCE_US = 1_000_000
+TRIGGER_COLUMNS = (
+    *("trigger", "trigger_at", "trigger_reason", "trigger_client_reason", "trigger_member_ids"),
+    *("trigger_is_certain", "trigger_source_file", "trigger_line_number"),
+)
+NO_TRIGGER: dict[str, Any] = dict.fromkeys(TRIGGER_COLUMNS)
+
+
+def triggers(rebalances: Sequence[Row], events: Iterable[Row]) -> Iterator[dict[str, Any]]:
+    """`TRIGGER_COLUMNS` for each row of `rebalances`, in their order, which is the log's; nulls where no line tells it.
+
+    All rows are of one group. Times (`happened_at`, `logged_at`) are microseconds since the epoch.
+    """
+    by_previous: dict[int, list[dict[str, Any]]] = {}
+    for start in _starts(events):
+        by_previous.setdefault(start.pop("previous_generation"), []).append(start)
+    before_us: int | None = None
+    for row in rebalances:
+        starts = by_previous.get(row["to_generation"] - 1, [])
+        found = _last_fitting(starts, before_us, row["happened_at"])
+        if found is not None:
+            starts.remove(found)
+        yield found or NO_TRIGGER
+        before_us = row["happened_at"]
+
+
+def _last_fitting(starts: Iterable[dict[str, Any]], after_us: int | None, until_us: int) -> dict[str, Any] | None:
+    fitting = [
+        start
+        for start in starts
+        if start["trigger_at"] <= until_us + TOLERANCE_US
+        and (after_us is None or start["trigger_at"] >= after_us - TOLERANCE_US)
+    ]
+    in_time = [start for start in fitting if start["trigger_at"] <= until_us]
+    best = in_time or fitting
+    return best[-1] if best else None
+
+
+def _starts(events: Iterable[Row]) -> Iterator[dict[str, Any]]:
+    """Every rebalance that was begun."""
+    left: Row | None = None
+    for event in sorted(events, key=itemgetter("logged_at", "source_file", "line_number")):
+        if event["kind"] == LEFT:
+            left = event
+        elif event["kind"] == PREPARING:
+            yield _start(event, left)
+
+
+def _start(event: Row, left: Row | None) -> dict[str, Any]:
+    trigger, client_reason = event["trigger"], event["client_reason"]
+    member_ids = list(event["member_ids"] or ())
+    if trigger == "left":
+        is_the_leaver = left is not None and (left["member_id"] in member_ids or not any(member_ids))
+        if client_reason is None and left is not None and is_the_leaver:
+            client_reason = left["client_reason"]
+        trigger = trigger_of_leave(client_reason) if any(member_ids) else "admin_removed"
+    return {
+        "previous_generation": event["previous_generation"],
+        "trigger": trigger,
+        "trigger_at": event["logged_at"],
+        "trigger_reason": event["reason"],
+        "trigger_client_reason": client_reason,
+        "trigger_member_ids": member_ids,
+        "trigger_is_certain": event["is_certain"],
+        "trigger_source_file": event["source_file"],
+        "trigger_line_number": event["line_number"],
+    }

@@ -1,0 +1,205 @@
+"""`offset_commits`: one accepted offset commit per row, with the life and the generation it fell in, and who made it.
+
+A view: commits are stored once, in `coordinator_records`. The record does not name the member, so everything about it
+follows from the order of the log, never from time:
+
+    committer_generation   the generation in force. The coordinator refuses every other one, but for an id-less
+                           transactional commit, and for a generation whose leader never synced and which so has no
+                           record. Null while the group has no members: a simple consumer, or a reset.
+    owner                  `assigned`: the partition's owner then. `previous_owner`: nobody owns it, and this one, still
+                           a member, did before: it commits what a cooperative round took from it. `none`: neither, or
+                           the assignor had given the partition to several.
+    regression             by how much it is below the commit before it: read again, or reset. 0 if it is not; null
+                           without a commit before, after a removal, after offset -1, and where the topic was made anew.
+
+What can't be known is null: behind the newest record that the history has folded in; in a compacted stretch, where
+records between may be gone; over a hole. Offset -1 is no commit: Kafka writes it and answers "none", so
+`committed_offset` is null. All windows order by kafka_offset, which is unique, as a group lies in one partition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
+from groupledger.schemas.words import Completeness
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+ASSIGNED = "assigned"
+PREVIOUS_OWNER = "previous_owner"
+NONE = "none"
+
+NO_TOPIC_ID = "A" * 22  # Kafka's zero UUID
+COLUMNS = (
+    "cluster",
+    "kafka_partition",
+    "kafka_offset",
+    "kafka_timestamp",
+    "group_id",
+    "topic",
+    "partition",
+    "committed_offset",
+    "leader_epoch",
+    "metadata",
+    "topic_id",
+    "commit_timestamp_ms",
+    "incarnation",
+    "committer_generation",
+    "owner",
+    "owner_attribution",
+    "regression",
+)
+
+
+def commit_log(coordinator_records: DataFrame) -> DataFrame:
+    """Commits and their removals (`is_tombstone`: deleted, expired, or the topic was), a row each."""
+    is_commit = F.col("record_type").isin(*OFFSET_COMMIT_TYPES) & F.col("decode_error").isNull()
+    commit = coordinator_records.where(is_commit).select(
+        "cluster", "kafka_partition", "kafka_offset", "kafka_timestamp", "group_id", "is_tombstone", "offset_commit.*"
+    )
+    return commit.select(
+        *("cluster", "kafka_partition", "kafka_offset", "kafka_timestamp", "group_id", "topic", "partition"),
+        "is_tombstone",
+        F.when(F.col("offset") >= 0, F.col("offset")).alias("committed_offset"),
+        F.when(F.col("leader_epoch") >= 0, F.col("leader_epoch")).alias("leader_epoch"),
+        "metadata",
+        F.when(F.col("topic_id") != NO_TOPIC_ID, F.col("topic_id")).alias("topic_id"),
+        "commit_timestamp_ms",
+    )
+
+
+def stretches(coverage: DataFrame) -> DataFrame:
+    """Each stretch with `known_from`: the offset behind the last hole before it."""
+    before = Window.partitionBy("cluster", "kafka_partition").orderBy("from_offset")
+    hole_end = F.when(F.col("completeness") == Completeness.UNKNOWN, F.col("to_offset"))
+    return coverage.withColumn("known_from", F.coalesce(F.max(hole_end).over(before), F.lit(0)))
+
+
+def offset_commits(
+    coordinator_records: DataFrame,
+    generations: DataFrame,
+    assignments: DataFrame,
+    members: DataFrame,
+    groups: DataFrame,
+    coverage: DataFrame,
+) -> DataFrame:
+    """Grain: kafka_partition, kafka_offset; columns are `COLUMNS`. For some groups only, filter what goes in."""
+    log = _with_stretch(commit_log(coordinator_records), coverage)
+    log = _with_generation(log, generations, groups)
+    return _with_owner(log, assignments, members).where(~F.col("is_tombstone")).select(*COLUMNS)
+
+
+def _with_stretch(log: DataFrame, coverage: DataFrame) -> DataFrame:
+    stretch = stretches(coverage).select(
+        "cluster", "kafka_partition", "from_offset", "to_offset", "completeness", "known_from"
+    )
+    joined = log.alias("log").join(
+        F.broadcast(stretch).alias("stretch"),
+        (F.col("log.cluster") == F.col("stretch.cluster"))
+        & (F.col("log.kafka_partition") == F.col("stretch.kafka_partition"))
+        & (F.col("log.kafka_offset") >= F.col("stretch.from_offset"))
+        & (F.col("log.kafka_offset") < F.col("stretch.to_offset")),
+        "left",
+    )
+    return joined.select(
+        "log.*",
+        F.coalesce(F.col("completeness") == Completeness.TAILED, F.lit(False)).alias("is_tailed"),
+        F.col("stretch.to_offset").alias("stretch_end"),
+        "known_from",
+    )
+
+
+def _newest(column: str, *keys: str, last_row: int = Window.currentRow) -> Column:
+    """The newest value of a column up to a row, by log order. A running frame: one pass, however long the log."""
+    frame = Window.partitionBy(*keys).orderBy("kafka_offset").rowsBetween(Window.unboundedPreceding, last_row)
+    return F.last(column, ignorenulls=True).over(frame)
+
+
+def _with_generation(log: DataFrame, generations: DataFrame, groups: DataFrame) -> DataFrame:
+    in_order = Window.partitionBy("cluster", "group_id").orderBy("kafka_offset")
+    generation = generations.withColumn("next_incarnation", F.lead("incarnation").over(in_order)).select(
+        *("cluster", "group_id", "kafka_offset"),
+        F.struct(
+            *("incarnation", "generation", "member_count", "is_ownership_known"),
+            *("to_offset", "ended_by", "next_incarnation"),
+        ).alias("stated"),
+    )
+    first = generations.groupBy("cluster", "group_id").agg(F.min("incarnation").alias("first_incarnation"))
+    group = groups.select(
+        "cluster",
+        "group_id",
+        F.col("incarnation").alias("last_incarnation"),
+        F.col("last_kafka_offset").alias("folded_to"),
+    ).join(first, ["cluster", "group_id"], "left")
+    merged = log.unionByName(generation, allowMissingColumns=True)
+    found = merged.withColumn("at", _newest("stated", "cluster", "group_id")).where(F.col("is_tombstone").isNotNull())
+    found = found.drop("stated").join(group, ["cluster", "group_id"], "left")
+
+    is_folded = F.coalesce(F.col("kafka_offset") <= F.col("folded_to"), F.lit(False))
+    is_in_force = F.coalesce(_holds("at", "kafka_offset"), F.lit(False))
+    # A compacted stretch has lost every record that a later one of its key superseded, and so only its last ones hold.
+    is_exact = F.col("is_tailed") | F.coalesce(F.col("at.to_offset") >= F.col("stretch_end"), F.lit(True))
+    is_known = is_folded & is_in_force & is_exact
+    has_gone = (F.col("at.ended_by") == "tombstone") & ~is_in_force
+    earliest = F.coalesce(F.col("at.incarnation") + F.coalesce(has_gone.cast("int"), F.lit(0)), F.lit(1))
+    following = F.when(F.col("at").isNull(), F.col("first_incarnation")).otherwise(F.col("at.next_incarnation"))
+    latest = F.coalesce(following, F.col("last_incarnation"))
+    return found.withColumn(
+        "incarnation",
+        F.when(is_known, F.col("at.incarnation")).when(is_folded & (earliest == latest), earliest),
+    ).withColumn(
+        "committer_generation",
+        F.when(is_known & (F.col("at.member_count") > 0), F.col("at.generation")),
+    )
+
+
+def _with_owner(log: DataFrame, assignments: DataFrame, members: DataFrame) -> DataFrame:
+    tenure = members.select(
+        "cluster", "group_id", "incarnation", "member_id", F.col("to_offset").alias("member_to_offset")
+    )
+    interval = assignments.join(tenure, ["cluster", "group_id", "incarnation", "member_id"], "left").select(
+        *("cluster", "group_id", "topic", "partition"),
+        F.col("from_offset").alias("kafka_offset"),
+        F.struct("incarnation", "member_id", "other_member_ids", "to_offset", "member_to_offset").alias("given"),
+    )
+    said = F.struct("kafka_offset", "committed_offset", "topic_id", "is_tombstone")
+    merged = log.withColumn("said", said).unionByName(interval, allowMissingColumns=True)
+    place = ("cluster", "group_id", "topic", "partition")
+    found = merged.withColumn("last", _newest("given", *place)).withColumn(
+        "before", _newest("said", *place, last_row=-1)
+    )
+    is_single = (F.col("last.incarnation") == F.col("incarnation")) & (F.size("last.other_member_ids") == 0)
+    is_member = F.coalesce(F.col("kafka_offset") < F.col("last.member_to_offset"), F.lit(True))
+    attribution = (
+        F.when(F.col("committer_generation").isNull() | ~F.coalesce(is_single, F.lit(False)), NONE)
+        .when(_holds("last", "kafka_offset"), ASSIGNED)
+        .when(F.col("at.is_ownership_known") & is_member, PREVIOUS_OWNER)
+        .otherwise(NONE)
+    )
+    # The last record of each key survives compaction, so the one before is the last one there was, but for holes.
+    is_comparable = F.col("is_tailed") & (F.col("before.kafka_offset") >= F.col("known_from"))
+    is_comparable &= F.coalesce(F.col("topic_id") == F.col("before.topic_id"), F.lit(True))
+    went_back = F.greatest(F.col("before.committed_offset") - F.col("committed_offset"), F.lit(0))
+    return (
+        found.where(F.col("is_tombstone").isNotNull())
+        .withColumn("owner_attribution", attribution)
+        .withColumn("owner", F.when(F.col("owner_attribution") != NONE, F.col("last.member_id")))
+        # greatest() passes over nulls, which here mean that there is nothing to compare.
+        .withColumn(
+            "regression",
+            F.when(
+                is_comparable & F.col("before.committed_offset").isNotNull() & F.col("committed_offset").isNotNull(),
+                went_back,
+            ),
+        )
+    )
+
+
+def _holds(row: str, offset: str) -> Column:
+    """The struct is there, and had not ended at the offset."""
+    return F.col(row).isNotNull() & (F.col(f"{row}.to_offset").isNull() | (F.col(offset) < F.col(f"{row}.to_offset")))

@@ -1,0 +1,162 @@
+"""Kafka rows to `coordinator_records` rows: exactly one out for each one in, decoded or kept with its reason.
+
+The only bridge between the codec and Spark: rows travel to Python as Arrow batches and come back in the table's columns
+(`DECODED`). A batch that would yield another number of rows than it holds fails the task.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from groupledger.schemas.codec.engine import UNKNOWN_TAGGED_FIELDS
+from groupledger.schemas.codec.errors import DecodeError
+from groupledger.schemas.codec.records import decode_record
+from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
+from groupledger.transforms.records.decode_offset_commits import (
+    OFFSET_COMMIT_TYPE,
+    OffsetCommits,
+    decode_offset_commits,
+)
+from groupledger.transforms.records.decoded_record import record_fields, record_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import DataFrame
+
+# What a Kafka row must have; a capture has more, which is not needed here.
+KAFKA_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+
+DECODED = pa.schema(
+    [
+        ("kafka_partition", pa.int32()),
+        ("kafka_offset", pa.int64()),
+        ("kafka_timestamp", pa.timestamp("us", tz="UTC")),
+        ("record_type", pa.string()),
+        ("value_version", pa.int32()),
+        ("is_tombstone", pa.bool_()),
+        ("group_id", pa.string()),
+        ("decode_error", pa.string()),
+        ("decode_error_detail", pa.string()),
+        ("raw_key", pa.binary()),
+        ("raw_value", pa.binary()),
+        ("offset_commit", OFFSET_COMMIT_TYPE),
+        ("record_json", pa.string()),
+    ]
+)
+
+# Rows that the general codec takes are sent on in batches of this many bytes, so that 1 MiB values don't pile up.
+BATCH_BYTES_MAX = 8 << 20
+
+
+def decode(kafka_rows: DataFrame) -> DataFrame:
+    """The columns of `coordinator_records` but for cluster and ingest_date, which the job knows."""
+    return kafka_rows.select(*KAFKA_COLUMNS).mapInArrow(decode_batches, from_arrow_schema(DECODED))
+
+
+def decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows_out = 0
+        for decoded in decode_batch(batch):
+            rows_out += decoded.num_rows
+            yield decoded
+        if rows_out != batch.num_rows:
+            raise AssertionError(f"{batch.num_rows} Kafka rows became {rows_out}: the decoder lost or repeated some")
+
+
+def decode_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows of the fast path first, then the others; their order in the log is in their offsets."""
+    keys, values = batch.column("key"), batch.column("value")
+    commits = decode_offset_commits(keys, values)
+    if len(commits.rows):
+        yield fast_batch(batch, commits)
+    rest = np.delete(np.arange(batch.num_rows), commits.rows)
+    if len(rest):
+        yield from general_batches(batch.take(pa.array(rest)))
+
+
+def fast_batch(batch: pa.RecordBatch, commits: OffsetCommits) -> pa.RecordBatch:
+    count = len(commits.rows)
+    if count < batch.num_rows:
+        batch = batch.take(pa.array(commits.rows))
+    columns = {
+        "kafka_partition": batch.column("partition"),
+        "kafka_offset": batch.column("offset"),
+        "kafka_timestamp": batch.column("timestamp"),
+        "record_type": commits.record_type,
+        "value_version": commits.value_version,
+        "is_tombstone": commits.is_tombstone,
+        "group_id": commits.group_id,
+        "offset_commit": commits.offset_commit,
+    }
+    return pa.RecordBatch.from_arrays(
+        [columns[field.name] if field.name in columns else nulls(count, field.type) for field in DECODED],
+        schema=DECODED,
+    )
+
+
+@lru_cache(maxsize=64)  # batches are nearly all of one size, and six columns of each are null
+def nulls(count: int, data_type: pa.DataType) -> pa.Array:
+    return pa.nulls(count, data_type)
+
+
+def general_batches(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The same by the general codec, in pieces of bounded size."""
+    start, size = 0, 0
+    rows: list[dict[str, Any]] = []
+    for key, value in zip(batch.column("key"), batch.column("value"), strict=True):
+        rows.append(decoded_or_kept(key.as_py(), value.as_py()))
+        size += len(key.as_py() or b"") + len(value.as_py() or b"")
+        if size > BATCH_BYTES_MAX:
+            yield general_batch(batch.slice(start, len(rows)), rows)
+            start, size, rows = start + len(rows), 0, []
+    if rows:
+        yield general_batch(batch.slice(start), rows)
+
+
+def general_batch(batch: pa.RecordBatch, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    positions = {
+        "kafka_partition": batch.column("partition"),
+        "kafka_offset": batch.column("offset"),
+        "kafka_timestamp": batch.column("timestamp"),
+    }
+    return pa.RecordBatch.from_arrays(
+        [
+            positions[field.name]
+            if field.name in positions
+            else pa.array([row.get(field.name) for row in rows], field.type)
+            for field in DECODED
+        ],
+        schema=DECODED,
+    )
+
+
+def decoded_or_kept(key: bytes | None, value: bytes | None) -> dict[str, Any]:
+    """The columns that say what a record is, by the general codec; absent ones are null."""
+    try:
+        record = decode_record(key, value)
+    except DecodeError as error:
+        return {
+            "is_tombstone": value is None,
+            "decode_error": error.reason,
+            "decode_error_detail": str(error),
+            "raw_key": key,
+            "raw_value": value,
+        }
+    columns: dict[str, Any] = {
+        "record_type": record.record_type,
+        "value_version": record.value_version,
+        "is_tombstone": record.value is None,
+        "group_id": record.key["group_id"],
+    }
+    fields = record_fields(record)
+    if record.record_type in OFFSET_COMMIT_TYPES:
+        columns["offset_commit"] = fields
+    if record.record_type not in OFFSET_COMMIT_TYPES or UNKNOWN_TAGGED_FIELDS in fields:
+        columns["record_json"] = record_json(fields)
+    return columns

@@ -1,0 +1,76 @@
+"""The events of a group, one after the other: which rules each record is put to.
+
+What is known about a record (its life, its revision, whether anything lies unseen before it) is the fold's answer, so
+that the ledger and its replay never disagree about coverage.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from groupledger.transforms.history.rules import Event, GroupRecord, GroupTombstone, OtherGroupType, fold
+from groupledger.transforms.replay.rules.assignment_rules import assignment_contradictions, two_owners
+from groupledger.transforms.replay.rules.finding import ERROR, GENERATION_DECREASED, SEVERITIES, Contradiction, Finding
+from groupledger.transforms.replay.rules.record_rules import record_contradictions
+from groupledger.transforms.replay.rules.step import step_contradictions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    Row = Mapping[str, Any]
+
+
+def replay(group_id: str, kafka_partition: int, events: Iterable[Event]) -> Iterator[Finding]:
+    """Findings in log order. `events` are all that the ledger holds of the group, with the marks of coverage."""
+    log = list(events)
+    generations = fold(group_id, kafka_partition, None, log).rows["generations"]
+    row_at = {row["kafka_offset"]: row for row in generations}
+    before: GroupRecord | None = None
+    for event in log:
+        if isinstance(event, GroupRecord):
+            row = row_at.get(event.kafka_offset)
+            if row is not None:  # else it repeats the record before
+                yield from _findings(row, _contradictions(before, event, row))
+            before = event
+        elif isinstance(event, GroupTombstone | OtherGroupType):
+            before = None
+
+
+def _contradictions(before: GroupRecord | None, record: GroupRecord, row: Row) -> Iterator[Contradiction]:
+    broken = list(record_contradictions(record))
+    yield from broken
+    yield from two_owners(record)
+    if row["finding"] == GENERATION_DECREASED:
+        number = "another number" if before is None else before.generation
+        yield Contradiction(
+            GENERATION_DECREASED,
+            f"The generation goes back from {number} to {record.generation}, and no tombstone lies between.",
+            evidence={"previous_kafka_offset": before and before.kafka_offset},
+        )
+    if broken or not row["is_start_known"]:
+        return
+    if not row["revision"]:
+        yield from assignment_contradictions(record)
+    is_next = row["revision"] or row["generation_gap"] == 0
+    if is_next and (before is None or not any(record_contradictions(before))):
+        yield from step_contradictions(before, record)
+
+
+def _findings(row: Row, contradictions: Iterable[Contradiction]) -> Iterator[Finding]:
+    for found in contradictions:
+        yield Finding(
+            row["group_id"],
+            row["incarnation"],
+            row["generation"],
+            row["revision"],
+            row["kafka_partition"],
+            row["kafka_offset"],
+            found.finding,
+            SEVERITIES.get(found.finding, ERROR),
+            found.member_id,
+            found.topic,
+            found.partition,
+            found.explanation,
+            json.dumps(found.evidence, sort_keys=True),
+        )

@@ -1,0 +1,320 @@
+"""From one record to the next: the coordinator is rebuilt from the first and asked for the second.
+
+The requests that must have been there are sent to a coordinator that has loaded the record before: who is gone leaves,
+who is new joins, who stays joins again, the leader syncs. What it writes then must be what the log holds, field by
+field. Requests came in an order that the log does not tell, so a field counts only where every order gives the same:
+
+    generation, protocol type, protocol        always
+    instance, client id and host of a member   of one that stays; a static member may have left and joined anew
+    timeouts, subscription, assignment         are the requests' own in a new generation; in a revision, of all
+                                               but the instance that was replaced
+    leader                                     a dynamic leader who stays goes on. If it went, and one of those who stay
+                                               follows, that is the first of them in the order of the members' map,
+                                               which records show; not decided where static members stay, or where a
+                                               failover has built another order meanwhile
+
+A member goes by an id that the coordinator made, the client id (of a static member the instance id) before a UUID; a
+step with new members whose ids are others is not replayed.
+Source: Kafka ClassicGroup, GroupMetadataManager; KIP-345 (static replacement), KIP-394 (pending members).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.messages import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeavingMember,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from groupledger.coordinator.model.operation import Batch
+from groupledger.schemas.codec.records import Record
+from groupledger.transforms.history.rules.events import CONSUMER
+from groupledger.transforms.replay.rules.finding import (
+    ILLEGAL_TRANSITION,
+    STATIC_REPLACEMENT_WITHOUT_INSTANCE,
+    Contradiction,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.operation import Result
+    from groupledger.transforms.history.rules import GroupMember, GroupRecord, MemberFacts
+
+    Value = Mapping[str, Any]
+    Compared = tuple[str | None, str, Any, Any]  # member id, field, expected, found
+
+_GROUP_ID = "replayed"
+_INT32_MAX = (1 << 31) - 1
+_CONFIG = Config(
+    offsets_topic_num_partitions=1,
+    group_min_session_timeout_ms=-_INT32_MAX,
+    group_max_session_timeout_ms=_INT32_MAX,
+    group_initial_rebalance_delay_ms=0,
+)
+_ONE_STEP_JOIN = 3  # the last JoinGroup API that takes a new dynamic member at once
+_TWO_STEP_JOIN = 4
+_NOW_MS = 1
+_NO_TOPICS = bytes(10)  # a subscription of version 0 to nothing, with empty user data
+_BLOCKER_ID = "replay-1"
+_BLOCKER: Final[dict[str, Any]] = {
+    "group_instance_id": None,
+    "client_id": "replay",
+    "client_host": "/127.0.0.1",
+    "session_timeout_ms": 10_000,
+    "rebalance_timeout_ms": 10_000,
+    "subscription": _NO_TOPICS,
+}
+
+
+def step_contradictions(before: GroupRecord | None, record: GroupRecord) -> Iterator[Contradiction]:
+    """`record` follows `before` directly: the next generation or a revision; `before` is None where nothing was."""
+    if before is not None and before.generation == record.generation:
+        if before.members or record.members:
+            yield from _revision(before, record)
+        return
+    known = _facts(before)
+    if any(_uuid(facts) is None for member_id, facts in _facts(record).items() if member_id not in known):
+        return
+    replay = _Replay(before, record)
+    replay.rebalance()
+    yield from _compare(replay, before, record)
+
+
+def _revision(before: GroupRecord, record: GroupRecord) -> Iterator[Contradiction]:
+    """The same generation written again: static members were replaced, and nothing else is different."""
+    old, new = _facts(before), _facts(record)
+    evidence = {"previous_kafka_offset": before.kafka_offset}
+    gone = [facts for member_id, facts in old.items() if member_id not in new]
+    come = [facts for member_id, facts in new.items() if member_id not in old]
+    dynamic = [facts.member_id for facts in (*gone, *come) if facts.group_instance_id is None]
+    if bool(old) != bool(new) or {facts.identity for facts in gone} != {facts.identity for facts in come}:
+        kind = STATIC_REPLACEMENT_WITHOUT_INSTANCE if dynamic and old and new else ILLEGAL_TRANSITION
+        names = ", ".join(dynamic or [facts.member_id for facts in (*gone, *come)])
+        yield Contradiction(
+            kind,
+            f"Members come or go within generation {record.generation} without being replaced by instance id: {names}.",
+            dynamic[0] if dynamic else None,
+            evidence={**evidence, "gone": [each.member_id for each in gone], "come": [each.member_id for each in come]},
+        )
+    elif all(_uuid(facts) is not None for facts in come):
+        replay = _Replay(before, record)
+        for facts in come:
+            replay.join_anew(facts)
+        yield from _compare(replay, before, record)
+
+
+def _facts(record: GroupRecord | None) -> dict[str, MemberFacts]:
+    return {} if record is None else {member.facts.member_id: member.facts for member in record.members}
+
+
+def _uuid(facts: MemberFacts) -> str | None:
+    """What the coordinator drew for this member; None if the id is not of the form that Kafka's have."""
+    prefix = f"{facts.client_id if facts.group_instance_id is None else facts.group_instance_id}-"
+    return facts.member_id[len(prefix) :] if facts.member_id.startswith(prefix) else None
+
+
+# The record as a coordinator has it
+
+
+def _value(record: GroupRecord) -> dict[str, Any]:
+    return {
+        "protocol_type": record.protocol_type,
+        "generation": record.generation,
+        "protocol": record.protocol,
+        "leader": record.leader,
+        "current_state_timestamp_ms": -1,
+        "members": [_member(member) for member in record.members],
+    }
+
+
+def _member(member: GroupMember) -> dict[str, Any]:
+    facts = member.facts
+    # Value version 0 has no rebalance timeout, and -1 here: the session timeout then counts.
+    timeout_ms = facts.session_timeout_ms if facts.rebalance_timeout_ms == -1 else facts.rebalance_timeout_ms
+    return {
+        "member_id": facts.member_id,
+        "group_instance_id": facts.group_instance_id,
+        "client_id": facts.client_id,
+        "client_host": facts.client_host,
+        "rebalance_timeout_ms": timeout_ms,
+        "session_timeout_ms": facts.session_timeout_ms,
+        "subscription": _payload(facts.topics, facts.subscription_error, facts.rack_id, member.owned),
+        "assignment": _payload(member.assigned, facts.assignment_error),
+    }
+
+
+def _payload(*content: object) -> bytes:
+    """Bytes that differ where the content does; what stands after it is all the same to a coordinator."""
+    return _NO_TOPICS + json.dumps(content).encode()
+
+
+class _Replay:
+    """A coordinator with the record before as its log, and what it has written since."""
+
+    def __init__(self, before: GroupRecord | None, record: GroupRecord) -> None:
+        self.record = record
+        self.value = _value(record)
+        self.written: Value = {} if before is None else _value(before)
+        self.refusals: list[str] = []
+        self._old, self._new = _facts(before), _facts(record)
+        self._seats = {row["member_id"]: row for row in self.value["members"]}
+        # Members offer more than the record tells: what was chosen before, too.
+        protocols = (record.protocol, None if before is None else before.protocol)
+        self._offers = [name for name in dict.fromkeys(protocols) if name is not None] or ["none"]
+        self._coordinator = Coordinator(_CONFIG)
+        self._request_id = 0
+        key = {"group_id": _GROUP_ID}
+        log = [] if before is None else [Batch(0, 0, _NOW_MS, (Record("group_metadata", key, 3, _value(before)),))]
+        self._coordinator.load(0, log, now_ms=_NOW_MS)
+
+    def rebalance(self) -> None:
+        """The next generation. A pending member keeps the join phase from ending before everybody is there."""
+        self._join(_BLOCKER, "", _TWO_STEP_JOIN)
+        if self.record.generation == 0:
+            return
+        gone = [facts for facts in self._old.values() if facts.member_id not in self._new]
+        self._leave(LeavingMember(facts.member_id, facts.group_instance_id) for facts in gone)
+        if not self._old and not self._new:
+            self._join(_BLOCKER, _BLOCKER_ID, _TWO_STEP_JOIN)
+        for facts in self._new.values():
+            if facts.member_id not in self._old:
+                self.join_anew(facts)
+        leader_id = self._group.leader_id
+        # A follower's rejoin with nothing new starts no rebalance; the leader's does.
+        staying = [member_id for member_id in self._new if member_id in self._old]
+        for member_id in sorted(staying, key=lambda member_id: member_id != leader_id):
+            self._join(self._seats[member_id], member_id)
+        self._leave([LeavingMember(_BLOCKER_ID)])
+        self._take(self._coordinator.advance(_NOW_MS))
+        self._sync()
+
+    def join_anew(self, facts: MemberFacts) -> None:
+        """A new member, or an instance under its new id."""
+        self._join(self._seats[facts.member_id], "", uuid=_uuid(facts) or "")
+
+    @property
+    def _group(self) -> Group:
+        group = self._coordinator.group(_GROUP_ID)
+        assert group is not None  # noqa: S101  # the first join has created it, if the log did not hold it
+        return group
+
+    def _join(self, seat: Value, member_id: str, api_version: int = _ONE_STEP_JOIN, uuid: str = "1") -> None:
+        protocols = tuple((name, seat["subscription"]) for name in self._offers)
+        request = JoinGroupRequest(
+            self._next_request_id(),
+            _GROUP_ID,
+            member_id,
+            seat["session_timeout_ms"],
+            seat["rebalance_timeout_ms"],
+            self.record.protocol_type or CONSUMER,
+            protocols,
+            uuid,
+            seat["group_instance_id"],
+            client_id=seat["client_id"],
+            client_host=seat["client_host"],
+            api_version=api_version,
+        )
+        self._take(self._coordinator.handle(request, now_ms=_NOW_MS))
+
+    def _leave(self, members: Iterable[LeavingMember]) -> None:
+        leaving = tuple(members)
+        if leaving:
+            request = LeaveGroupRequest(self._next_request_id(), _GROUP_ID, leaving)
+            self._take(self._coordinator.handle(request, now_ms=_NOW_MS))
+
+    def _sync(self) -> None:
+        """The leader's, with the assignment of the record."""
+        group = self._group
+        leader = group.members.get(group.leader_id or "")
+        if leader is None:
+            return
+        assignments = tuple((row["member_id"], row["assignment"]) for row in self.value["members"])
+        identity = (group.generation_id, leader.member_id, leader.group_instance_id)
+        request = SyncGroupRequest(
+            self._next_request_id(), _GROUP_ID, *identity, group.protocol_type, group.protocol_name, assignments
+        )
+        self._take(self._coordinator.handle(request, now_ms=_NOW_MS))
+
+    def _next_request_id(self) -> int:
+        self._request_id += 1
+        return self._request_id
+
+    def _take(self, result: Result) -> None:
+        for record in result.records:
+            self.written = record.value or {}
+        self.refusals += [
+            response.error.name
+            for response in result.responses
+            if isinstance(response, JoinGroupResponse | SyncGroupResponse)
+            and response.error not in (Error.NONE, Error.MEMBER_ID_REQUIRED)
+        ]
+
+
+def _compare(replay: _Replay, before: GroupRecord | None, record: GroupRecord) -> Iterator[Contradiction]:
+    expected, actual = replay.written, replay.value
+    fields = ["generation", "protocol_type", "protocol"]
+    if before is not None and _is_leader_decided(before, record, expected):
+        fields.append("leader")
+    compared = [(None, name, expected.get(name), actual[name]) for name in fields]
+    differences = [
+        (member_id, name, _printed(wanted), _printed(found))
+        for member_id, name, wanted, found in (*compared, *_compared_members(expected, actual, _facts(before)))
+        if wanted != found
+    ]
+    if not differences:
+        return
+    member_id, name, wanted, found = differences[0]
+    why = f"{name}{f' of {member_id}' if member_id else ''} is {found!r}, where a coordinator writes {wanted!r}"
+    if name in ("subscription", "assignment"):  # too long for a sentence
+        why = f"the {name} of {member_id} is another than before"
+    if name == "generation" and replay.refusals:
+        why = f"a coordinator answers {replay.refusals[0]}"
+    yield Contradiction(
+        ILLEGAL_TRANSITION,
+        f"No requests lead here from {'nothing' if before is None else f'generation {before.generation}'}: {why}.",
+        member_id,
+        evidence={
+            "previous_kafka_offset": before and before.kafka_offset,
+            "differences": differences,
+            "refusals": replay.refusals,
+        },
+    )
+
+
+def _compared_members(expected: Value, actual: Value, before: Collection[str]) -> Iterator[Compared]:
+    wanted = {row["member_id"]: row for row in expected.get("members", ())}
+    found = {row["member_id"]: row for row in actual["members"]}
+    yield None, "members", sorted(wanted.keys() - found.keys()), sorted(found.keys() - wanted.keys())
+    for member_id, row in found.items():
+        for name, value in row.items() if member_id in wanted else ():
+            # A replaced instance keeps its former self's client; a new member's is its own.
+            if member_id in before or not name.startswith("client_"):
+                yield member_id, name, wanted[member_id][name], value
+
+
+def _is_leader_decided(before: GroupRecord, record: GroupRecord, expected: Value) -> bool:
+    """Every order of requests gives the same leader; that the replay's is this one then follows."""
+    if before.generation == record.generation or not record.members:
+        return True
+    old = _facts(before)
+    staying = [member for member in record.members if member.facts.member_id in old]
+    dynamic = {member.facts.member_id for member in staying if member.facts.group_instance_id is None}
+    if before.leader in dynamic:
+        return True
+    maps = (old, _facts(record), [row["member_id"] for row in expected.get("members", ())])
+    first, *others = ([member_id for member_id in each if member_id in dynamic] for each in maps)
+    return record.leader in dynamic and len(dynamic) == len(staying) and others == [first, first]
+
+
+def _printed(value: object) -> object:
+    return value[len(_NO_TOPICS) :].decode() if isinstance(value, bytes) else value

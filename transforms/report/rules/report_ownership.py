@@ -1,0 +1,128 @@
+"""Who owned each partition of a group over a period, as stretches that can be drawn: owned, unowned or unknown.
+
+Pure Python, and the same answers as `transforms.history.rules.ownership_answer` gives for single instants: that
+function is asked at every instant at which something about the whole group changed, and what the intervals add lies on
+top.
+
+Where no generation is in force, or one that gives nobody anything, all partitions have the same answer: that is a
+`Span` of the whole group. Within the others each partition is told apart.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from groupledger.transforms.history.rules.events import TAILED
+from groupledger.transforms.history.rules.ownership_answer import OWNED, owner_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    Row = Mapping[str, Any]
+    Unit = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What holds for every partition without an owner in [begin, end). `is_whole_group`: for all partitions."""
+
+    begin: datetime
+    end: datetime
+    status: str
+    is_whole_group: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """[begin, end) of one partition; an owned one has the interval that says so."""
+
+    unit: Unit
+    begin: datetime
+    end: datetime
+    status: str
+    interval: Row | None = None
+
+
+def shown_from(since: datetime, until: datetime, bounded: Iterable[tuple[Sequence[Row], str]]) -> datetime:
+    """From when on nothing is left out. Each of `bounded` are the newest rows by the column, which names their end;
+    where none is left out, it asks for nothing."""
+    begin = since
+    for rows, end in bounded:
+        if rows and rows[0]["of_group"] > len(rows):
+            begin = max(begin, min((row[end] for row in rows if row[end] is not None), default=until))
+    return min(begin, until)
+
+
+def spans(
+    group: Row, generations: Sequence[Row], coverage: Sequence[Row], since: datetime, until: datetime
+) -> list[Span]:
+    """The whole period, without gaps, in order."""
+    times = {since, *(row[name] for row in generations for name in ("started_at", "ended_at"))}
+    times |= {row[name] for row in coverage for name in ("from_time", "to_time")}
+    cuts = sorted(at for at in times if at is not None and since <= at < until)
+    found: list[Span] = []
+    for begin, end in zip(cuts, [*cuts[1:], until], strict=True):
+        answer = owner_at(group, generations, (), coverage, "", 0, begin)
+        span = Span(begin, end, answer.status, not (answer.generation and answer.generation["owned_count"]))
+        last = found[-1] if found else None
+        if last and (last.status, last.is_whole_group) == (span.status, span.is_whole_group):
+            found[-1] = Span(last.begin, span.end, span.status, span.is_whole_group)
+        else:
+            found.append(span)
+    return found
+
+
+def bars(intervals: Iterable[Row], of_group: Sequence[Span], coverage: Iterable[Row]) -> list[Bar]:
+    """What of each partition is drawn over the spans of the whole group, by topic, partition and time."""
+    by_unit: defaultdict[Unit, list[Row]] = defaultdict(list)
+    for row in intervals:
+        by_unit[row["topic"], row["partition"]].append(row)
+    stretches = [row for row in coverage if row["completeness"] == TAILED and row["from_time"] and row["to_time"]]
+    told_apart = [span for span in of_group if not span.is_whole_group]
+    return [
+        bar
+        for unit, rows in sorted(by_unit.items())
+        for span in told_apart
+        for bar in _bars(unit, sorted(rows, key=itemgetter("from_offset")), span, stretches)
+    ]
+
+
+def _bars(unit: Unit, intervals: Sequence[Row], span: Span, stretches: Iterable[Row]) -> Iterator[Bar]:
+    pieces: list[Bar] = []
+    for row in intervals:
+        for begin, end in _known(row, stretches):
+            piece = Bar(unit, max(begin, span.begin), min(end, span.end), OWNED, row)
+            if piece.begin < piece.end:
+                # The later record wins, as it does where one instant is asked for.
+                pieces = [part for each in pieces for part in _without(each, piece)] + [piece]
+    at = span.begin
+    for piece in sorted(pieces, key=lambda each: each.begin):
+        if at < piece.begin:
+            yield Bar(unit, at, piece.begin, span.status)
+        yield piece
+        at = piece.end
+    if at < span.end:
+        yield Bar(unit, at, span.end, span.status)
+
+
+def _known(interval: Row, stretches: Iterable[Row]) -> Iterator[tuple[datetime, datetime]]:
+    """When the interval was in force, as far as the log of then was read."""
+    to_offset = interval["to_offset"]
+    for stretch in stretches:
+        reaches = to_offset is None or to_offset >= stretch["from_offset"]
+        if reaches and interval["from_offset"] < stretch["to_offset"]:
+            # What ended with the stretch or later held to its end, whatever instant the row names.
+            is_held = to_offset is None or to_offset >= stretch["to_offset"]
+            end = stretch["to_time"] if is_held else min(interval["valid_to"], stretch["to_time"])
+            yield max(interval["valid_from"], stretch["from_time"]), end
+
+
+def _without(bar: Bar, later: Bar) -> Iterator[Bar]:
+    if bar.begin < min(bar.end, later.begin):
+        yield Bar(bar.unit, bar.begin, min(bar.end, later.begin), bar.status, bar.interval)
+    if max(bar.begin, later.end) < bar.end:
+        yield Bar(bar.unit, max(bar.begin, later.end), bar.end, bar.status, bar.interval)
