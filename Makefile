@@ -18,7 +18,7 @@ demo: setup ## play a day of forty groups, run every step on it, compare with th
 	@$(BIN)/groupledger demo
 
 demo-kafka: setup ## the same steps on a real broker with real consumers
-	@$(BIN)/groupledger demo --local-broker
+	@$(BIN)/python -m lab.kafka.demo
 
 test: check ## everything that CI runs: lint, types, unit, property, Spark, broker and fault tests
 	$(BIN)/python -m pytest -n 2 --durations=30

@@ -16,9 +16,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from groupledger.jobs.local_broker import LocalBroker
-from tests.broker.broker_driver import SETTINGS, Broker
-from tests.broker.differential import explained, generated, play_all
+from lab.kafka.broker_driver import SETTINGS, Broker
+from lab.kafka.differential import explained, generated, play_all
+from lab.kafka.local_broker import LocalBroker
 
 CHUNK = 500  # sequences in memory; each chunk has a seed of its own
 

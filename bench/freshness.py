@@ -31,9 +31,9 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from groupledger.jobs.local_broker import LocalBroker
-from groupledger.jobs.local_traffic import make_offsets_topic
-from groupledger.jobs.monitor_commits import added_files
+from groupledger.jobs.monitor.commits import added_files
+from lab.kafka.local_broker import LocalBroker
+from lab.kafka.local_traffic import make_offsets_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -187,7 +187,8 @@ def main() -> None:
         command = ["monitor", "--bootstrap-servers", servers, "--warehouse", str(warehouse), "--metrics-port", "0"]
         with log.open("w") as words:
             monitor = subprocess.Popen(
-                [sys.executable, "-m", "groupledger.jobs.cli", *command, "--interval", arguments.interval], stderr=words
+                [sys.executable, "-m", "groupledger.jobs.cli.main", *command, "--interval", arguments.interval],
+                stderr=words,
             )
         try:
             wait_for(lambda: SERVED.search(log.read_text()) is not None, HEALTHY_SECONDS_MAX, "the metrics")

@@ -17,7 +17,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
-from tests.transforms.history.rules.against_truth import (
+from lab.truth.against_truth import (
     by_confidence,
     differences,
     holes,
@@ -30,13 +30,13 @@ from tests.transforms.history.rules.against_truth import (
     untimely_tenures,
     wrong_claims,
 )
-from tests.transforms.history.rules.simulated import PLAYED, groups_of, ledger_of, thinned
+from lab.truth.simulated import PLAYED, groups_of, ledger_of, thinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.transforms.history.rules.against_truth import Guessed
-    from tests.transforms.history.rules.simulated import Group, Ledger
+    from lab.truth.against_truth import Guessed
+    from lab.truth.simulated import Group, Ledger
 
 INSTANTS_PER_GROUP = 50
 SHOWN_PER_GROUP = 5

@@ -1,10 +1,10 @@
 """Does a micro-batch of the history cost more as the history grows? Whole batches, from records to the last table.
 
 Each case is a ledger with closed history, written straight into the tables in ten commits, and open groups, which come
-from a first batch through the job itself. Then five batches go through `jobs.history.apply_batch`: in each some groups
-lose a member and get another, and commit. Printed are the median time, its ratio to the shortest history, what Delta
-says that one batch rewrote, and the files that it looked into. The run ends with 1 if a longer history costs more than
-1.5 times. A large group and many groups follow, beside the first history.
+from a first batch through the job itself. Then five batches go through `jobs.derive.history.apply_batch`: in each some
+groups lose a member and get another, and commit. Printed are the median time, its ratio to the shortest history, what
+Delta says that one batch rewrote, and the files that it looked into. The run ends with 1 if a longer history costs more
+than 1.5 times. A large group and many groups follow, beside the first history.
 
     python -m bench.history_cost [--rows 1000000 10000000 50000000]
 """
@@ -25,28 +25,28 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-import groupledger.jobs.history
-import groupledger.jobs.rebalance_stats
-from groupledger.jobs.history import TABLES, apply_batch
-from groupledger.jobs.offsets_topic import TopicIdentity
-from groupledger.jobs.session import spark_session
-from groupledger.jobs.source import CAPTURE, Source, write_source
-from groupledger.jobs.upsert import upsert, within_reach
-from groupledger.jobs.warehouse import create_table, table_path
+import groupledger.jobs.derive.history
+import groupledger.jobs.derive.rebalance_stats
+from groupledger.jobs.derive.history import TABLES, apply_batch
+from groupledger.jobs.kafka.offsets_topic import TopicIdentity
+from groupledger.jobs.process.session import spark_session
+from groupledger.jobs.warehouse.source import CAPTURE, Source, write_source
+from groupledger.jobs.warehouse.upsert import upsert, within_reach
+from groupledger.jobs.warehouse.warehouse import create_table, table_path
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.transforms.coverage.rules.stretches import Reading
-from tests.jobs.ledgers import open_test_ledger
+from lab.warehouses.ledgers import open_test_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from groupledger.jobs.ledger import Ledger
+    from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
 
 RUNS, COMMITS, RATIO_MAX = 5, 10, 1.5
@@ -148,7 +148,7 @@ def count_files_read(ledger: Ledger, batch: DataFrame) -> int:
         counted += len(old.where(within_reach(table, earliest_us)).inputFiles())
         upsert(warehouse, table, rows, earliest_us)
 
-    modules: tuple[Any, ...] = (groupledger.jobs.history, groupledger.jobs.rebalance_stats)
+    modules: tuple[Any, ...] = (groupledger.jobs.derive.history, groupledger.jobs.derive.rebalance_stats)
     for module in modules:
         module.upsert = upsert_and_count
     try:

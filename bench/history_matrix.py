@@ -1,7 +1,7 @@
 """How true the history of real groups is: a broker of its own, Kafka's Java client, librdkafka and kafka-python.
 
 Eleven groups, eager, cooperative and static ones, go through scaling, kills, stalls, restarts and more partitions side
-by side (tests/broker/matrix.py). Generations, leaders, sizes and rebalances are compared with the broker's server log,
+by side (lab/kafka/matrix.py). Generations, leaders, sizes and rebalances are compared with the broker's server log,
 owners with what the consumers were told; what differs is printed, and the run ends with 1. Then come the inferred
 triggers, by precision and recall, against the reasons in the log.
 
@@ -16,9 +16,9 @@ import tempfile
 from pathlib import Path
 
 from bench.history_accuracy import report_guesses
-from groupledger.jobs.local_broker import LocalBroker
-from tests.broker.matrix import LONG
-from tests.broker.matrix_truth import Comparison, measure
+from lab.kafka.local_broker import LocalBroker
+from lab.kafka.matrix import LONG
+from lab.kafka.matrix_truth import Comparison, measure
 
 
 def main() -> None:

@@ -26,14 +26,14 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from bench.incident_measures import Measures, difference
-from tests.transforms.incidents.rules.faults import (
+from lab.truth.faults import (
     CLEAN,
     FAILOVERS,
     FAULTS,
     only_topic,
     play,
 )
-from tests.transforms.incidents.rules.scores import (
+from lab.truth.scores import (
     alarms,
     expected_refusals,
     is_lost_in_failover,
@@ -45,7 +45,7 @@ from tests.transforms.incidents.rules.scores import (
 )
 
 if TYPE_CHECKING:
-    from tests.transforms.incidents.rules.faults import Played
+    from lab.truth.faults import Played
 
 REPORT_EVERY = 10  # seeds: a long run that is broken off has told something
 

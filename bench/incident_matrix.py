@@ -1,6 +1,6 @@
 """How true the incidents of real groups are: a broker of its own, Kafka's Java client, librdkafka and kafka-python.
 
-The groups of the matrix (tests/broker/matrix.py) are scaled, killed, stalled, restarted. Compared are
+The groups of the matrix (lab/kafka/matrix.py) are scaled, killed, stalled, restarted. Compared are
 
     observed   the refusals of each line of the request log, and the removals in the server log
     replayed   the reference coordinator's refusals beside the broker's, from the requests with their answers stripped,
@@ -24,14 +24,14 @@ from pathlib import Path
 from random import Random
 
 from bench.incident_measures import Measures, difference
-from groupledger.jobs.local_broker import LocalBroker
 from groupledger.transforms.incidents.rules.observed import observed
 from groupledger.transforms.incidents.rules.sighting import REFUSALS
-from tests.broker import matrix
-from tests.broker.incident_facts import refused_lines
-from tests.broker.matrix_incidents import facts_of, false_alarms, judged_removals, observed_removals, removals
-from tests.transforms.incidents.rules.faults import only_topic
-from tests.transforms.incidents.rules.scores import replayed_answers
+from lab.kafka import matrix
+from lab.kafka.incident_facts import refused_lines
+from lab.kafka.local_broker import LocalBroker
+from lab.kafka.matrix_incidents import facts_of, false_alarms, judged_removals, observed_removals, removals
+from lab.truth.faults import only_topic
+from lab.truth.scores import replayed_answers
 
 
 def main() -> None:

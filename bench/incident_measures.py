@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tests.transforms.incidents.rules.faults import with_losses, without_answers
-from tests.transforms.incidents.rules.scores import judged_replay
+from lab.truth.faults import with_losses, without_answers
+from lab.truth.scores import judged_replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from random import Random
 
     from groupledger.transforms.incidents.rules import GroupFacts, Request
-    from tests.transforms.incidents.rules.scores import Judged
+    from lab.truth.scores import Judged
 
 LOST_SHARE = 0.05
 

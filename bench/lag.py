@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from groupledger.jobs.metrics import lag_metrics
-from groupledger.jobs.settings import load_settings
+from groupledger.jobs.monitor.lag_metrics import lag_metrics
+from groupledger.jobs.process.settings import load_settings
 from groupledger.transforms.lag.rules import (
     Commit,
     End,
@@ -152,8 +152,8 @@ def in_memory(load: Load, rounds: int) -> None:
 
 def through_spark(load: Load) -> None:
     """Tables in memory, so that it is the computing that is measured."""
-    from groupledger.jobs.lag import lag_of
-    from groupledger.jobs.session import spark_session
+    from groupledger.jobs.derive.lag import lag_of
+    from groupledger.jobs.process.session import spark_session
 
     spark = spark_session("groupledger bench")
     tables = table_rows(load)

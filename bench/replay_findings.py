@@ -14,7 +14,7 @@ import time
 from itertools import count, islice
 
 from groupledger.transforms.history.rules import GroupRecord
-from tests.transforms.replay.rules.runs import RUNS, play_run
+from lab.truth.runs import RUNS, play_run
 
 
 def main() -> int:

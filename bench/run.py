@@ -24,15 +24,15 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from groupledger.jobs.capture import capture
-from groupledger.jobs.ingest import KafkaIngest, ingest_kafka
-from groupledger.jobs.ledger import open_ledger
-from groupledger.jobs.local_broker import LocalBroker, run_tool
-from groupledger.jobs.offsets_topic import describe_offsets_topic
-from groupledger.jobs.session import spark_session
-from groupledger.jobs.settings import load_settings
+from groupledger.jobs.ingest.capture import capture
+from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
+from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
+from groupledger.jobs.process.session import spark_session
+from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.warehouse.ledger import open_ledger
 from groupledger.schemas.codec.records import Record, encode_record
 from groupledger.transforms.records.decode import KAFKA_COLUMNS, decode
+from lab.kafka.local_broker import LocalBroker, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -135,7 +135,14 @@ def cold(directory: Path, bootstrap_servers: str, total: int) -> None:
 
     def ingest() -> None:
         warehouse = directory / f"cold-{next(numbers)}"
-        command = [sys.executable, "-m", "groupledger.jobs.cli", "ingest", "--bootstrap-servers", bootstrap_servers]
+        command = [
+            sys.executable,
+            "-m",
+            "groupledger.jobs.cli.main",
+            "ingest",
+            "--bootstrap-servers",
+            bootstrap_servers,
+        ]
         answer = subprocess.run(
             [*command, "--warehouse", str(warehouse)], capture_output=True, text=True, check=True, timeout=600
         )

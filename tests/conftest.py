@@ -41,7 +41,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFolder:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The jobs' own session, with their defaults: local[2], two shuffle partitions, no user interface."""
-    from groupledger.jobs.session import SHORT_LIVED, spark_session
+    from groupledger.jobs.process.session import SHORT_LIVED, spark_session
 
     session = spark_session("groupledger tests", {"spark.driver.memory": "2g"}, SHORT_LIVED)
     yield session

@@ -1,4 +1,5 @@
-"""Make the archive of classes that `jobs.session` starts Spark with: the JVM writes it, from what it has loaded.
+"""Make the archive of classes that `jobs.process.session` starts Spark with: the JVM writes it, from what it has
+loaded.
 
     python tools/class_archive.py .jars/spark-classes.jsa
 
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from groupledger.jobs.session import spark_session
+from groupledger.jobs.process.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

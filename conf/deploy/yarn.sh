@@ -25,5 +25,5 @@ exec spark-submit \
     --jars "$(printf '%s,' "$HOME_OF_LEDGER"/.jars/spark/*.jar | sed 's/,$//')" \
     --py-files "$HOME_OF_LEDGER/build/groupledger.zip" \
     --files ledger.yaml \
-    "$HOME_OF_LEDGER/jobs/cli.py" \
+    "$HOME_OF_LEDGER/jobs/cli/main.py" \
     pipeline --bootstrap-servers broker-1:9092 --warehouse hdfs:///ledger --conf ledger.yaml

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from groupledger.jobs.local_broker import LocalBroker
-from tests.broker import history, oracle, samples
+from lab.kafka import oracle
+from lab.kafka.local_broker import LocalBroker
+from tests.broker import history, samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.broker.oracle import Position, Printed, Stored
+    from lab.kafka.oracle import Position, Printed, Stored
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

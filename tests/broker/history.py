@@ -21,8 +21,8 @@ from kafka.admin import KafkaAdminClient, MemberToRemove
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.structs import OffsetAndMetadata
 
-from groupledger.jobs.local_broker import run_tool
-from groupledger.jobs.local_traffic import subscribe
+from lab.kafka.local_broker import run_tool
+from lab.kafka.local_traffic import subscribe
 from tests.broker import wire
 
 if TYPE_CHECKING:

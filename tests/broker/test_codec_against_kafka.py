@@ -17,14 +17,15 @@ from groupledger.schemas.codec.control_record import EndTransaction, decode_end_
 from groupledger.schemas.codec.json_form import fields_to_json_form, to_json_form
 from groupledger.schemas.codec.records import Record, decode_record, encode_record
 from groupledger.schemas.wire.record_types import RECORD_TYPE_BY_NAME
-from tests.broker import history, oracle, samples
+from lab.kafka import oracle
+from tests.broker import history, samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from groupledger.jobs.local_broker import LocalBroker
+    from lab.kafka.local_broker import LocalBroker
+    from lab.kafka.oracle import Position, Printed, Stored
     from tests.broker.conftest import Evidence
-    from tests.broker.oracle import Position, Printed, Stored
 
 # Record types of Kafka 4.2 that no running 4.2 broker writes a value of, and why.
 NOT_WRITTEN_BY_4_2 = {

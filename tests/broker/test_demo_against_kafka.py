@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from click.testing import CliRunner
 
-from groupledger.jobs.answers import Warehouse
-from groupledger.jobs.cli import main
-from groupledger.jobs.demo import REPORT
+from groupledger.jobs.ask.answers import Warehouse
+from groupledger.jobs.cli.main import main
+from groupledger.jobs.demo.demo import REPORT
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.lag import LAG
 from tests.broker.history import ODD_GROUPS
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from groupledger.jobs.local_broker import LocalBroker
+    from lab.kafka.local_broker import LocalBroker
     from tests.broker.conftest import Evidence
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.broker.matrix import SHORT
-from tests.broker.matrix_truth import Comparison, measure
+from lab.kafka.matrix import SHORT
+from lab.kafka.matrix_truth import Comparison, measure
 
 if TYPE_CHECKING:
-    from groupledger.jobs.local_broker import LocalBroker
+    from lab.kafka.local_broker import LocalBroker
 
 
 @pytest.fixture(scope="module")

@@ -21,19 +21,19 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from groupledger.coordinator.model.messages import OffsetCommitRequest, OffsetToCommit
-from groupledger.jobs.local_traffic import subscribe
 from groupledger.transforms.incidents.rules import GroupFacts, Rules, incidents
 from groupledger.transforms.incidents.rules.sighting import REFUSALS
-from tests.broker.connection import Connection
-from tests.broker.group_messages import to_wire
-from tests.broker.incident_facts import events_of, refused_lines, requests_of
-from tests.broker.matrix import JAVA, KAFKA_PYTHON, LIBRDKAFKA, Host
-from tests.transforms.incidents.rules.scores import replayed_answers
+from lab.kafka.connection import Connection
+from lab.kafka.group_messages import to_wire
+from lab.kafka.incident_facts import events_of, refused_lines, requests_of
+from lab.kafka.local_traffic import subscribe
+from lab.kafka.matrix import JAVA, KAFKA_PYTHON, LIBRDKAFKA, Host
+from lab.truth.scores import replayed_answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from groupledger.jobs.local_broker import LocalBroker
+    from lab.kafka.local_broker import LocalBroker
 
 CLIENTS = (JAVA, LIBRDKAFKA, KAFKA_PYTHON)
 SESSION_MS = 8_000

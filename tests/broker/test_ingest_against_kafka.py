@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from groupledger.jobs.capture import capture
-from groupledger.jobs.history import update_history
-from groupledger.jobs.ingest import KafkaIngest, ingest_kafka
-from groupledger.jobs.records import records
-from groupledger.jobs.settings import load_settings
-from groupledger.jobs.validate import validate
+from groupledger.jobs.ask.records import records
+from groupledger.jobs.derive.history import update_history
+from groupledger.jobs.derive.validate import validate
+from groupledger.jobs.ingest.capture import capture
+from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
+from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS, RECORD_STRUCTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.transforms.records.record_structs import record_structs
+from lab.warehouses import ledgers
 from tests.broker import history
-from tests.jobs import ledgers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from groupledger.jobs.local_broker import LocalBroker
+    from lab.kafka.local_broker import LocalBroker
     from tests.broker.conftest import Evidence
 
 

@@ -18,22 +18,22 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from groupledger.jobs.brokers import connect
-from groupledger.jobs.exact_lag import with_exact_seconds
-from groupledger.jobs.local_broker import run_tool
-from groupledger.jobs.local_traffic import make_offsets_topic
-from groupledger.jobs.offsets_topic import OFFSETS_TOPIC
-from groupledger.jobs.sampling import sample_watermarks, take_round
-from groupledger.jobs.settings import load_settings
+from groupledger.jobs.kafka.brokers import connect
+from groupledger.jobs.kafka.exact_lag import with_exact_seconds
+from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
+from groupledger.jobs.kafka.sampling import sample_watermarks, take_round
+from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.codec.records import decode_record
 from groupledger.transforms.lag.rules import Commit, End, GroupFacts, LagRow, LagState, Round, Watermark
+from lab.kafka.local_broker import run_tool
+from lab.kafka.local_traffic import make_offsets_topic
 from tests.broker.history import Stage, commit, settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from groupledger.jobs.brokers import Brokers
-    from groupledger.jobs.local_broker import LocalBroker
+    from groupledger.jobs.kafka.brokers import Brokers
+    from lab.kafka.local_broker import LocalBroker
 
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 TOPIC, PARTITIONS = "source", 4  # as `settle` expects

@@ -22,11 +22,11 @@ from kafka.admin import (
     ResourceType,
 )
 
-from groupledger.jobs.cli import main
-from groupledger.jobs.errors import OutsideError
-from groupledger.jobs.local_broker import LocalBroker
-from groupledger.jobs.offsets_topic import OFFSETS_TOPIC, describe_offsets_topic
-from groupledger.jobs.settings import load_settings
+from groupledger.jobs.cli.main import main
+from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC, describe_offsets_topic
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.settings import load_settings
+from lab.kafka.local_broker import LocalBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

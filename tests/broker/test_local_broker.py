@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from groupledger.jobs.local_broker import LocalBroker, LocalKafkaError, run_tool
+from lab.kafka.local_broker import LocalBroker, LocalKafkaError, run_tool
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ GONE_SECONDS_MAX = 30
 
 ORPHAN = """
 import os, pathlib, signal, sys
-from groupledger.jobs.local_broker import LocalBroker
+from lab.kafka.local_broker import LocalBroker
 broker = LocalBroker(pathlib.Path(sys.argv[1]))
 broker.start()
 print(broker.pid, flush=True)

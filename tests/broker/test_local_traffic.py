@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.local_traffic import DELETED_GROUP, SIMPLE_GROUP, run_demo_traffic
 from groupledger.schemas.codec.records import Record, decode_record
-from tests.broker import oracle
+from lab.kafka import oracle
+from lab.kafka.local_traffic import DELETED_GROUP, SIMPLE_GROUP, run_demo_traffic
 
 if TYPE_CHECKING:
-    from groupledger.jobs.local_broker import LocalBroker
+    from lab.kafka.local_broker import LocalBroker
 
 SECONDS = 8
 

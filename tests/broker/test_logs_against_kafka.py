@@ -14,12 +14,12 @@ from groupledger.transforms.logs.rules.privacy import Privacy
 from groupledger.transforms.logs.rules.request_log import parse_request_line
 from groupledger.transforms.logs.rules.server_log import entries, parse_entry
 from groupledger.transforms.logs.rules.triggers import triggers
+from lab.kafka.matrix_truth import group_logs
+from lab.truth.histories import Commit, position, summaries
 from tests.broker import wire
-from tests.broker.matrix_truth import group_logs
-from tests.transforms.history.rules.histories import Commit, position, summaries
 
 if TYPE_CHECKING:
-    from groupledger.jobs.local_broker import LocalBroker
+    from lab.kafka.local_broker import LocalBroker
     from tests.broker.conftest import Evidence
 
 HOSTILE_GROUP = 'g in group h" in state Empty with old generation 7 (reason: "},\n[2026-01-01 00:00:00] {}\\'

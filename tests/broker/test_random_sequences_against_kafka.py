@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from groupledger.coordinator.java_hash_map import JavaHashMap
-from groupledger.jobs.local_broker import LocalBroker
-from tests.broker import differential
-from tests.broker.broker_driver import SETTINGS, Broker
-from tests.broker.sequences import PROTOCOLS, Step
+from lab.kafka import differential
+from lab.kafka.broker_driver import SETTINGS, Broker
+from lab.kafka.local_broker import LocalBroker
+from lab.kafka.sequences import PROTOCOLS, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from groupledger.jobs.answers import Warehouse
-from groupledger.jobs.ingest import KafkaIngest, ingest_kafka
-from groupledger.jobs.local_broker import run_tool
-from groupledger.jobs.local_traffic import make_offsets_topic
-from groupledger.jobs.offsets_at import offsets_at, reset_file_lines
-from groupledger.jobs.settings import load_settings
-from tests.jobs.ledgers import open_test_ledger
+from groupledger.jobs.ask.answers import Warehouse
+from groupledger.jobs.ask.offsets_at import offsets_at, reset_file_lines
+from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
+from groupledger.jobs.process.settings import load_settings
+from lab.kafka.local_broker import run_tool
+from lab.kafka.local_traffic import make_offsets_topic
+from lab.warehouses.ledgers import open_test_ledger
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from groupledger.jobs.local_broker import LocalBroker
+    from lab.kafka.local_broker import LocalBroker
 
 GROUP, TOPIC, RECORDS = "rewound", "rewound-topic", 50
 RESET_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, IsolationLevel, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from groupledger.jobs.brokers import connect
-from groupledger.jobs.local_broker import run_tool
-from groupledger.jobs.local_traffic import make_offsets_topic
-from groupledger.jobs.monitor_rules import Stalls, Vitals, troubles
-from groupledger.jobs.offsets_topic import OFFSETS_TOPIC
-from groupledger.jobs.sampling import ends_of, sample_watermarks, take_round
-from groupledger.jobs.settings import load_settings
+from groupledger.jobs.kafka.brokers import connect
+from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
+from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
+from groupledger.jobs.monitor.rules import Stalls, Vitals, troubles
+from groupledger.jobs.process.settings import load_settings
+from lab.kafka.local_broker import run_tool
+from lab.kafka.local_traffic import make_offsets_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from groupledger.jobs.local_broker import LocalBroker
-    from groupledger.jobs.sampling import Round
+    from groupledger.jobs.kafka.sampling import Round
+    from lab.kafka.local_broker import LocalBroker
 
 TOPIC, OTHER_TOPIC, PARTITIONS = "sampled-topic", "sampled-other", 3
 OFFSETS_TOOL = "org.apache.kafka.tools.GetOffsetShell"

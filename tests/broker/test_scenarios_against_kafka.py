@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from groupledger.jobs.local_broker import LocalBroker
-from tests.broker.broker_driver import SETTINGS, Broker, BrokerDriver
-from tests.coordinator.scenarios import SCENARIOS, Scenario
-from tests.coordinator.scenarios.registry import DEAD_GROUP, FAILOVER, FORCED_STATE, LONG_WAIT, UNLOAD
+from lab.kafka.broker_driver import SETTINGS, Broker, BrokerDriver
+from lab.kafka.local_broker import LocalBroker
+from lab.scenarios import SCENARIOS, Scenario
+from lab.scenarios.registry import DEAD_GROUP, FAILOVER, FORCED_STATE, LONG_WAIT, UNLOAD
 
 TIME_SCALE = 5
 AT_ONCE = 12

@@ -1,48 +1,29 @@
-"""Loads the package of scenarios and drivers by its path; tests in other folders can do the same."""
+"""The scenarios of the classic protocol as tests, and drivers that play them against the coordinator."""
 
-import importlib.util
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parent
-
-
-def load(name: str, path: Path) -> ModuleType:
-    """Import a module, or by its __init__.py a package, under a name of its own."""
-    if name not in sys.modules:
-        locations = [str(path.parent)] if path.name == "__init__.py" else None
-        spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=locations)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-SCENARIOS = load("coordinator_scenarios", HERE / "scenarios" / "__init__.py")
-FOLD = load("coordinator_fold", HERE / "fold.py")
+from lab.scenarios import SCENARIOS, CoordinatorDriver
+from tests.coordinator import fold
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "scenario" in metafunc.fixturenames:
-        names = [f"{scenario.number:02d}-{scenario.name}" for scenario in SCENARIOS.SCENARIOS]
-        metafunc.parametrize("scenario", SCENARIOS.SCENARIOS, ids=names)
+        names = [f"{scenario.number:02d}-{scenario.name}" for scenario in SCENARIOS]
+        metafunc.parametrize("scenario", SCENARIOS, ids=names)
 
 
 @pytest.fixture
 def scenarios() -> list[Any]:
-    return list(SCENARIOS.SCENARIOS)
+    return list(SCENARIOS)
 
 
 @pytest.fixture
 def new_driver() -> Any:
     """Makes a driver of the coordinator; keywords are settings."""
-    return SCENARIOS.CoordinatorDriver
+    return CoordinatorDriver
 
 
 @pytest.fixture
@@ -52,4 +33,4 @@ def driver(new_driver: Callable[..., Any]) -> Any:
 
 @pytest.fixture
 def assert_is_fold() -> Any:
-    return FOLD.assert_is_fold
+    return fold.assert_is_fold

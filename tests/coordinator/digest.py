@@ -1,16 +1,15 @@
 """Plays every scenario and writes one digest of all bytes and texts that came out; run in processes of its own."""
 
 import hashlib
-import importlib
 import sys
 
 from groupledger.coordinator.model.log_lines import render_line
 from groupledger.schemas.codec.records import encode_record
+from lab.scenarios import SCENARIOS, CoordinatorDriver
 
-scenarios = importlib.import_module("scenarios")  # beside this script
 digest = hashlib.sha256()
-for scenario in scenarios.SCENARIOS:
-    driver = scenarios.CoordinatorDriver(**scenario.settings)
+for scenario in SCENARIOS:
+    driver = CoordinatorDriver(**scenario.settings)
     scenario.play(driver)
     for batch in driver.batches:
         for record in batch.records:

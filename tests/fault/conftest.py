@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from groupledger.jobs.local_broker import LocalBroker
+from lab.kafka.local_broker import LocalBroker
 from tests.fault.topic import PARTITIONS, fill, make_topic
 
 if TYPE_CHECKING:

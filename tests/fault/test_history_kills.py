@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.history import update_history
+from groupledger.jobs.derive.history import update_history
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS

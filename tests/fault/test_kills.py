@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from lab.warehouses.ledgers import coverage, positions
 from tests.fault.topic import IngestProcess, fill, ingest, newest, wait_until
-from tests.jobs.ledgers import coverage, positions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from groupledger.jobs.local_broker import LocalBroker
+    from lab.kafka.local_broker import LocalBroker
 
 CHECKPOINT = "_checkpoints/test/coordinator_records"
 KILLS = 10

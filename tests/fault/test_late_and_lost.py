@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
-from groupledger.jobs.errors import InputError, OutsideError
+from groupledger.jobs.process.errors import InputError, OutsideError
+from lab.warehouses.ledgers import coverage, positions
 from tests.fault.topic import (
     OFFSETS_TOPIC,
     PARTITIONS,
@@ -19,14 +20,13 @@ from tests.fault.topic import (
     ingest,
     make_topic,
 )
-from tests.jobs.ledgers import coverage, positions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from groupledger.jobs.local_broker import LocalBroker
+    from lab.kafka.local_broker import LocalBroker
 
 
 @pytest.fixture

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import functions as F
 
-from groupledger.jobs.offsets_topic import describe_offsets_topic
-from groupledger.jobs.settings import load_settings
+from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
+from groupledger.jobs.process.settings import load_settings
+from lab.warehouses.ledgers import positions
 from tests.fault.monitor import MonitorProcess
 from tests.fault.topic import ingest
-from tests.jobs.ledgers import positions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from groupledger.jobs.local_broker import LocalBroker
+    from lab.kafka.local_broker import LocalBroker
 
 GROUP = "first"  # of the fixture, on the topic `orders`
 SETTINGS = "monitor: {history_interval_s: 5}\n"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from groupledger.jobs.local_broker import LocalBroker
-from groupledger.jobs.session import SHORT_LIVED
+from groupledger.jobs.process.session import SHORT_LIVED
+from lab.kafka.local_broker import LocalBroker
 from tests.fault.topic import make_topic
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def ingest(directory: Path, bootstrap_servers: str, password: str) -> tuple[int,
     command = [
         sys.executable,
         "-m",
-        "groupledger.jobs.cli",
+        "groupledger.jobs.cli.main",
         "--debug",
         "ingest",
         "--conf",

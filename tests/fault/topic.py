@@ -20,12 +20,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from groupledger.jobs.ingest import KafkaIngest, ingest_kafka
-from groupledger.jobs.offsets_topic import describe_offsets_topic
-from groupledger.jobs.session import SHORT_LIVED
-from groupledger.jobs.settings import load_settings
-from tests.jobs.ledgers import open_test_ledger
-from tests.transforms.rows import offset_commit
+from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
+from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
+from groupledger.jobs.process.session import SHORT_LIVED
+from groupledger.jobs.process.settings import load_settings
+from lab.warehouses.ledgers import open_test_ledger
+from lab.warehouses.rows import offset_commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from typing_extensions import Self
 
-    from groupledger.jobs.stream import Totals
+    from groupledger.jobs.ingest.stream import Totals
 
 OFFSETS_TOPIC = "__consumer_offsets"
 PARTITIONS = 4
@@ -128,7 +128,7 @@ class LedgerProcess:
     def __init__(self, command: str, warehouse: Path, *arguments: str, words: int | IO[str] = subprocess.PIPE) -> None:
         where = ["--warehouse", str(warehouse), "--cluster", "test"]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "groupledger.jobs.cli", command, *where, *arguments],
+            [sys.executable, "-m", "groupledger.jobs.cli.main", command, *where, *arguments],
             stdout=subprocess.DEVNULL,
             stderr=words,
             text=True,

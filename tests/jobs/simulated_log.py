@@ -18,15 +18,15 @@ from groupledger.coordinator.simulator.scenarios import SCENARIOS
 from groupledger.coordinator.simulator.scenarios.day import at_pace_of_day
 from groupledger.coordinator.simulator.scenarios.registry import Scenario
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, Settings
-from groupledger.jobs.history import TABLES, update_history
-from groupledger.jobs.offsets_topic import TopicIdentity
-from groupledger.jobs.simulate import capture_table
-from groupledger.jobs.source import CAPTURE, Source, write_source
-from groupledger.jobs.warehouse import create_table, table_path
+from groupledger.jobs.demo.simulate import capture_table
+from groupledger.jobs.derive.history import TABLES, update_history
+from groupledger.jobs.kafka.offsets_topic import TopicIdentity
+from groupledger.jobs.warehouse.source import CAPTURE, Source, write_source
+from groupledger.jobs.warehouse.warehouse import create_table, table_path
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.coverage.rules.stretches import Reading
 from groupledger.transforms.records.decode import decode
-from tests.jobs.ledgers import open_test_ledger
+from lab.warehouses.ledgers import open_test_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable

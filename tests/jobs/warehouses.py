@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
-from groupledger.jobs.coverage import write_coverage
-from groupledger.jobs.source import read_source
-from groupledger.jobs.warehouse import table_path
-from tests.jobs.ledgers import open_test_ledger
+from groupledger.jobs.ingest.coverage import write_coverage
+from groupledger.jobs.warehouse.source import read_source
+from groupledger.jobs.warehouse.warehouse import table_path
+from lab.warehouses.ledgers import open_test_ledger
 from tests.jobs.simulated_log import HOUR_MS
 from tests.transforms.history.history_frames import (
     compacted_group,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -76,9 +75,3 @@ def played(name: str) -> Played:
 @pytest.fixture
 def play() -> Callable[[str], Played]:
     return played
-
-
-@pytest.fixture
-def fold() -> Any:
-    """The module that compares a live coordinator with its log; the conftest above has loaded it."""
-    return sys.modules["coordinator_fold"]

@@ -14,6 +14,7 @@ from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
 from groupledger.coordinator.simulator.scenarios.day import SINGLE
 from groupledger.schemas.codec.records import decode_record, encode_record
+from tests.coordinator import fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ def captured(played: Played) -> list[Batch]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_capture_folds_to_the_durable_state(play: Play, fold: Any, name: str) -> None:
+def test_capture_folds_to_the_durable_state(play: Play, name: str) -> None:
     """Goal: the capture decodes whole, and who loads it knows the groups and offsets that the coordinators have."""
     played = play(name)
     brokers = played.simulation.brokers

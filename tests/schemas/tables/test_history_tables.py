@@ -16,7 +16,7 @@ from groupledger.schemas.tables.rebalances import CHANGE, PARTITION_PAUSE, REBAL
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.group_history import OF_THE_JOB
 from groupledger.transforms.history.rules import events
-from tests.transforms.history.rules.histories import KEYS, Log, Tables, folded, member
+from lab.truth.histories import KEYS, Log, Tables, folded, member
 
 if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table

@@ -18,7 +18,7 @@ from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.transforms.history.rules import Coverage, fold
 from groupledger.transforms.offsets.offset_commits import NO_TOPIC_ID
-from tests.transforms.history.rules.histories import Commit, Log, member, position, stretch, summaries
+from lab.truth.histories import Commit, Log, member, position, stretch, summaries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from groupledger.schemas.tables.table import Table
-    from tests.transforms.history.rules.histories import Entry
+    from lab.truth.histories import Entry
 
 CLUSTER = "test"
 START_MS = 1_760_000_000_000

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from groupledger.schemas.codec.records import decode_record
 from groupledger.transforms.records.decode import BATCH_BYTES_MAX, DECODED, decode_batch, decode_batches
 from groupledger.transforms.records.decoded_record import record_of_row
-from tests.transforms.rows import HOSTILE_ROWS, Row, batch_of, group_metadata, offset_commit
+from lab.warehouses.rows import HOSTILE_ROWS, Row, batch_of, group_metadata, offset_commit
 
 
 def decoded(rows: list[Row]) -> list[dict[str, Any]]:

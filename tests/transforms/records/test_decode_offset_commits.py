@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from groupledger.transforms.records.decode import DECODED, decode_batch, general_batches
 from groupledger.transforms.records.decode_offset_commits import METADATA_BYTES_MAX, decode_offset_commits
-from tests.transforms.rows import HOSTILE_ROWS, Row, batch_of, offset_commit
+from lab.warehouses.rows import HOSTILE_ROWS, Row, batch_of, offset_commit
 
 
 def by_offset(batches: list[pa.RecordBatch]) -> list[dict[str, object]]:

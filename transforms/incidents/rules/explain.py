@@ -1,7 +1,7 @@
 """Each incident in two sentences for a developer on call, and the setting that prevents it.
 
 The first sentence says what happened, with the names, the second what it means and what to do. Names come from clients
-and stand here as they are: whoever prints the text makes them harmless (`jobs.terminal.printable`).
+and stand here as they are: whoever prints the text makes them harmless (`jobs.process.terminal.printable`).
 """
 
 from __future__ import annotations

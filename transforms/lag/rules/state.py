@@ -8,7 +8,7 @@ stable offset: no read_committed reader gets further, and where it lies below th
     state.round(round, ...)    once the log is read up to `round.ends`; one after the other
 
 The caller waits until the log is read that far (`is_read_to`). State is bounded, `PartitionWindow` and `TopicWindow`
-say how. It is recovered from the tables (`jobs.lag`), and then gives the rows that it would have given.
+say how. It is recovered from the tables (`jobs.derive.lag`), and then gives the rows that it would have given.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from groupledger.schemas.codec.consumer_protocol import decode_subscription, enc
 from groupledger.schemas.codec.protocol_message import ProtocolMessage
 from groupledger.transforms.history.rules import GroupTombstone, group_record
 from groupledger.transforms.records.decoded_record import record_fields, record_json
-from tests.transforms.history.rules.histories import GROUP, Commit, Entry
+from lab.truth.histories import GROUP, Commit, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

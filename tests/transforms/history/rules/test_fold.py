@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from groupledger.transforms.history.rules import Coverage, LogOrderError, fold
-from tests.transforms.history.rules.histories import Log, Tables, everything, folded, member, stretch, summaries
+from lab.truth.histories import Log, Tables, everything, folded, member, stretch, summaries
 
 COMPACTED_FIRST = (Coverage(0, "compacted"), Coverage(3, "tailed"))
 

@@ -8,12 +8,12 @@ import pytest
 
 from groupledger.transforms.history.rules import Coverage
 from groupledger.transforms.history.rules.horizon import state_before
-from tests.transforms.history.rules.histories import KEYS, Log, Tables, folded, member, position
+from lab.truth.histories import KEYS, Log, Tables, folded, member, position
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from tests.transforms.history.rules.histories import Entry
+    from lab.truth.histories import Entry
 
 STRETCH = Coverage(0, "tailed")
 

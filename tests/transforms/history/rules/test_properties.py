@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupledger.transforms.history.rules import Coverage, GroupTombstone
-from tests.transforms.history.rules.histories import Commit, Tables, everything, folded, member, position, stretch
-from tests.transforms.history.rules.histories import Log as HandLog
+from lab.truth.histories import Commit, Tables, everything, folded, member, position, stretch
+from lab.truth.histories import Log as HandLog
 from tests.transforms.history.rules.live import ACTIONS, COOPERATIVE, LiveGroup, Truth, play
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tests.transforms.history.rules.histories import Entry
+    from lab.truth.histories import Entry
 
 pytestmark = pytest.mark.slow
 

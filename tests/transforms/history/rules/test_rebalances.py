@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.transforms.history.rules.histories import Log, folded, member
+from lab.truth.histories import Log, folded, member
 
 if TYPE_CHECKING:
     from groupledger.transforms.history.rules import GroupMember

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
-from tests.transforms.history.rules.against_truth import (
+from lab.truth.against_truth import (
     by_confidence,
     differences,
     holes,
@@ -22,8 +22,8 @@ from tests.transforms.history.rules.against_truth import (
     untimely_tenures,
     wrong_claims,
 )
-from tests.transforms.history.rules.mixed import MIXED
-from tests.transforms.history.rules.simulated import PLAYED, Group, Ledger, groups_of, ledger_of, thinned
+from lab.truth.mixed import MIXED
+from lab.truth.simulated import PLAYED, Group, Ledger, groups_of, ledger_of, thinned
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupledger.transforms.incidents.rules.arrivals import end_of_tie, in_order_of_arrival
-from tests.transforms.incidents.rules.made import T, request
+from lab.truth.made import T, request
 
 if TYPE_CHECKING:
     from groupledger.transforms.incidents.rules import Request

@@ -10,7 +10,7 @@ import pytest
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.transforms.incidents.rules import GroupFacts, incidents
 from groupledger.transforms.incidents.rules.sighting import KIND_OF_ERROR
-from tests.transforms.incidents.rules.made import RULES, T, commit, event, facts, interval, request, tenure
+from lab.truth.made import RULES, T, commit, event, facts, interval, request, tenure
 
 OFFSETS = [(0, 120)]
 WOKEN = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from groupledger.transforms.incidents.rules import EndSample, GroupFacts, incidents
 from groupledger.transforms.incidents.rules.facts import commit_steps
-from tests.transforms.incidents.rules.made import (
+from lab.truth.made import (
     RULES,
     T,
     commit,

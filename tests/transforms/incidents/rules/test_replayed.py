@@ -11,9 +11,9 @@ import pytest
 
 from groupledger.transforms.incidents.rules import GroupState, Request, incidents
 from groupledger.transforms.incidents.rules.replayed import Replay, replayed
-from tests.transforms.incidents.rules.faults import FAILOVERS, play, with_losses, without_answers
-from tests.transforms.incidents.rules.made import RULES, T, facts, request
-from tests.transforms.incidents.rules.scores import is_told_apart, judged_replay, replayed_answers
+from lab.truth.faults import FAILOVERS, play, with_losses, without_answers
+from lab.truth.made import RULES, T, facts, request
+from lab.truth.scores import is_told_apart, judged_replay, replayed_answers
 
 SESSION_MS = 10_000
 

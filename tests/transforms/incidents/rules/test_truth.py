@@ -7,9 +7,9 @@ from functools import cache
 import pytest
 
 from groupledger.transforms.incidents.rules import incidents
-from tests.transforms.incidents.rules.faults import CLEAN, Played, only_topic, play
-from tests.transforms.incidents.rules.made import RULES
-from tests.transforms.incidents.rules.scores import (
+from lab.truth.faults import CLEAN, Played, only_topic, play
+from lab.truth.made import RULES
+from lab.truth.scores import (
     alarms,
     expected_refusals,
     judged_inferred,

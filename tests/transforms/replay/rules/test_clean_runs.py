@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from groupledger.transforms.history.rules import Coverage
 from groupledger.transforms.replay.rules import Finding, replay
-from tests.transforms.history.rules.histories import GROUP, Commit, position, summaries
+from lab.truth.histories import GROUP, Commit, position, summaries
+from lab.truth.runs import play_run
 from tests.transforms.history.rules.live import ACTIONS, COOPERATIVE, LiveGroup, play
-from tests.transforms.replay.rules.runs import play_run
 
 if TYPE_CHECKING:
-    from tests.transforms.history.rules.histories import Entry
+    from lab.truth.histories import Entry
 
 LOG_END = 10**6
 histories = st.builds(

@@ -15,13 +15,13 @@ from groupledger.coordinator.java_hash_map import hash_map_order
 from groupledger.schemas.tables.replay_findings import REPLAY_FINDINGS
 from groupledger.transforms.history.rules import Coverage, GroupMember, GroupRecord
 from groupledger.transforms.replay.rules import ERROR, WARNING, Finding, replay
-from tests.transforms.history.rules.histories import ALL_TAILED, GROUP, Log, member, position, summaries
+from lab.truth.histories import ALL_TAILED, GROUP, Log, member, position, summaries
 from tests.transforms.history.rules.live import ACTIONS, play
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tests.transforms.history.rules.histories import Entry
+    from lab.truth.histories import Entry
 
 COOPERATIVE = "cooperative-sticky"
 PROTOCOLS = ("range", "roundrobin", "sticky", COOPERATIVE)

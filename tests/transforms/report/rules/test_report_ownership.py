@@ -10,15 +10,15 @@ import pytest
 
 from groupledger.transforms.history.rules.ownership_answer import UNKNOWN, UNOWNED, owner_at
 from groupledger.transforms.report.rules.report_ownership import Bar, Span, bars, shown_from, spans
-from tests.jobs.report_pages import START, START_MS, group_rows, of_fold
-from tests.transforms.history.rules.histories import Log, member, stretch
-from tests.transforms.history.rules.simulated import groups_of, ledger_of, thinned
+from lab.truth.histories import Log, member, stretch
+from lab.truth.simulated import groups_of, ledger_of, thinned
+from tests.jobs.report.report_pages import START, START_MS, group_rows, of_fold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from groupledger.jobs.report_page.group_data import GroupRows
+    from groupledger.jobs.report.page.group_data import GroupRows
 
 
 def at(seconds: float) -> datetime:

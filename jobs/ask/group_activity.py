@@ -1,0 +1,102 @@
+"""`groupledger rebalances`, `idle`, `readers` and `committers`: what the groups of a cluster are up to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from groupledger.jobs.ask.answers import collect, no_group, within
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.transforms.history.group_activity import (
+    commit_counts,
+    idle_groups,
+    rebalance_counts,
+    topic_readers,
+    true_rebalances,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from groupledger.jobs.ask.answers import Answer, Warehouse
+
+COUNT_COLUMNS = (
+    "group_id",
+    "rebalances",
+    "increments_without_record",
+    "partitions_moved",
+    "longest_pause_upper_ms",
+    "most_frequent_trigger",
+    "last_rebalance_at",
+)
+REBALANCE_COLUMNS = (
+    "happened_at",
+    "from_generation",
+    "to_generation",
+    "protocol_kind",
+    "trigger",
+    "inferred_trigger",
+    "inferred_trigger_confidence",
+    "member_count",
+    "partitions_moved",
+    "pause_upper_ms",
+    "hole_cause",
+)
+IDLE_COLUMNS = (
+    "group_id",
+    "is_simple",
+    "committed_partition_count",
+    "last_commit_at",
+    "idle_since",
+    "offsets_expire_at",
+)
+READER_COLUMNS = (
+    "group_id",
+    "group_type",
+    "partitions_owned",
+    "members_subscribed",
+    "partitions_committed",
+    "last_commit_at",
+    "is_simple",
+)
+COMMITTER_COLUMNS = ("group_id", "commits", "partitions", "first_commit_at", "last_commit_at")
+
+
+def most_rebalancing(warehouse: Warehouse, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
+    counts = rebalance_counts(within(warehouse.rebalances(), "happened_at", since, until))
+    return collect(counts.drop("cluster").orderBy(F.desc("rebalances"), "group_id").limit(top))
+
+
+def rebalances_of(
+    warehouse: Warehouse, name: str, since: datetime | None, until: datetime | None, top: int
+) -> list[Answer]:
+    """The newest ones, in the order of the log."""
+    if not collect(warehouse.of_group(GROUPS, name).select("group_id")):
+        raise no_group(warehouse.cluster, name)
+    found = true_rebalances(within(warehouse.rebalances(name), "happened_at", since, until))
+    return collect(found.drop("cluster").orderBy(F.desc("kafka_offset")).limit(top))[::-1]
+
+
+def idle(warehouse: Warehouse, as_of: datetime, retention: timedelta, fraction: float) -> list[Answer]:
+    """The one that expires first stands first."""
+    found = idle_groups(
+        warehouse.rows(GROUPS), warehouse.rows(GENERATIONS), as_of, idle_for=retention * fraction, retention=retention
+    )
+    return collect(found.drop("cluster").orderBy("idle_since", "group_id"))
+
+
+def readers(warehouse: Warehouse, topic: str) -> list[Answer]:
+    """Owners first."""
+    found = topic_readers(
+        warehouse.rows(GROUPS), warehouse.rows(ASSIGNMENTS), warehouse.rows(MEMBERS), warehouse.commits(), topic
+    )
+    return collect(found.drop("cluster").orderBy(F.desc("partitions_owned"), F.desc("members_subscribed"), "group_id"))
+
+
+def committers(warehouse: Warehouse, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
+    counts = commit_counts(within(warehouse.commits(), "kafka_timestamp", since, until))
+    return collect(counts.drop("cluster").orderBy(F.desc("commits"), "group_id").limit(top))

@@ -1,0 +1,194 @@
+"""`groupledger group NAME`: what happened to a group, record by record, and who owns what now."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from groupledger.jobs.ask.answers import collect, within
+from groupledger.jobs.process.terminal import printable
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.transforms.coverage.rules.coverage_at import iso
+from groupledger.transforms.history.rules.group_timeline import timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from groupledger.jobs.ask.answers import Answer, Warehouse
+
+OWNER_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id", "owns")
+EVENTS = {
+    "group_started": "the group starts",
+    "first_seen": "first seen",
+    "rebalance": "rebalance",
+    "revision": "a record of the same generation",
+    "group_deleted": "the group is deleted, or has expired",
+    "upgraded": "the group becomes one of the consumer protocol (KIP-848)",
+    "not_covered": "nobody read the log from here on",
+    "generation_decreased": "the generation goes back: another life",
+}
+SHOWN_NAMES_MAX = 10
+
+
+def group_timeline(
+    warehouse: Warehouse, name: str, since: datetime | None, until: datetime | None, limit: int
+) -> tuple[Answer, list[Answer], int]:
+    """The group's row, the entries of its last `limit` records in [since, until), and how many were before those."""
+    group = warehouse.group(name)
+    generations = within(warehouse.of_group(GENERATIONS, name), "started_at", since, until)
+    shown = collect(generations.orderBy(F.desc("kafka_offset")).limit(limit))
+    if not shown:
+        return group, [], 0
+    first, last = shown[-1]["kafka_offset"], shown[0]["kafka_offset"]
+    earlier = generations.where(F.col("kafka_offset") < first)
+    (before,) = collect(earlier.agg(F.max("kafka_offset").alias("offset"), F.count("*").alias("count")))
+    of_window = F.col("kafka_offset").between(first, last)
+    # What a cooperative round took away ended a record before somebody gets it.
+    since_before = first if before["offset"] is None else before["offset"]
+    ends_later = F.col("to_offset").isNull() | (F.col("to_offset") >= since_before)
+    entries = timeline(
+        shown,
+        collect(warehouse.rebalances(name).where(of_window)),
+        collect(warehouse.of_group(MEMBERS, name).where(ends_later)),
+        collect(warehouse.of_group(ASSIGNMENTS, name).where(ends_later)),
+    )
+    return group, entries, before["count"]
+
+
+def owners_now(warehouse: Warehouse, name: str) -> list[Answer]:
+    """Each present member, with what it owns."""
+    is_open = F.col("is_open") == 1
+    owned = defaultdict(list)
+    intervals = warehouse.of_group(ASSIGNMENTS, name).where(is_open)
+    for row in collect(intervals.orderBy("topic", "partition")):
+        for member_id in (row["member_id"], *row["other_member_ids"]):
+            owned[member_id].append((row["topic"], row["partition"]))
+    return [
+        {column: member[column] for column in OWNER_COLUMNS[:-1]} | {"owns": places(owned[member["member_id"]])}
+        for member in collect(warehouse.of_group(MEMBERS, name).where(is_open).orderBy("member_id"))
+    ]
+
+
+def heading(group: Answer) -> str:
+    state = "alive" if group["is_alive"] else "gone"
+    return (
+        f"Group {printable(group['group_id'])}: {group['group_type']}, {state}, life {group['incarnation']},"
+        f" __consumer_offsets-{group['kafka_partition']}, seen from {iso(group['first_seen_at'])}"
+        f" to {iso(group['last_seen_at'])}"
+    )
+
+
+def lines(entry: Answer) -> Iterator[str]:
+    """An entry for a terminal; all names in it are made harmless."""
+    yield f"{iso(entry['at'])}  life {entry['incarnation']}, generation {_generation(entry)}: {EVENTS[entry['event']]}"
+    if "member_count" in entry:
+        protocol = " ".join(filter(None, (entry["protocol"], _kind(entry))))
+        yield f"    members: {entry['member_count']}" + (f"; protocol: {printable(protocol)}" if protocol else "")
+    yield from _unknowns(entry)
+    yield from _who(entry)
+    for change in entry.get("other_changes", ()):
+        yield f"    {_change(change)}"
+    yield from _trigger(entry)
+    yield from _cost(entry)
+
+
+def _kind(entry: Answer) -> str | None:
+    kind: str | None = entry["protocol_kind"]
+    return None if kind == "unknown" else kind
+
+
+def _generation(entry: Answer) -> str:
+    return f"{entry['generation']}" + (f", revision {entry['revision']}" if entry.get("revision") else "")
+
+
+def _unknowns(entry: Answer) -> Iterator[str]:
+    if entry.get("is_hole"):
+        gap = entry["generation_gap"]
+        if entry["hole_cause"] == "not_synced":
+            yield f"    {gap} generations in between have no record, their leader never synced: what changed is unknown"
+        else:
+            yield "    what happened in between is not covered: what changed is unknown"
+    if entry.get("finding"):
+        yield f"    finding: {entry['finding']}"
+
+
+def _who(entry: Answer) -> Iterator[str]:
+    yield from _listed("joined", map(_member, entry.get("joined", ())))
+    for member in entry.get("left", ()):
+        cause, confidence = member["leave_cause"], member["leave_cause_confidence"]
+        yield f"    left: {_member(member)}" + ("" if cause is None else f": {cause} (confidence {confidence:.2f})")
+    for member in entry.get("replaced", ()):
+        kind = "restarted" if member["kind"] == "dynamic_restart" else "replaced"
+        yield f"    {kind}: {printable(member['previous_member_id'])} is now {printable(member['member_id'])}"
+
+
+def _member(member: Answer) -> str:
+    instance = member["group_instance_id"]
+    named = "" if instance is None else f", instance {printable(instance)}"
+    return f"{printable(member['member_id'])} ({printable(member['client_id'])}{named})"
+
+
+def _listed(label: str, names: Iterable[str]) -> Iterator[str]:
+    found = list(names)
+    yield from (f"    {label}: {name}" for name in found[:SHOWN_NAMES_MAX])
+    if len(found) > SHOWN_NAMES_MAX:
+        yield f"    {label}: and {len(found) - SHOWN_NAMES_MAX} more"
+
+
+def _change(change: Answer) -> str:
+    details = {name: value for name, value in change.items() if value not in (None, []) and name != "kind"}
+    shown = ", ".join(f"{name} {printable(_plain(value))}" for name, value in details.items())
+    return f"{change['kind']}: {shown}" if shown else change["kind"]
+
+
+def _plain(value: object) -> object:
+    return " ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _trigger(entry: Answer) -> Iterator[str]:
+    """The server log's word, or else the guess."""
+    if entry.get("trigger"):
+        doubt = "" if entry["trigger_is_certain"] else "; names in the line could be read in another way, too"
+        said = f"{entry['trigger']}, at {iso(entry['trigger_at'])}: {printable(entry['trigger_reason'])}"
+        yield f"    trigger: {said}{doubt}"
+    elif entry.get("inferred_trigger"):
+        yield (
+            f"    trigger: {entry['inferred_trigger']}, with confidence {entry['inferred_trigger_confidence']:.2f}:"
+            f" {printable(entry['inferred_trigger_explanation'])}"
+        )
+    if entry.get("caused_by_generation") is not None:
+        yield f"    follows the rebalance to generation {entry['caused_by_generation']}"
+
+
+def _cost(entry: Answer) -> Iterator[str]:
+    if entry.get("partitions_kept") is not None:
+        yield "    partitions: " + ", ".join(
+            f"{entry[f'partitions_{fate}']} {fate}" for fate in ("moved", "kept", "gained", "lost")
+        )
+    by_pair = defaultdict(list)
+    for move in entry.get("moves", ()):
+        by_pair[move["from_member_id"], move["to_member_id"]].append((move["topic"], move["partition"]))
+    yield from _listed("ownership", (_handover(old, new, units) for (old, new), units in by_pair.items()))
+    if entry.get("pause_scope") is not None:
+        upper = "no upper bound" if entry["pause_upper_ms"] is None else f"at most {entry['pause_upper_ms']:,} ms"
+        lower = "" if entry["pause_lower_ms"] is None else f"at least {entry['pause_lower_ms']:,} ms, "
+        who = "the whole group" if entry["pause_scope"] == "group" else "the partitions that moved"
+        yield f"    stood still: {who}, {lower}{upper}"
+
+
+def _handover(old: str | None, new: str | None, units: Sequence[tuple[str, int]]) -> str:
+    from_whom = "" if old is None else f" from {printable(old)}"
+    return f"{printable(places(units))}{from_whom} to {'nobody' if new is None else printable(new)}"
+
+
+def places(units: Sequence[tuple[str, int]]) -> str:
+    """Partitions by topic: `orders 0 3, payments 1`."""
+    by_topic = defaultdict(list)
+    for topic, partition in sorted(units):
+        by_topic[topic].append(str(partition))
+    return ", ".join(f"{topic} {' '.join(partitions)}" for topic, partitions in by_topic.items())

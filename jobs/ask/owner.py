@@ -1,0 +1,72 @@
+"""`groupledger owner`: who owned a partition at an instant: owned, unowned, or unknown and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from groupledger.jobs.ask.answers import collect
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.transforms.coverage.rules.coverage_at import why_unknown
+from groupledger.transforms.history.rules.ownership_answer import OWNED, UNKNOWN, owner_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from groupledger.jobs.ask.answers import Answer, Warehouse
+
+MEMBER_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id")
+
+
+def owner(warehouse: Warehouse, name: str, topic: str, partition: int, at: datetime) -> list[Answer]:
+    """One answer; several where the assignor gave the partition to several members."""
+    group = warehouse.group(name)
+    coverage = warehouse.coverage(group["kafka_partition"])
+    generations = collect(
+        warehouse.of_group(GENERATIONS, name).select(
+            *("incarnation", "generation", "kafka_offset", "to_offset", "started_at", "ended_at", "ended_by"),
+            *("is_start_known", "is_ownership_known"),
+        )
+    )
+    place = (F.col("topic") == F.lit(topic)) & (F.col("partition") == F.lit(partition))
+    intervals = collect(warehouse.of_group(ASSIGNMENTS, name).where(place))
+    answer = owner_at(group, generations, intervals, coverage, topic, partition, at)
+    found: Answer = {
+        "group_id": name,
+        "topic": topic,
+        "partition": partition,
+        "at": at,
+        "status": answer.status,
+        "incarnation": answer.generation and answer.generation["incarnation"],
+        "generation": answer.generation and answer.generation["generation"],
+        "since": answer.interval and answer.interval["valid_from"],
+        "until": answer.interval and answer.interval["valid_to"],
+        **dict.fromkeys((*MEMBER_COLUMNS, "reason")),
+    }
+    if answer.status != OWNED or answer.interval is None:
+        if answer.status == UNKNOWN:
+            found["reason"] = why_unknown(coverage, at) or _why_unreadable(group, answer.generation)
+        return [found]
+    life = F.col("incarnation") == answer.interval["incarnation"]
+    members = collect(warehouse.of_group(MEMBERS, name).where(life & F.col("member_id").isin(*answer.member_ids)))
+    by_id = {member["member_id"]: member for member in members}
+    return [
+        found
+        | {"member_id": member_id}
+        | {name: by_id[member_id][name] for name in MEMBER_COLUMNS if member_id in by_id}
+        for member_id in answer.member_ids
+    ]
+
+
+def _why_unreadable(group: Answer, generation: Mapping[str, Any] | None) -> str:
+    if generation is not None:
+        return "an assignment in the group's record of then can't be read: see the members' assignment_error"
+    if group["is_simple"]:
+        return "the group has commits and no members: a simple consumer tells nobody what it reads"
+    if group["group_type"] != "classic":
+        return f"the group is of type {group['group_type']}, whose owners the ledger does not keep yet"
+    return "the group's record of then is not known: it was written before the log was followed, and may be superseded"

@@ -1,0 +1,278 @@
+"""`groupledger doctor`: is everything in place? Each check says what it found and, if that is bad, what to do.
+
+Nothing is changed but for one small file that is made in the warehouse and removed again. Of the cluster only what the
+ledger needs itself is asked for (`docs/security.md`); where the brokers don't let us see a setting, the check says
+`unknown`, which is no fault.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import uuid
+from dataclasses import asdict, dataclass
+from importlib.metadata import distributions, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from groupledger.jobs.ask.answers import print_answers
+from groupledger.jobs.kafka.offsets_topic import (
+    OFFSETS_TOPIC,
+    admin_client,
+    describe_offsets_topic,
+    kafka_python_security,
+)
+from groupledger.jobs.process.errors import JobError
+from groupledger.jobs.process.session import SPARK_JARS, spark_defaults, spark_session
+from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.warehouse.storage import STATE_FOLDER, LocalStorage, open_storage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from groupledger.jobs.kafka.offsets_topic import TopicRange
+    from groupledger.jobs.process.settings import KafkaSettings, Settings
+
+GOOD, BAD, UNKNOWN = "good", "bad", "unknown"
+JAVA_VERSIONS = (17, 21)
+PYTHON_MINIMUM = (3, 10)
+PACKAGES = ("pyspark", "delta-spark", "pyarrow", "numpy", "pandas", "kafka-python")
+FREE_BYTES_MIN = 1 << 30
+MEGABYTE = 1 << 20
+# What the Python workers, the driver's metaspace and the system need beside the driver's heap.
+MEMORY_BESIDE_HEAP_MB = 1_024
+READ_TIMEOUT_MS = 10_000
+# Fewer, and a weekend's stop of a group loses its offsets: Kafka's default since 2.0 is 7 days.
+OFFSETS_RETENTION_MINUTES_MIN = 4_320
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`state` is good, bad or unknown; `remedy` is there if it is bad."""
+
+    about: str
+    state: str
+    finding: str
+    remedy: str | None = None
+
+
+def diagnose(settings: Settings, warehouse: str | None, bootstrap_servers: str | None) -> list[Check]:
+    """All checks in order; those about a warehouse and a cluster if these are given."""
+    checks = [python(), *packages(), java(), jars(SPARK_JARS), memory(spark_defaults()["spark.driver.memory"])]
+    if warehouse is not None:
+        checks += warehouse_checks(warehouse)
+    if bootstrap_servers is not None:
+        checks += list(cluster_checks(settings.kafka, bootstrap_servers))
+    return checks
+
+
+def print_checks(checks: list[Check], *, as_json: bool) -> None:
+    answers = [asdict(check) for check in checks]
+    print_answers("What the doctor found", ("about", "state", "finding", "remedy"), answers, as_json=as_json)
+
+
+# This machine
+
+
+def python() -> Check:
+    found = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < PYTHON_MINIMUM:
+        return Check("Python", BAD, found, "install Python 3.10 or newer, and run `make setup` with it")
+    return Check("Python", GOOD, found)
+
+
+def packages() -> Iterator[Check]:
+    there = {each.name.lower().replace("_", "-") for each in distributions()}
+    for name in PACKAGES:
+        if name in there:
+            yield Check(name, GOOD, version(name))
+        else:
+            yield Check(name, BAD, "is not installed", "run `make setup`")
+
+
+def java() -> Check:
+    """The Java that Spark's own launcher takes."""
+    home = os.environ.get("JAVA_HOME")
+    path = str(Path(home) / "bin" / "java") if home else "java"
+    remedy = "install a Java 17 or 21 runtime, or point JAVA_HOME at one"
+    if shutil.which(path) is None:
+        return Check("Java", BAD, f"there is none at {path!r}", remedy)
+    answer = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)
+    return java_version(answer.stderr, remedy)
+
+
+def java_version(text: str, remedy: str) -> Check:
+    """`text` is what `java -version` prints: the major number comes first, but for 1.8 and before."""
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    if match is None:
+        return Check("Java", BAD, "it does not run", remedy)
+    if int(match[1]) not in JAVA_VERSIONS:
+        return Check("Java", BAD, f"version {match[1]}, and Spark 4.0 needs 17 or 21", remedy)
+    return Check("Java", GOOD, f"version {match[1]}")
+
+
+def jars(folder: Path) -> Check:
+    """Delta's JAR goes with its package, the connector with pyspark."""
+    names = sorted(path.name for path in folder.glob("*.jar"))
+    wanted = f"delta-spark_4.0_2.13-{version('delta-spark')}.jar"
+    missing = [wanted] if wanted not in names else []
+    missing += [] if any(name.startswith("spark-sql-kafka-0-10_2.13") for name in names) else ["spark-sql-kafka-0-10"]
+    if missing:
+        return Check("JARs", BAD, f"{', '.join(missing)} missing in {folder}", "run `make setup`")
+    return Check("JARs", GOOD, f"{len(names)} in {folder}")
+
+
+def memory(driver_memory: str) -> Check:
+    """The machine's, or the container's if it has less."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    group = Path("/sys/fs/cgroup/memory.max")
+    if group.is_file() and group.read_text().strip().isdigit():
+        limits.append(int(group.read_text()))
+    return memory_check(driver_memory, min(limits) // MEGABYTE)
+
+
+def memory_check(driver_memory: str, there_mb: int) -> Check:
+    number, unit = int(driver_memory[:-1]), driver_memory[-1]
+    needed_mb = number * (1_024 if unit == "g" else 1) + MEMORY_BESIDE_HEAP_MB
+    finding = f"{there_mb:,} MB, and a heap of {driver_memory} with all beside it needs {needed_mb:,} MB"
+    if there_mb < needed_mb:
+        remedy = "take a larger machine, or lower spark.driver.memory in conf/spark-defaults.conf"
+        return Check("memory", BAD, finding, remedy)
+    return Check("memory", GOOD, finding)
+
+
+# The warehouse
+
+
+def warehouse_checks(warehouse: str) -> list[Check]:
+    """Make a file, read it, remove it; and for a local directory the free space."""
+    checks = []
+    if "://" not in warehouse:
+        place = Path(warehouse.removeprefix("file:"))
+        there = next(path for path in (place, *place.resolve().parents) if path.is_dir())
+        free = shutil.disk_usage(there).free
+        state = GOOD if free >= FREE_BYTES_MIN else BAD
+        remedy = None if state == GOOD else "free some, or put the warehouse on another disk"
+        checks.append(Check("disk", state, f"{free // MEGABYTE:,} MB are free at {there}", remedy))
+    return [*checks, write_check(warehouse)]
+
+
+def write_check(warehouse: str) -> Check:
+    from py4j.protocol import Py4JJavaError
+
+    name = f"{STATE_FOLDER}/doctor-{uuid.uuid4().hex}"
+    remedy = "check the path, and that this user may create, read and delete files there"
+    try:
+        local = LocalStorage(Path(warehouse.removeprefix("file:")))
+        storage = open_storage(spark_session("groupledger doctor"), warehouse) if "://" in warehouse else local
+        is_new = storage.create(name, "doctor") and not storage.create(name, "another")
+        text = storage.read(name)
+        storage.delete(name)
+    except OSError as error:
+        return Check("warehouse", BAD, f"{warehouse}: {error.strerror}", remedy)
+    except Py4JJavaError as error:
+        return Check("warehouse", BAD, printable(f"{warehouse}: {error.java_exception}"), remedy)
+    if not is_new or text != "doctor":
+        remedy = "use a file system that creates a file only if there is none"
+        return Check("warehouse", BAD, f"{warehouse} gives a name that is taken away again", remedy)
+    return Check("warehouse", GOOD, f"{warehouse} can be written")
+
+
+# The cluster
+
+
+def cluster_checks(settings: KafkaSettings, bootstrap_servers: str) -> Iterator[Check]:
+    try:
+        identity, topic = describe_offsets_topic(bootstrap_servers, settings)
+    except JobError as error:
+        remedy = "check --bootstrap-servers, the section kafka of the settings, and the rights of the principal"
+        yield Check("brokers", BAD, printable(error), remedy)
+        return
+    finding = f"cluster {identity.cluster_id}, {identity.partition_count} partitions of {OFFSETS_TOPIC}"
+    yield Check("brokers", GOOD, finding)
+    yield transactions(topic)
+    yield read_right(settings, bootstrap_servers)
+    with admin_client(bootstrap_servers, settings) as admin:
+        broker = str(admin.describe_cluster()["brokers"][0]["broker_id"])
+        yield from setting_checks(described(admin, "topic", OFFSETS_TOPIC), described(admin, "broker", broker))
+
+
+def transactions(topic: TopicRange) -> Check:
+    waiting = [key for key, end in topic.high_watermark.items() if end > topic.last_stable_offset[key]]
+    if waiting:
+        finding = f"open in partitions {', '.join(map(str, waiting))}: what was committed since waits for their end"
+        remedy = "look again in a minute; one that stays can be ended with kafka-transactions"
+        return Check("transactions", BAD, finding, remedy)
+    return Check("transactions", GOOD, "none is open in the topic")
+
+
+def read_right(settings: KafkaSettings, bootstrap_servers: str) -> Check:
+    """One fetch, in no group."""
+    from kafka import KafkaConsumer, TopicPartition
+    from kafka.errors import KafkaError, TopicAuthorizationFailedError
+
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap_servers.split(","),
+        group_id=None,
+        enable_auto_commit=False,
+        max_poll_records=1,
+        **kafka_python_security(settings),
+    )
+    try:
+        partition = TopicPartition(OFFSETS_TOPIC, 0)
+        consumer.assign([partition])
+        consumer.seek_to_beginning(partition)
+        consumer.poll(READ_TIMEOUT_MS)
+    except TopicAuthorizationFailedError:
+        return Check("Read", BAD, f"is not allowed on {OFFSETS_TOPIC}", f"grant Read on the topic {OFFSETS_TOPIC}")
+    except KafkaError as error:
+        return Check("Read", BAD, printable(error), "look into the broker's log")
+    finally:
+        consumer.close()
+    return Check("Read", GOOD, f"is allowed on {OFFSETS_TOPIC}")
+
+
+def described(admin: Any, kind: str, name: str) -> dict[str, str] | None:
+    """The settings of a topic or broker; None if we may not see them (DescribeConfigs)."""
+    from kafka.admin import ConfigResource, ConfigResourceType
+    from kafka.errors import KafkaError
+
+    try:
+        found = admin.describe_configs([ConfigResource(ConfigResourceType[kind.upper()], name)], config_filter="all")
+    except KafkaError:
+        return None
+    # A refusal is no error to kafka-python, and there is nothing in the answer then.
+    return {key: str(value["value"]) for key, value in found[kind][name].items()} or None
+
+
+def setting_checks(topic: Mapping[str, str] | None, broker: Mapping[str, str] | None) -> Iterator[Check]:
+    """The settings of the topic and of one broker, which speaks for all; None if we may not see them."""
+    if topic is None:
+        yield Check("topic settings", UNKNOWN, "may not be seen: DescribeConfigs on the topic would show them")
+    else:
+        yield cleanup(topic)
+    if broker is None or "offsets.retention.minutes" not in broker:
+        yield Check("offset retention", UNKNOWN, "may not be seen: DescribeConfigs on the cluster would show it")
+    else:
+        yield offset_retention(int(broker["offsets.retention.minutes"]))
+
+
+def cleanup(topic: Mapping[str, str]) -> Check:
+    policy = topic["cleanup.policy"]
+    if policy != "compact":
+        finding = f"cleanup.policy is {policy}: Kafka deletes offsets that are still in force"
+        return Check("topic settings", BAD, finding, f"set cleanup.policy=compact on {OFFSETS_TOPIC}")
+    hours = int(topic["delete.retention.ms"]) / 3_600_000
+    finding = f"compacted; tombstones stay for {hours:g} hours, so run `ingest` more often than that"
+    return Check("topic settings", GOOD, finding)
+
+
+def offset_retention(minutes: int) -> Check:
+    finding = f"{minutes / 1_440:g} days (give `idle --retention-days` the same)"
+    if minutes < OFFSETS_RETENTION_MINUTES_MIN:
+        remedy = "raise offsets.retention.minutes: a group that is stopped for longer loses its offsets"
+        return Check("offset retention", BAD, finding, remedy)
+    return Check("offset retention", GOOD, finding)

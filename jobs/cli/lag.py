@@ -1,0 +1,79 @@
+"""The command that asks for lag: now, at a past instant, and what other rules would have said of the past."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from groupledger.jobs.cli.options import say
+from groupledger.jobs.cli.questions import SINCE, UNTIL, instant, open_warehouse, question
+from groupledger.jobs.process.settings import load_settings
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+BY = ("partition", "topic", "group")
+
+
+@click.command()
+@question
+@click.option("--group", "name", metavar="GROUP", help="Only this one.")
+@click.option("--at", type=instant, metavar="TIME", help="The last sampling round by then, as 2026-01-31T14:03:00Z.")
+@click.option("--by", type=click.Choice(BY), default="partition", show_default=True, help="Sums of topics or groups.")
+@click.option(
+    "--exact", type=click.IntRange(1, 1_000), metavar="N", help="Read the times of the N worst from their records."
+)
+@click.option("--bootstrap-servers", metavar="HOST:PORT", help="Where --exact reads them.")
+@SINCE
+@UNTIL
+def lag(  # noqa: PLR0913 - one for each option
+    *,
+    name: str | None,
+    at: datetime | None,
+    by: str,
+    exact: int | None,
+    bootstrap_servers: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    as_json: bool,
+    **where: Any,
+) -> None:
+    """Show how far behind groups are, as kafka-consumer-groups --describe does, at any time; and is that a problem.
+
+    With --group and --since: when the statuses changed, computed again by the settings of now.
+    """
+    if since is not None and (name is None or at is not None):
+        raise click.UsageError("--since goes with --group, and not with --at.")
+    if until is not None and since is None:
+        raise click.UsageError("--until goes with --since.")
+    if (exact is None) != (bootstrap_servers is None):
+        raise click.UsageError("--exact goes with --bootstrap-servers.")
+    settings = load_settings(where["conf"], cluster=where["cluster"])
+    warehouse = open_warehouse(**where)
+    from groupledger.jobs.ask import lag_answers
+    from groupledger.jobs.ask.answers import print_answers, print_json
+    from groupledger.jobs.derive.lag import lag_rules
+    from groupledger.jobs.kafka.exact_lag import with_exact_seconds
+    from groupledger.jobs.process.terminal import print_table, printable
+    from groupledger.transforms.coverage.rules.coverage_at import iso
+
+    if name is not None and since is not None:
+        found = lag_answers.status_changes(warehouse, name, since, until, lag_rules(settings))
+        title = f"Status changes of {printable(name)}"
+        print_answers(title, lag_answers.CHANGE_COLUMNS, found, as_json=as_json)
+        return
+    sampled_at, rows = lag_answers.lag_at(warehouse, name, at)
+    say(f"as of the sampling round of {iso(sampled_at)}")
+    if exact is not None and bootstrap_servers is not None:
+        rows = with_exact_seconds(rows, exact, bootstrap_servers, settings)
+    if by != "partition":
+        sums = lag_answers.rollup_answers(rows, by_topic=by == "topic")
+        print_answers(f"Lag by {by}", lag_answers.ROLLUP_COLUMNS, sums, as_json=as_json)
+    elif as_json:
+        print_json(lag_answers.answer(row) for row in rows)
+    else:
+        print_table("Lag", list(lag_answers.COLUMNS), [lag_answers.cells(row) for row in rows])
+
+
+LAG_COMMANDS = (lag,)

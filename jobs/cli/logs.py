@@ -1,0 +1,66 @@
+"""The command that imports the brokers' logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from groupledger.jobs.cli.options import CLUSTER, CONF, WAREHOUSE, say
+from groupledger.jobs.process.settings import load_settings
+
+LOG_PATH = click.Path(path_type=Path)
+
+
+@click.command("import-logs")
+@WAREHOUSE
+@CLUSTER
+@CONF
+@click.option(
+    "--request-log",
+    "request_logs",
+    type=LOG_PATH,
+    multiple=True,
+    metavar="PATH",
+    help="A request log (JSON, of Kafka 2.8 or later), plain or gzip, or a directory of them. May be repeated.",
+)
+@click.option(
+    "--server-log",
+    "server_logs",
+    type=LOG_PATH,
+    multiple=True,
+    metavar="PATH",
+    help="A server log, or a directory of them. May be repeated.",
+)
+@click.argument("more", nargs=-1, type=LOG_PATH, metavar="[PATH]...")
+@click.option("--continuous", is_flag=True, help="Look for new lines until told to stop (SIGTERM, Ctrl-C).")
+def import_logs(
+    *,
+    warehouse: str,
+    cluster: str | None,
+    conf: Path | None,
+    request_logs: tuple[Path, ...],
+    server_logs: tuple[Path, ...],
+    more: tuple[Path, ...],
+    continuous: bool,
+) -> None:
+    """Import brokers' logs: what was refused, who committed, and why groups rebalanced.
+
+    PATHs behind the one option that is given are of the same log, so that a shell's wildcard works.
+    """
+    if bool(request_logs) == bool(server_logs) and more:
+        raise click.UsageError("Say which log each file is: --request-log or --server-log before each.")
+    if not request_logs and not server_logs:
+        raise click.UsageError("Give --request-log, --server-log, or both.")
+    request_logs += more if request_logs else ()
+    server_logs += more if server_logs else ()
+    settings = load_settings(conf, cluster=cluster)
+    from groupledger.jobs.ingest.import_logs import LogSources, open_log_ledger, summary
+    from groupledger.jobs.ingest.import_logs import import_logs as run_import
+    from groupledger.jobs.ingest.stream import StopOnSignal
+
+    with StopOnSignal() as stop, open_log_ledger(settings, warehouse, say) as ledger:
+        totals = run_import(
+            ledger, settings.logs, LogSources(request_logs, server_logs), stop, is_continuous=continuous
+        )
+    say(summary(totals))

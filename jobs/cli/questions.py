@@ -1,0 +1,226 @@
+"""The commands that ask the warehouse: arguments in, a table or JSON out. They write nothing.
+
+Instants are ISO 8601, in UTC unless they name another zone.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from groupledger.jobs.cli.options import CLUSTER, CONF, WAREHOUSE, say
+from groupledger.jobs.process.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from groupledger.jobs.ask.answers import Answer, Warehouse
+
+RETENTION_DAYS = 7.0  # Kafka's offsets.retention.minutes, since 2.0
+
+
+def instant(text: str) -> datetime:
+    try:
+        # Python 3.10 reads no Z.
+        found = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+        return found.replace(tzinfo=timezone.utc) if found.tzinfo is None else found.astimezone(timezone.utc)
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(f"{text!r} is no instant: write one as 2026-01-31T14:03:00Z.") from error
+
+
+AT = click.option("--at", required=True, type=instant, metavar="TIME", help="The instant, as 2026-01-31T14:03:00Z.")
+SINCE = click.option("--since", type=instant, metavar="TIME", help="Only from then on.")
+UNTIL = click.option("--until", type=instant, metavar="TIME", help="Only before then.")
+TOP = click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="How many.")
+
+
+def question(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that all of them have."""
+    as_json = click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with all that is known.")
+    for option in (as_json, CONF, CLUSTER, WAREHOUSE):
+        command = option(command)
+    return command
+
+
+def open_warehouse(warehouse: str, cluster: str | None, conf: Path | None) -> Warehouse:
+    settings = load_settings(conf, cluster=cluster)
+    from groupledger.jobs.ask.answers import Warehouse
+    from groupledger.jobs.process.session import spark_session
+
+    return Warehouse(spark_session("groupledger questions"), warehouse, settings.cluster)
+
+
+@click.command()
+@click.argument("name")
+@question
+@SINCE
+@UNTIL
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Only the last records.")
+def group(
+    *,
+    name: str,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+    as_json: bool,
+    **where: Any,
+) -> None:
+    """Show what happened to a group: its lives, generations, members and rebalances; and who owns what now."""
+    ledger = open_warehouse(**where)
+    from groupledger.jobs.ask.answers import print_json
+    from groupledger.jobs.ask.group_timeline import OWNER_COLUMNS, group_timeline, heading, lines, owners_now
+    from groupledger.jobs.process.terminal import print_table
+
+    row, entries, left_out = group_timeline(ledger, name, since, until, limit)
+    if left_out:
+        say(f"{left_out:,} records before these are left out: see --limit")
+    if as_json:
+        print_json(entries)
+        return
+    click.echo(heading(row))
+    for entry in entries:
+        click.echo("\n".join(lines(entry)))
+    owners = owners_now(ledger, name)
+    if owners:
+        print_table("Members now", OWNER_COLUMNS, ([owner[column] for column in OWNER_COLUMNS] for owner in owners))
+
+
+@click.command()
+@question
+@SINCE
+@UNTIL
+@TOP
+@click.option("--group", "name", metavar="GROUP", help="The rebalances of this group, one by one.")
+def rebalances(
+    *, name: str | None, since: datetime | None, until: datetime | None, top: int, as_json: bool, **where: Any
+) -> None:
+    """Show the groups that rebalance most, or the last rebalances of one of them."""
+    ledger = open_warehouse(**where)
+    from groupledger.jobs.ask import group_activity
+    from groupledger.jobs.ask.answers import print_answers
+    from groupledger.jobs.process.terminal import printable
+
+    if name is None:
+        found = group_activity.most_rebalancing(ledger, since, until, top)
+        print_answers("Most rebalances", group_activity.COUNT_COLUMNS, found, as_json=as_json)
+    else:
+        found = group_activity.rebalances_of(ledger, name, since, until, top)
+        title = f"Rebalances of {printable(name)}"
+        print_answers(title, group_activity.REBALANCE_COLUMNS, found, as_json=as_json)
+
+
+@click.command()
+@click.argument("name")
+@click.argument("topic")
+@click.argument("partition", type=click.IntRange(min=0))
+@question
+@AT
+def owner(*, name: str, topic: str, partition: int, at: datetime, as_json: bool, **where: Any) -> None:
+    """Show who owned a partition at an instant: owned, unowned, or unknown and why."""
+    ledger = open_warehouse(**where)
+    from groupledger.jobs.ask.answers import print_answer, print_json
+    from groupledger.jobs.ask.owner import owner as owner_of
+
+    found = owner_of(ledger, name, topic, partition, at)
+    if as_json:
+        print_json(found)
+        return
+    for answer in found:
+        print_answer("Owner", answer)
+
+
+@click.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@question
+@AT
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "json"]),
+    default="table",
+    show_default=True,
+    help="csv: what kafka-consumer-groups --reset-offsets --from-file reads.",
+)
+def offsets(*, names: tuple[str, ...], at: datetime, form: str, as_json: bool, **where: Any) -> None:
+    """Show the committed offsets of one or several groups at an instant."""
+    ledger = open_warehouse(**where)
+    from groupledger.jobs.ask.answers import print_answers
+    from groupledger.jobs.ask.offsets_at import COLUMNS, offsets_at, reset_file_lines
+
+    names = tuple(dict.fromkeys(names))
+    found = offsets_at(ledger, names, at)
+    if as_json or form != "csv":
+        print_answers("Committed offsets", COLUMNS, found, as_json=as_json or form == "json")
+        return
+    reset = list(reset_file_lines(names, found))
+    if len(reset) < len(found):
+        say(f"{len(found) - len(reset):,} partitions are left out, since their offsets then are unknown: see --json")
+    if reset:
+        click.echo("\n".join(reset))
+    else:
+        say("there were no committed offsets")
+
+
+@click.command()
+@question
+@click.option(
+    "--retention-days",
+    type=click.FloatRange(min=0, min_open=True),
+    default=RETENTION_DAYS,
+    show_default=True,
+    help="The brokers' offsets.retention.minutes, in days.",
+)
+@click.option(
+    "--fraction",
+    type=click.FloatRange(0, 1),
+    default=0.5,
+    show_default=True,
+    help="Which part of the retention must have passed.",
+)
+def idle(*, retention_days: float, fraction: float, as_json: bool, **where: Any) -> None:
+    """Show groups without members whose committed offsets will expire."""
+    ledger = open_warehouse(**where)
+    from groupledger.jobs.ask.answers import print_answers
+    from groupledger.jobs.ask.group_activity import IDLE_COLUMNS
+    from groupledger.jobs.ask.group_activity import idle as idle_groups
+    from groupledger.transforms.coverage.rules.coverage_at import iso
+
+    as_of = ledger.known_until()
+    found = idle_groups(ledger, as_of, timedelta(days=retention_days), fraction)
+    print_answers(f"Idle groups as of {iso(as_of)}", IDLE_COLUMNS, found, as_json=as_json)
+
+
+@click.command()
+@click.argument("topic")
+@question
+def readers(*, topic: str, as_json: bool, **where: Any) -> None:
+    """Show the groups that own, subscribe to or have committed offsets of a topic."""
+    ledger = open_warehouse(**where)
+    from groupledger.jobs.ask.answers import print_answers
+    from groupledger.jobs.ask.group_activity import READER_COLUMNS
+    from groupledger.jobs.ask.group_activity import readers as readers_of
+    from groupledger.jobs.process.terminal import printable
+
+    print_answers(f"Readers of {printable(topic)}", READER_COLUMNS, readers_of(ledger, topic), as_json=as_json)
+
+
+@click.command()
+@question
+@SINCE
+@UNTIL
+@TOP
+def committers(*, since: datetime | None, until: datetime | None, top: int, as_json: bool, **where: Any) -> None:
+    """Show the groups that commit most."""
+    ledger = open_warehouse(**where)
+    from groupledger.jobs.ask.answers import print_answers
+    from groupledger.jobs.ask.group_activity import COMMITTER_COLUMNS
+    from groupledger.jobs.ask.group_activity import committers as most_committing
+
+    found: list[Answer] = most_committing(ledger, since, until, top)
+    print_answers("Most commits", COMMITTER_COLUMNS, found, as_json=as_json)
+
+
+QUESTIONS = (group, rebalances, owner, offsets, idle, readers, committers)

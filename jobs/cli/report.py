@@ -1,0 +1,46 @@
+"""`groupledger report`: the page for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from groupledger.jobs.cli.options import CLUSTER, CONF, WAREHOUSE, say
+from groupledger.jobs.cli.questions import SINCE, UNTIL, open_warehouse
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+@click.command()
+@WAREHOUSE
+@CLUSTER
+@CONF
+@click.option("--out", "file", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The HTML file.")
+@click.option("--group", "names", multiple=True, metavar="NAME", help="Only this group; may be given several times.")
+@SINCE
+@UNTIL
+def report(
+    *,
+    warehouse: str,
+    cluster: str | None,
+    conf: Path | None,
+    file: Path,
+    names: tuple[str, ...],
+    since: datetime | None,
+    until: datetime | None,
+) -> None:
+    """Write one HTML page about the groups: what they did, who owned what, lag and incidents.
+
+    Without --since it tells of the seven days before --until, and without that, before the ledger's end; but of nothing
+    from before the ledger's beginning.
+    """
+    ledger = open_warehouse(warehouse, cluster, conf)
+    from groupledger.jobs.report.report import write_report
+
+    write_report(ledger, file, say, names, since, until)
+
+
+REPORT_COMMANDS = (report,)

@@ -1,0 +1,120 @@
+"""The commands that open the warehouse to SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from groupledger.jobs.cli.options import WAREHOUSE, say
+
+TABLE_ROWS = 1_000
+
+
+def parameter(text: str) -> tuple[str, str]:
+    name, is_given, value = text.partition("=")
+    if not is_given or not name.isidentifier():
+        raise click.BadParameter(f"{text!r} is no parameter: write NAME=VALUE.")
+    return name, value
+
+
+def list_queries(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:
+    """Before anything else is looked at, as `--version` is."""
+    from groupledger.jobs.ask.named_queries import named_queries
+
+    if not is_asked or context.resilient_parsing:
+        return
+    for query in named_queries():
+        click.echo(f"{query.name}\n    {query.summary}")
+        for each in query.parameters:
+            click.echo(f"    :{each.name} {f'({each.value})' if each.value else '(required)'}  {each.meaning}")
+    context.exit()
+
+
+@click.command()
+@click.argument("text", metavar="[QUERY]", required=False)
+@click.option("--warehouse", metavar="DIR", help="Where the Delta tables lie: a directory or a URI.")
+@click.option("--file", "file", type=click.Path(path_type=Path), metavar="FILE", help="Read the query from a file.")
+@click.option("--named", metavar="NAME", help="One of the queries that come with groupledger.")
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=list_queries,
+    help="Show these queries, and do nothing else.",
+)
+@click.option(
+    "--param",
+    "parameters",
+    multiple=True,
+    type=parameter,
+    metavar="NAME=VALUE",
+    help="The value of :NAME in the query, a string; may be given several times.",
+)
+@click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+@click.option("--limit", type=click.IntRange(min=1), help=f"At most so many rows; {TABLE_ROWS:,} as a table.")
+def sql(
+    *,
+    text: str | None,
+    warehouse: str | None,
+    file: Path | None,
+    named: str | None,
+    parameters: tuple[tuple[str, str], ...],
+    form: str,
+    limit: int | None,
+) -> None:
+    """Ask any question in Spark SQL, of all clusters in the warehouse. The tables are called as they are, and there is
+    the view offset_commits. Nothing can be written."""
+    from groupledger.jobs.ask.named_queries import query_named
+
+    if [text, file, named].count(None) != 2:  # noqa: PLR2004 - exactly one of the three
+        raise click.UsageError("Give a query, or --file, or --named; or --list.")
+    if warehouse is None:
+        raise click.UsageError("Missing option '--warehouse'.")
+    arguments = dict(parameters)
+    if named is not None:
+        query = query_named(named)
+        text, arguments = query.text, query.arguments(arguments)
+    elif file is not None:
+        text = read_query(file)
+    assert text is not None  # noqa: S101 - one of the three was given
+    from groupledger.jobs.ask.sql import ask, print_rows, register_views
+    from groupledger.jobs.process.session import spark_session
+
+    spark = spark_session("groupledger sql")
+    register_views(spark, warehouse)
+    rows_max = limit or (TABLE_ROWS if form == "table" else None)
+    answer = ask(spark, text, arguments, None if rows_max is None else rows_max + 1)
+    if rows_max is not None and answer.num_rows > rows_max:
+        say(f"only the first {rows_max:,} rows are shown: see --limit and --format")
+        answer = answer.slice(0, rows_max)
+    print_rows(answer, form)
+
+
+def read_query(file: Path) -> str:
+    from groupledger.jobs.process.errors import InputError
+
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InputError(f"The file {file} can't be read: {reason}.") from error
+
+
+@click.command()
+@WAREHOUSE
+@click.option("--database", default="groupledger", show_default=True, metavar="NAME", help="Is made if it is missing.")
+@click.option("--metastore", metavar="URI", help="thrift://HOST:PORT of a Hive metastore; else hive-site.xml says.")
+def register(*, warehouse: str, database: str, metastore: str | None) -> None:
+    """Make the tables known to a Hive metastore, so that other engines find them by name."""
+    from groupledger.jobs.process.session import spark_session
+    from groupledger.jobs.warehouse.register import HIVE, register_tables
+
+    overrides = HIVE | ({} if metastore is None else {"spark.hadoop.hive.metastore.uris": metastore})
+    spark = spark_session("groupledger register", overrides)
+    for name in register_tables(spark, warehouse, database):
+        say(f"{database}.{name}")
+
+
+SQL_COMMANDS = (sql, register)

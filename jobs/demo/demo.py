@@ -1,0 +1,138 @@
+"""`groupledger demo`: a day of a cluster that does not exist, the whole pipeline on it, and what it finds.
+
+The simulator plays forty groups in a process of its own, while Spark starts. Its outputs are what a cluster would have
+left behind: they are read by the same steps as a cluster's. What was found is compared with what really happened, and
+goes into the report. `--bootstrap-servers` does the same on a real cluster, where nobody knows the truth.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.ask.answers import Warehouse
+from groupledger.jobs.demo.findings import show_findings
+from groupledger.jobs.demo.truth import show_truth
+from groupledger.jobs.derive.history import TABLES as HISTORY_TABLES
+from groupledger.jobs.derive.pipeline import derive
+from groupledger.jobs.ingest.import_logs import TABLES as LOG_TABLES
+from groupledger.jobs.ingest.import_logs import LogSources, import_logs
+from groupledger.jobs.ingest.import_samples import import_samples
+from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
+from groupledger.jobs.ingest.ingest_capture import ingest_capture
+from groupledger.jobs.ingest.samples import SAMPLE_TABLES, sample
+from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.session import SHORT_LIVED
+from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.process.worker import together
+from groupledger.jobs.report.report import write_report
+from groupledger.jobs.warehouse.ledger import open_ledger
+from groupledger.jobs.warehouse.warehouse import create_table
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.lag import LAG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from groupledger.jobs.process.settings import Settings
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+SCENARIO = "demo"
+CLUSTER = "demo"
+# A directory with this file in it is a demo's own, and may be replaced by the next.
+MARK = ".groupledger-demo"
+REPORT = "report.html"
+
+
+def new_directory(directory: Path) -> None:
+    """Raises InputError if it holds something that is no demo's."""
+    if directory.exists() and not (directory / MARK).is_file():
+        raise InputError(f"{directory} exists and is no demo's directory: give another one with --directory.")
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    (directory / MARK).touch()
+
+
+def run_demo(directory: Path, seed: int, say: Callable[[str], None]) -> None:
+    new_directory(directory)
+    settings, stop = load_settings(cluster=CLUSTER), threading.Event()
+    warehouse, simulated = directory.resolve() / "warehouse", directory / "simulation"
+    with (
+        simulation(simulated, seed) as finish,
+        open_ledger(settings, str(warehouse), "demo", say, SHORT_LIVED) as ledger,
+    ):
+        say("simulating a day of forty groups")
+        for table in (*SAMPLE_TABLES, COORDINATOR_RECORDS, COVERAGE, *LOG_TABLES, *HISTORY_TABLES, LAG, INCIDENTS):
+            create_table(ledger.spark, ledger.warehouse, table)  # a core is idle, and the JVM cold
+        finish()
+        logs = LogSources([simulated / "request-log"], [simulated / "server-log"])
+        together(
+            lambda: ingest_capture(ledger, str(simulated / "capture"), stop, recover=False),
+            lambda: import_samples(ledger, str(simulated)),
+            lambda: import_logs(ledger, settings.logs, logs, stop),
+        )
+        derive(ledger, stop)
+
+        def show() -> None:
+            show_findings(ledger)
+            show_truth(ledger, simulated / "truth")
+
+        together(show, lambda: report(ledger, directory, say))
+    advise(directory, settings, say)
+
+
+def run_demo_on_cluster(
+    directory: Path, settings: Settings, bootstrap_servers: str, say: Callable[[str], None]
+) -> None:
+    """One pass of the pipeline over what a real cluster's topic holds."""
+    new_directory(directory)
+    stop = threading.Event()
+    with open_ledger(settings, str(directory.resolve() / "warehouse"), "demo", say, SHORT_LIVED) as ledger:
+        sample(ledger, bootstrap_servers)
+        ingest_kafka(ledger, KafkaIngest(settings, bootstrap_servers), stop)
+        derive(ledger, stop)
+        show_findings(ledger)
+        report(ledger, directory, say)
+    advise(directory, settings, say)
+
+
+def report(ledger: Ledger, directory: Path, say: Callable[[str], None]) -> None:
+    write_report(Warehouse(ledger.spark, ledger.warehouse, ledger.cluster), directory / REPORT, say)
+
+
+def advise(directory: Path, settings: Settings, say: Callable[[str], None]) -> None:
+    tables = f"--warehouse {directory}/warehouse --cluster {settings.cluster}"
+    say(f"try: .venv/bin/groupledger incidents {tables}")
+
+
+@contextmanager
+def simulation(directory: Path, seed: int) -> Iterator[Callable[[], None]]:
+    """Runs beside the caller's work until it calls what is yielded, which waits for the end."""
+    command = [
+        sys.executable,
+        "-m",
+        "groupledger.jobs.cli.main",
+        "simulate",
+        "--scenario",
+        SCENARIO,
+        "--seed",
+        str(seed),
+    ]
+    process = subprocess.Popen([*command, "--out", str(directory)])
+
+    def finish() -> None:
+        if process.wait() != 0:
+            raise OutsideError("The simulation did not end well: what it printed above says why.")
+
+    try:
+        yield finish
+    finally:
+        process.terminate()
+        process.wait()

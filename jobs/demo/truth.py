@@ -1,0 +1,117 @@
+"""What the demo's ledger says beside what really happened, in numbers.
+
+A record that Kafka removed from the topic before it was read is nobody's knowledge: the truth counts as far as the
+records that it rests on are in `coordinator_records`. What the ledger calls unknown is missing, not wrong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from groupledger.coordinator.model.errors import Error
+from groupledger.jobs.process.terminal import print_table
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.transforms.history.group_activity import true_rebalances
+from groupledger.transforms.incidents.rules.sighting import KIND_OF_ERROR
+from groupledger.transforms.logs.rebalance_triggers import with_triggers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import Column, DataFrame
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+# The kinds of incidents that are refused requests, with the error that each is.
+ERRORS = {KIND_OF_ERROR[error]: error.name for error in Error if error in KIND_OF_ERROR}
+
+Counts = tuple[int, int, int]
+
+
+def show_truth(ledger: Ledger, directory: Path) -> None:
+    rows = [(what, *counts) for what, counts in beside_truth(ledger, directory).items()]
+    print_table("Beside what really happened", ("what", "right", "missing", "too many"), rows)
+
+
+def beside_truth(ledger: Ledger, directory: Path) -> dict[str, Counts]:
+    """How many of each thing are in both, in the truth only, in the ledger only. `directory` is the truth that
+    `simulate` wrote."""
+    generations, owners, causes, rejections = (
+        ledger.spark.read.parquet(str(directory / f"{name}.parquet"))
+        for name in ("generations", "owners", "causes", "rejections")
+    )
+    kept = ledger.rows(COORDINATOR_RECORDS).where("record_type = 'group_metadata'").select("group_id", "kafka_offset")
+    generations = generations.join(kept, ["group_id", "kafka_offset"], "left_semi")
+    owners = owners.withColumn("kafka_offset", F.col("from_kafka_offset"))
+    owners = owners.join(kept, ["group_id", "kafka_offset"], "left_semi")
+    recorded = generations.where("revision = 0").withColumnRenamed("generation", "to_generation")
+    causes = causes.where("from_generation > 0").join(recorded, [*REBALANCES.key[1:]], "left_semi")
+    rebalances = true_rebalances(with_triggers(ledger.rows(REBALANCES), ledger.rows(COORDINATOR_EVENTS)))
+    refused = rejections.where(F.col("error").isin(*ERRORS.values()))
+    return {
+        "generations": compare(generation_keys(generations, F.size("member_ids")), found_generations(ledger)),
+        "intervals of ownership": compare(true_owners(owners), found_owners(ledger)),
+        "what started a rebalance, by the log": compare(triggers(causes, "trigger"), triggers(rebalances, "trigger")),
+        "the same, inferred": compare(triggers(causes, "trigger"), triggers(rebalances, "inferred_trigger")),
+        "refused requests": compare(refused.groupBy("group_id", "error").agg(weight(F.count("*"))), refusals(ledger)),
+    }
+
+
+def weight(number: Column) -> Column:
+    return number.alias("weight")
+
+
+def compare(truth: DataFrame, found: DataFrame) -> Counts:
+    """Of two multisets of equal columns, in which a row may stand for several by its `weight`: how many are in both, in
+    the first only, in the second only."""
+    nothing = F.lit(0)
+    columns = [name for name in truth.columns if name != "weight"]
+
+    def part(rows: DataFrame, *, is_true: bool) -> DataFrame:
+        number = F.col("weight") if "weight" in rows.columns else F.lit(1)
+        return rows.select(
+            *columns, (number if is_true else nothing).alias("happened"), (nothing if is_true else number).alias("told")
+        )
+
+    both = part(truth, is_true=True).unionByName(part(found, is_true=False))
+    counts = both.groupBy(*columns).agg(F.sum("happened").alias("happened"), F.sum("told").alias("told"))
+    right = F.sum(F.least("happened", "told"))
+    return tuple(counts.select(right, F.sum("happened") - right, F.sum("told") - right).collect()[0])
+
+
+def generation_keys(rows: DataFrame, member_count: Column) -> DataFrame:
+    columns = ("group_id", "incarnation", "generation", "revision", "leader", "kafka_offset")
+    return rows.select(*columns, member_count.alias("member_count"))
+
+
+def found_generations(ledger: Ledger) -> DataFrame:
+    return generation_keys(ledger.rows(GENERATIONS), F.col("member_count"))
+
+
+OWNER = ("group_id", "incarnation", "topic", "partition", "member_id", "client_id")
+
+
+def true_owners(rows: DataFrame) -> DataFrame:
+    return rows.select(*OWNER, F.col("from_kafka_offset").alias("from_offset"), "to_kafka_offset")
+
+
+def found_owners(ledger: Ledger) -> DataFrame:
+    return ledger.rows(ASSIGNMENTS).select(*OWNER, "from_offset", F.col("to_offset").alias("to_kafka_offset"))
+
+
+def triggers(rows: DataFrame, column: str) -> DataFrame:
+    """A rebalance of which nothing is said is not told of."""
+    return rows.where(F.col(column).isNotNull()).select(*REBALANCES.key[1:], F.col(column).alias("trigger"))
+
+
+def refusals(ledger: Ledger) -> DataFrame:
+    incidents = ledger.rows(INCIDENTS).where((F.col("evidence") == "observed") & F.col("kind").isin(*ERRORS))
+    error = F.element_at(F.create_map(*[F.lit(word) for pair in ERRORS.items() for word in pair]), F.col("kind"))
+    return incidents.groupBy("group_id", error.alias("error")).agg(weight(F.sum("occurrences")))

@@ -1,0 +1,251 @@
+"""`groupledger history`: from `coordinator_records` to who was in which group, who owned what, and every rebalance.
+
+The first run folds all that the table holds; later ones follow it as a stream, a micro-batch of new rows at a time.
+Each batch writes the derived tables first and `open_groups` last, so that a batch that was killed in between is folded
+again from the old state and gives the same rows. A rebuild folds everything into the same tables, each replaced in one
+Delta commit: readers see a table as it was, or as it is, and `open_groups` comes last here too. What it can't make
+again, since retention has removed the records, it takes over from the tables as they were
+(`transforms.history.carried_over`).
+
+Rows of one cluster only; several share the tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from groupledger.jobs.derive.rebalance_stats import COUNTED, rebuild_rebalance_stats, update_rebalance_stats
+from groupledger.jobs.ingest.stream import must_stop, wait
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.checkpoint import read_checkpoint
+from groupledger.jobs.warehouse.ledger import set_checkpoint_aside
+from groupledger.jobs.warehouse.source import read_source
+from groupledger.jobs.warehouse.upsert import earliest, replace_cluster, upsert
+from groupledger.jobs.warehouse.warehouse import create_table, latest_version, read_table, table_exists, table_path
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
+from groupledger.transforms.coverage.rules.stretches import stretches
+from groupledger.transforms.history.carried_over import carried_over, horizons, open_states, taken_over
+from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
+from groupledger.transforms.history.rules import Coverage
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.history.group_history import Marks
+
+    Extents = Mapping[int, tuple[int, int]]
+    """The first and the last offset of each partition of `__consumer_offsets`."""
+
+TABLES = (*DERIVED_TABLES, REBALANCE_STATS, OPEN_GROUPS)
+CHECKPOINT_NAME = "history"
+RECORD_COLUMNS = (
+    *("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "record_type", "is_tombstone", "decode_error"),
+    *("offset_commit.topic", "offset_commit.partition", "offset_commit.offset as committed_offset", "record_json"),
+)
+# All of a Delta commit must come in one batch: its files have no order among each other. So no batch is bounded.
+FILES_PER_BATCH = 2**31 - 1
+
+
+@dataclass
+class HistoryTotals:
+    """Rows written in this run, by table."""
+
+    rows: dict[str, int]
+
+    def add(self, written: Mapping[str, int]) -> None:
+        for name, count in written.items():
+            self.rows[name] = self.rows.get(name, 0) + count
+
+
+def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
+    """All that `coordinator_records` holds and the history has not.
+
+    Raises InputError if there is nothing to read, or if a table of the history is gone.
+    """
+    records = read_table(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
+    # A checkpoint without a batch does not say where it would begin.
+    checkpoint = read_checkpoint(ledger.storage, checkpoint_folder(ledger))
+    is_first = checkpoint is None or checkpoint.planned_batch is None
+    missing = [table.name for table in TABLES if not table_exists(ledger.spark, ledger.warehouse, table)]
+    if missing and not is_first:
+        raise InputError(
+            f"The history has been written before, and its tables {', '.join(missing)} are gone: run `groupledger"
+            " history --rebuild` to make all of them again."
+        )
+    return fold_all(ledger, records, stop) if is_first else follow(ledger, HistoryTotals({}), stop)
+
+
+def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
+    """Everything again, from all rows of `coordinator_records` that are left."""
+    records = read_table(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
+    set_checkpoint_aside(ledger.storage, checkpoint_folder(ledger))
+    return fold_all(ledger, records, stop, is_rebuild=True)
+
+
+def checkpoint_folder(ledger: Ledger) -> str:
+    return f"_checkpoints/{ledger.cluster}/{CHECKPOINT_NAME}"
+
+
+def fold_all(ledger: Ledger, records: DataFrame, stop: threading.Event, *, is_rebuild: bool = False) -> HistoryTotals:
+    """The table as a whole, since a stream's first read of it has no order; then what is added to it."""
+    version = latest_version(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
+    for table in TABLES:
+        create_table(ledger.spark, ledger.warehouse, table)
+    totals = HistoryTotals({})
+    totals.add(apply_batch(ledger, records, is_rebuild=is_rebuild))
+    return follow(ledger, totals, stop, from_version=version)
+
+
+def follow(
+    ledger: Ledger, totals: HistoryTotals, stop: threading.Event, *, from_version: int | None = None
+) -> HistoryTotals:
+    """What was added to the table since the checkpoint, or since a version that is folded already."""
+    stream = ledger.spark.readStream.format("delta").option("skipChangeCommits", "true")
+    stream = stream.option("maxFilesPerTrigger", str(FILES_PER_BATCH))
+    if from_version is not None:
+        stream = stream.option("startingVersion", str(from_version))
+
+    def on_batch(batch: DataFrame, _number: int) -> None:
+        totals.add(apply_batch(ledger, batch))
+
+    query = (
+        stream.load(table_path(ledger.warehouse, COORDINATOR_RECORDS))
+        .writeStream.foreachBatch(on_batch)
+        .option("checkpointLocation", f"{ledger.warehouse.rstrip('/')}/{checkpoint_folder(ledger)}")
+        .trigger(availableNow=True)
+        .start()
+    )
+    while not wait(query):
+        if must_stop(ledger, query, stop):
+            break
+    return totals
+
+
+def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False) -> dict[str, int]:
+    """Fold rows of `coordinator_records` and write what comes of it; gives the rows written by table."""
+    records = records_of(ledger, records).persist()
+    extents = extents_of(records)
+    before = HistoryBefore(ledger, extents) if is_rebuild else None
+    marks = marks_of(ledger, extents)
+    open_groups = open_groups_of(ledger, records) if before is None else before.open_groups(marks)
+    folded = fold_groups(group_events(records, open_groups, marks), marks).persist()
+    try:
+        tables = (*DERIVED_TABLES, OPEN_GROUPS)
+        found = folded.select(
+            F.struct(*[F.count(table.name).alias(table.name) for table in tables]).alias("counts"),
+            F.struct(*[earliest(table, f"{table.name}.").alias(table.name) for table in tables]).alias("earliest_us"),
+        ).collect()[0]
+        counts: dict[str, int] = found.counts.asDict()
+        earliest_us: dict[str, int | None] = found.earliest_us.asDict()
+        rows = {table: table_rows(folded, table, ledger.cluster) for table in tables}
+
+        def write(table: Table) -> None:
+            ledger.give_way()
+            if before is not None:
+                replaced = before.with_carried_over(table, rows[table])
+                replace_cluster(ledger.warehouse, table, ledger.cluster, replaced)
+            elif counts[table.name]:
+                upsert(ledger.warehouse, table, rows[table], earliest_us[table.name])
+
+        for table in DERIVED_TABLES:
+            write(table)
+        counted_us = [time_us for table in COUNTED if (time_us := earliest_us[table.name]) is not None]
+        if is_rebuild:
+            rebuild_rebalance_stats(ledger)
+        elif counted_us:
+            update_rebalance_stats(ledger, rows, min(counted_us))
+        write(OPEN_GROUPS)
+    finally:
+        folded.unpersist()
+        records.unpersist()
+    if any(counts.values()):
+        told = ", ".join(f"{counts[table.name]:,} {table.name}" for table in DERIVED_TABLES if counts[table.name])
+        ledger.say(f"history: rows written: {told}")
+    return counts
+
+
+class HistoryBefore:
+    """The history as it was when a rebuild began, whatever is written meanwhile; and the groups that have lost records
+    since. A rebuild that was killed and is run again finds the same."""
+
+    def __init__(self, ledger: Ledger, extents: Extents) -> None:
+        self._ledger = ledger
+        self._versions = {
+            table: latest_version(ledger.spark, ledger.warehouse, table) for table in (*DERIVED_TABLES, OPEN_GROUPS)
+        }
+        retained_from = {partition: first for partition, (first, _) in extents.items()}
+        self._horizons = horizons(self._rows(GROUPS), self._rows(GENERATIONS), retained_from).persist()
+        self._has_lost = not self._horizons.isEmpty()
+
+    def _rows(self, table: Table) -> DataFrame:
+        reader = self._ledger.spark.read.format("delta").option("versionAsOf", self._versions[table])
+        rows = reader.load(table_path(self._ledger.warehouse, table))
+        return rows.where(F.col("cluster") == F.lit(self._ledger.cluster))
+
+    def open_groups(self, marks: Marks) -> DataFrame:
+        return open_states(self._rows(OPEN_GROUPS), self._horizons, marks)
+
+    def with_carried_over(self, table: Table, rows: DataFrame) -> DataFrame:
+        if not self._has_lost:
+            return rows
+        return taken_over(table, rows, carried_over(table, self._rows(table), self._horizons))
+
+
+def records_of(ledger: Ledger, records: DataFrame) -> DataFrame:
+    return records.where(F.col("cluster") == F.lit(ledger.cluster)).selectExpr(*RECORD_COLUMNS)
+
+
+def extents_of(records: DataFrame) -> Extents:
+    extents = records.groupBy("kafka_partition").agg(F.min("kafka_offset"), F.max("kafka_offset")).collect()
+    return {partition: (first, last) for partition, first, last in extents}
+
+
+def all_events(ledger: Ledger, records: DataFrame) -> tuple[DataFrame, Marks]:
+    """Of every group, from the first record on; and the stretches of coverage."""
+    marks = marks_of(ledger, extents_of(records))
+    return group_events(records, records.sparkSession.createDataFrame([], OPEN_GROUPS.schema), marks), marks
+
+
+def open_groups_of(ledger: Ledger, records: DataFrame) -> DataFrame:
+    """In the session of the records: a micro-batch has one of its own."""
+    open_groups = records.sparkSession.read.format("delta").load(table_path(ledger.warehouse, OPEN_GROUPS))
+    return open_groups.where(F.col("cluster") == F.lit(ledger.cluster))
+
+
+def table_rows(folded: DataFrame, table: Table, cluster: str) -> DataFrame:
+    rows = folded.where(F.col(table.name).isNotNull()).select(f"{table.name}.*").withColumn("cluster", F.lit(cluster))
+    if IS_CARRIED_OVER.name in table.schema.names:
+        rows = rows.withColumn(IS_CARRIED_OVER.name, F.lit(False))
+    if table.end_column is None:
+        return rows
+    return rows.withColumn(IS_OPEN.name, F.col(table.end_column).isNull().cast("int"))
+
+
+def marks_of(ledger: Ledger, extents: Extents) -> Marks:
+    """The starts of the stretches of coverage, as far as each partition is read."""
+    source = read_source(ledger.storage, ledger.cluster)
+    if source is None:
+        raise InputError(
+            f"The file that says what the ledger of cluster {ledger.cluster} was fed from is gone, and with it how"
+            " completely the log is known: run `groupledger ingest --recover` first."
+        )
+    return {
+        partition: [
+            Coverage(stretch.from_offset, stretch.completeness)
+            for stretch in stretches(source.readings.get(partition, []), last + 1, None)
+        ]
+        for partition, (_, last) in extents.items()
+    }

@@ -1,0 +1,23 @@
+"""What every pass makes of the records that it has read: history, lag and incidents, each from the ones before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.derive.history import update_history
+from groupledger.jobs.derive.incidents import update_incidents
+from groupledger.jobs.derive.lag import update_lag
+from groupledger.jobs.process.worker import together
+
+if TYPE_CHECKING:
+    import threading
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+
+def derive(ledger: Ledger, stop: threading.Event) -> None:
+    """Each step goes on from where it ended the last time; none is begun once told to stop."""
+    if not stop.is_set():
+        update_history(ledger, stop)
+    if not stop.is_set():
+        together(lambda: update_lag(ledger, stop), lambda: update_incidents(ledger))

@@ -1,0 +1,214 @@
+"""`groupledger quality`: does what the tables promise hold? Great Expectations suites, one per table.
+
+A suite is `conf/quality/TABLE.yaml` and what the table's schema says by itself: its key is whole and unique, and rows
+that have not ended lie apart. `rules` there are conditions in Spark SQL, which become columns that have to be true;
+`expectations` are Great Expectations' own. Neither needs more of an engine than pandas has, so that a table of up to
+`quality.pandas_rows_max` rows is checked in this process (0.2 s), and only a larger one by Spark, in several passes.
+Tables that are partitioned by date are checked for the last days only, since older dates don't change.
+
+Results go to `quality_results`, and on request to Data Docs, a folder of HTML. Both hold counts and no values, since
+values are names that clients made up.
+
+Great Expectations takes seconds to import, and its telemetry is switched off before.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from pyspark.sql import functions as F
+
+from groupledger.jobs.ask.answers import print_answers
+from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.warehouse.lease import now_ms
+from groupledger.jobs.warehouse.warehouse import create_table, read_table, table_exists, table_path
+from groupledger.schemas.tables.all_tables import all_tables, date_column
+from groupledger.schemas.tables.quality_results import QUALITY_RESULTS
+from groupledger.schemas.tables.table import IS_OPEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.process.settings import QualitySettings
+    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
+
+Result = dict[str, Any]
+# Counts only: no example of what is wrong leaves the table.
+RESULT_FORMAT = {"result_format": "BASIC", "partial_unexpected_count": 0}
+COLUMNS = ("table_name", "expectation", "unexpected_rows", "checked_rows", "error", "description")
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """`rules` are Spark SQL by the name of the column that they become, `expectations` as Great Expectations writes
+    them, with a name in `meta`."""
+
+    rules: dict[str, str]
+    expectations: tuple[dict[str, Any], ...]
+
+    def columns(self, table: Table) -> list[str]:
+        """Those of the table that an expectation is about."""
+        named = {name for each in self.expectations for name in _columns_of(each["kwargs"])}
+        return [name for name in table.schema.names if name in named]
+
+
+def suite_of(table: Table) -> Suite:
+    file = resources.files("groupledger.conf") / "quality" / f"{table.name}.yaml"
+    written = yaml.safe_load(file.read_text()) if file.is_file() else {}
+    rules = {f"rule_{name}": rule["holds"] for name, rule in written.get("rules", {}).items()}
+    if table.end_column is not None:
+        rules[f"rule_{IS_OPEN.name}"] = f"({IS_OPEN.name} = 1) = ({table.end_column} IS NULL)"
+    why = {f"rule_{name}": rule["why"] for name, rule in written.get("rules", {}).items()}
+    about_rules = [
+        expectation(
+            "expect_column_values_to_be_in_set",
+            {"column": name, "value_set": [True]},
+            f"{why.get(name, 'Rows that have not ended lie in files of their own.')} ({text})",
+            name.removeprefix("rule_"),
+        )
+        for name, text in rules.items()
+    ]
+    others = written.get("expectations", [])
+    by_file = [expectation(each["type"], each["kwargs"], each["description"]) for each in others]
+    return Suite(rules, (*by_schema(table), *about_rules, *by_file))
+
+
+def by_schema(table: Table) -> Iterator[dict[str, Any]]:
+    key = list(table.key)
+    yield expectation("expect_compound_columns_to_be_unique", {"column_list": key}, "The key is the table's grain.")
+    for name in key:
+        yield expectation("expect_column_values_to_not_be_null", {"column": name}, "The key is whole.")
+
+
+def expectation(kind: str, arguments: dict[str, Any], description: str, name: str | None = None) -> dict[str, Any]:
+    name = name or f"{kind.removeprefix('expect_')}({', '.join(_columns_of(arguments))})"
+    return {"type": kind, "kwargs": arguments, "description": description, "meta": {"name": name}}
+
+
+def _columns_of(arguments: dict[str, Any]) -> list[str]:
+    return arguments.get("column_list") or [arguments["column"]]
+
+
+def check(ledger: Ledger, settings: QualitySettings, data_docs: Path | None = None) -> list[Result]:
+    """The results about every table that is there, written to `quality_results`; those that did not hold come first."""
+    context = open_context(data_docs)
+    checked_at = datetime.fromtimestamp(now_ms() / 1_000, timezone.utc)
+    found: list[Result] = []
+    for table in all_tables():
+        if table_exists(ledger.spark, ledger.warehouse, table):
+            rows = rows_to_check(ledger, table, settings, checked_at)
+            found += check_rows(context, table, rows, settings.pandas_rows_max)
+    results = [
+        {"cluster": ledger.cluster, "checked_at": checked_at, "checked_date": checked_at.date(), **result}
+        for result in found
+    ]
+    if data_docs is not None:
+        context.build_data_docs()
+        ledger.say(f"the Data Docs are in {data_docs / 'index.html'}")
+    write_results(ledger, results)
+    return sorted(results, key=lambda result: bool(result["is_success"]))
+
+
+def rows_to_check(ledger: Ledger, table: Table, settings: QualitySettings, now: datetime) -> DataFrame:
+    """The cluster's rows, of a table that is partitioned by date those of the last days; columns and rules."""
+    rows = read_table(ledger.spark, ledger.warehouse, table).where(F.col("cluster") == F.lit(ledger.cluster))
+    date = date_column(table)
+    if date is not None:
+        rows = rows.where(F.col(date) > F.lit(now.date() - timedelta(days=settings.recent_days)))
+    return with_rules(rows, table, suite_of(table))
+
+
+def with_rules(rows: DataFrame, table: Table, suite: Suite) -> DataFrame:
+    return rows.select(*suite.columns(table), *(F.expr(text).alias(name) for name, text in suite.rules.items()))
+
+
+def open_context(data_docs: Path | None = None) -> Any:
+    """Great Expectations without files of its own, telemetry and progress bars."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    import great_expectations
+
+    context: Any = great_expectations.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False}
+    if data_docs is not None:
+        store = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(data_docs.resolve())}
+        index = {"class_name": "DefaultSiteIndexBuilder"}
+        site = {"class_name": "SiteBuilder", "site_index_builder": index, "store_backend": store}
+        context.add_data_docs_site(site_name="quality", site_config=site)
+    return context
+
+
+def check_rows(context: Any, table: Table, rows: DataFrame, pandas_rows_max: int) -> list[Result]:
+    """`rows` are those of `with_rules`."""
+    rows = rows.persist()
+    try:
+        if rows.count() > pandas_rows_max:
+            return validate(context, table, rows, "spark")
+        return validate(context, table, in_memory(rows), "pandas")
+    finally:
+        rows.unpersist()
+
+
+def in_memory(rows: DataFrame) -> Any:
+    """For pandas. Integers stay integers where some are null, since as doubles large offsets would become equal."""
+    return rows.toArrow().to_pandas(integer_object_nulls=True)
+
+
+def validate(context: Any, table: Table, rows: Any, engine: str) -> list[Result]:
+    """`rows` are a frame of the engine, pandas or spark."""
+    import great_expectations as gx
+
+    sources = context.data_sources
+    source = sources.add_pandas(table.name) if engine == "pandas" else sources.add_spark(table.name, persist=False)
+    batch = source.add_dataframe_asset(table.name).add_batch_definition_whole_dataframe(table.name)
+    suite = context.suites.add(gx.ExpectationSuite(name=table.name, expectations=list(suite_of(table).expectations)))
+    definition = gx.ValidationDefinition(name=table.name, data=batch, suite=suite)
+    definition = context.validation_definitions.add(definition)
+    validated = definition.run(batch_parameters={"dataframe": rows}, result_format=RESULT_FORMAT)
+    return [{"table_name": table.name, "engine": engine, **result_of(each)} for each in validated.results]
+
+
+def result_of(validated: Any) -> Result:
+    """One of Great Expectations' results, as a row."""
+    config, counts = validated.expectation_config, validated.result
+    return {
+        "expectation": config.meta["name"],
+        "description": config.description,
+        "is_success": bool(validated.success),
+        "checked_rows": counts.get("element_count"),
+        "unexpected_rows": counts.get("unexpected_count"),
+        "error": None if "element_count" in counts else error_of(validated.exception_info),
+    }
+
+
+def error_of(info: dict[str, Any]) -> str:
+    """What went wrong, without the trace."""
+    found = info if "exception_message" in info else next(iter(info.values()), {})
+    return printable(str(found.get("exception_message")).splitlines()[0])
+
+
+def write_results(ledger: Ledger, results: list[Result]) -> None:
+    create_table(ledger.spark, ledger.warehouse, QUALITY_RESULTS)
+    names = QUALITY_RESULTS.schema.names
+    rows = [tuple(result[name] for name in names) for result in results]
+    frame = ledger.spark.createDataFrame(rows, QUALITY_RESULTS.schema).coalesce(1)
+    frame.write.format("delta").mode("append").save(table_path(ledger.warehouse, QUALITY_RESULTS))
+
+
+def print_results(results: list[Result], *, as_json: bool) -> None:
+    """JSON has all results, the table those that did not hold."""
+    shown = [{name: value for name, value in result.items() if name != "checked_date"} for result in results]
+    shown = shown if as_json else [result for result in shown if not result["is_success"]]
+    print_answers(f"{len(shown):,} of {len(results):,} expectations did not hold", COLUMNS, shown, as_json=as_json)
+
+
+def has_failed(results: list[Result]) -> bool:
+    return not all(result["is_success"] for result in results)

@@ -1,0 +1,44 @@
+"""`groupledger validate`: is the ledger true? The log of every group, replayed through the reference coordinator.
+
+What no broker and no assignor of Kafka can have written goes into `replay_findings`, which is made anew each time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from groupledger.jobs.ask.answers import print_answers
+from groupledger.jobs.derive.history import all_events, records_of
+from groupledger.jobs.warehouse.upsert import replace_cluster
+from groupledger.jobs.warehouse.warehouse import create_table, read_table
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.replay_findings import REPLAY_FINDINGS
+from groupledger.transforms.replay.replay_findings import replay_findings
+from groupledger.transforms.replay.rules import ERROR
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+
+def validate(ledger: Ledger) -> list[Row]:
+    """The findings, in log order. Raises InputError if there is nothing to replay."""
+    records = records_of(ledger, read_table(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)).persist()
+    create_table(ledger.spark, ledger.warehouse, REPLAY_FINDINGS)
+    found = replay_findings(*all_events(ledger, records)).withColumn("cluster", F.lit(ledger.cluster))
+    replace_cluster(ledger.warehouse, REPLAY_FINDINGS, ledger.cluster, found)
+    records.unpersist()
+    return ledger.rows(REPLAY_FINDINGS).orderBy("kafka_partition", "kafka_offset", "finding").collect()
+
+
+def has_errors(findings: list[Row]) -> bool:
+    """Warnings may have an explanation that the ledger does not hold."""
+    return any(finding.severity == ERROR for finding in findings)
+
+
+def print_findings(findings: list[Row], *, as_json: bool) -> None:
+    columns = ("severity", "finding", "group_id", "incarnation", "generation", "kafka_offset", "explanation")
+    print_answers("What can't be true", columns, [finding.asDict() for finding in findings], as_json=as_json)

@@ -1,0 +1,95 @@
+"""`groupledger capture`: the whole of `__consumer_offsets` as Parquet files with the columns of Spark's Kafka source.
+
+A capture is a finite copy that can be carried to another machine and ingested there. `_capture.json` beside the files
+(Spark ignores names that begin with an underscore) tells where it is from and which offsets it covers: the last
+record of a partition may lie well below its end, and a partition without records has no row at all.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC, TopicIdentity, describe_offsets_topic, kafka_options
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.lease import now_ms
+from groupledger.jobs.warehouse.storage import open_storage
+from groupledger.schemas.words import Completeness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from groupledger.jobs.process.settings import Settings
+    from groupledger.jobs.warehouse.storage import Storage
+
+MANIFEST = "_capture.json"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Offsets [from, to) of each partition.
+
+    `completeness` is `tailed` only where nothing was removed since `began_at_ms`, as in a simulator's capture; one of a
+    real topic may have been compacted.
+    """
+
+    identity: TopicIdentity
+    from_offsets: Mapping[int, int]
+    to_offsets: Mapping[int, int]
+    captured_at_ms: int
+    completeness: str = Completeness.COMPACTED
+    began_at_ms: int = 0
+
+
+def write_manifest(storage: Storage, manifest: Manifest) -> None:
+    storage.write(MANIFEST, json.dumps(asdict(manifest), indent=1))
+
+
+def read_manifest(storage: Storage) -> Manifest | None:
+    """None if the capture has none. Raises InputError if it has one of another form."""
+    text = storage.read(MANIFEST)
+    if text is None:
+        return None
+    try:
+        fields = json.loads(text)
+        manifest = Manifest(
+            identity=TopicIdentity(**fields["identity"]),
+            from_offsets={int(partition): offset for partition, offset in fields["from_offsets"].items()},
+            to_offsets={int(partition): offset for partition, offset in fields["to_offsets"].items()},
+            captured_at_ms=fields["captured_at_ms"],
+            completeness=fields["completeness"],
+            began_at_ms=fields["began_at_ms"],
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{MANIFEST} of the capture is damaged: restore it, or remove it to do without.") from error
+    if manifest.completeness not in (Completeness.COMPACTED, Completeness.TAILED):
+        kept = f"{Completeness.COMPACTED} or {Completeness.TAILED}"
+        raise InputError(f"{MANIFEST} of the capture must have completeness {kept}.")
+    return manifest
+
+
+def capture(
+    spark: SparkSession, settings: Settings, bootstrap_servers: str, directory: str, say: Callable[[str], None]
+) -> int:
+    """Copy the topic up to its present end; returns the number of records.
+
+    Raises InputError if the directory holds something already.
+    """
+    storage = open_storage(spark, directory)
+    if storage.names("."):
+        raise InputError(f"{directory} is not empty: a capture needs a directory of its own.")
+    captured_at_ms = now_ms()
+    identity, topic = describe_offsets_topic(bootstrap_servers, settings.kafka)
+    total = sum(end - topic.log_start_offset[partition] for partition, end in topic.last_stable_offset.items())
+    say(f"copying up to {total:,} records of {identity.partition_count} partitions")
+    options = {
+        **kafka_options(settings, bootstrap_servers, topic.log_start_offset),
+        "endingOffsets": json.dumps({OFFSETS_TOPIC: topic.last_stable_offset}),
+    }
+    rows = spark.read.format("kafka").options(**options).load().coalesce(settings.ingest.read_tasks)
+    rows.write.mode("append").parquet(directory)
+    write_manifest(storage, Manifest(identity, topic.log_start_offset, topic.last_stable_offset, captured_at_ms))
+    return spark.read.parquet(directory).count()

@@ -1,0 +1,382 @@
+"""`groupledger import-logs`: the brokers' request logs into `requests`, their server logs into `coordinator_events`.
+
+Idempotent: `log_files` says how far each file was read, whatever it is called by now, and only what lies behind is new.
+It is written last. Rows are only ever added, by their key: an import that was killed adds, when it is run again, what
+was missing. With `--continuous` directories are looked at every so often, in the same way; Spark's own file source
+would not do, since it takes a file once and whole, and log files grow.
+
+The import has a lease of its own: nobody else writes its tables, and it may run beside `ingest`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PythonException
+from pyspark.sql import functions as F
+
+from groupledger.jobs.ingest.log_files import (
+    CHANGED,
+    REQUEST_LOG,
+    SERVER_LOG,
+    SPLITS,
+    Known,
+    first_line_digest,
+    found_files,
+    match,
+    read_splits,
+    scan,
+)
+from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.session import spark_session
+from groupledger.jobs.warehouse.lease import Lease, logs_of
+from groupledger.jobs.warehouse.ledger import Ledger
+from groupledger.jobs.warehouse.storage import open_storage
+from groupledger.jobs.warehouse.upsert import upsert
+from groupledger.jobs.warehouse.warehouse import create_table, table_exists, table_path
+from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.log_files import LOG_FILES
+from groupledger.schemas.tables.log_quarantine import LOG_QUARANTINE
+from groupledger.schemas.tables.requests import REQUESTS
+from groupledger.schemas.tables.topic_names import TOPIC_NAMES
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.logs.coordinator_events import parse_events
+from groupledger.transforms.logs.imported_lines import LINES, QUARANTINED, ROW, TOPIC_NAME
+from groupledger.transforms.logs.requests import parse_requests, unnamed_topic_ids, with_topic_names
+from groupledger.transforms.logs.rules.privacy import Privacy
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.ingest.log_files import Scanned, Split
+    from groupledger.jobs.process.settings import LogSettings, Settings
+    from groupledger.schemas.tables.table import Table
+
+ROWS_OF = {REQUEST_LOG: REQUESTS, SERVER_LOG: COORDINATOR_EVENTS}
+TABLES = (*ROWS_OF.values(), LOG_QUARANTINE, TOPIC_NAMES, LOG_FILES)
+# Rows of so many lines are written in one commit: what a killed import has to do again.
+LINES_PER_BATCH = 1_000_000
+TIMES = ("first_logged_at", "last_logged_at")
+
+
+@dataclass(frozen=True, slots=True)
+class LogSources:
+    """Files and directories of each log."""
+
+    request_logs: Sequence[Path]
+    server_logs: Sequence[Path]
+
+
+@dataclass(slots=True)
+class ImportTotals:
+    """Lines of this run, and what became of them."""
+
+    files: int = 0
+    lines: int = 0
+    rows: dict[str, int] = field(default_factory=lambda: {REQUEST_LOG: 0, SERVER_LOG: 0})
+    quarantined: int = 0
+    skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewLines:
+    """What is new of one file."""
+
+    source_file: str
+    scanned: Scanned
+    splits: tuple[Split, ...]
+
+    @property
+    def line_count(self) -> int:
+        return sum(split.line_count for split in self.splits)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the new lines of one file became; an event may take several lines."""
+
+    rows: int = 0
+    lines: int = 0
+    quarantined: int = 0
+    first_us: int | None = None
+    last_us: int | None = None
+
+
+@contextmanager
+def open_log_ledger(settings: Settings, warehouse: str, say: Callable[[str], None]) -> Iterator[Ledger]:
+    """A Spark session, and the right to write the tables of the logs."""
+    say("starting Spark")
+    spark = spark_session("groupledger import-logs")
+    storage = open_storage(spark, warehouse)
+    with Lease(storage, logs_of(settings.cluster), "groupledger import-logs", settings.lease.duration_s) as lease:
+        yield Ledger(spark, storage, warehouse, settings.cluster, lease, say, settings)
+
+
+def import_logs(
+    ledger: Ledger, settings: LogSettings, sources: LogSources, stop: threading.Event, *, is_continuous: bool = False
+) -> ImportTotals:
+    """All lines that are new; continuously, until told to stop.
+
+    Raises InputError for a file that is no such log, and OutsideError if a file changed under the import. A continuous
+    run says so and looks again.
+    """
+    importer = LogImport(ledger, settings)
+    while True:
+        importer.look(sources, stop, is_patient=is_continuous)
+        if not is_continuous or stop.wait(settings.poll_interval_s):
+            return importer.totals
+
+
+class LogImport:
+    """One run. What it has seen of the files is kept, so that a look at files that did not change costs nothing."""
+
+    def __init__(self, ledger: Ledger, settings: LogSettings) -> None:
+        self.totals = ImportTotals()
+        self._ledger = ledger
+        self._settings = settings
+        key = b"" if settings.hash_key is None else settings.hash_key.resolve().get_secret_value().encode()
+        self._privacy = Privacy(settings.principals, settings.client_hosts, key)
+        for table in TABLES:
+            create_table(ledger.spark, ledger.warehouse, table)
+        self._seen: dict[tuple[str, Path], tuple[int, int, int]] = {}
+        self._known: dict[str, dict[str, list[Known]]] = {}
+        self._asked: set[str] = set()
+
+    def look(self, sources: LogSources, stop: threading.Event, *, is_patient: bool) -> None:
+        """Import what is new; a patient look says what is wrong with a file, and goes on with the others."""
+        settings = self._settings
+        logs = (
+            (REQUEST_LOG, sources.request_logs, settings.request_log_names),
+            (SERVER_LOG, sources.server_logs, settings.server_log_names),
+        )
+        for log, paths, pattern in logs:
+            waiting: list[NewLines] = []
+            if log not in self._known:
+                self._known[log] = self._known_files(log)
+            known = self._known[log]
+            for path in found_files(paths, pattern):
+                if stop.is_set():
+                    return
+                try:
+                    waiting += self._new_lines(log, path, known)
+                except InputError as error:
+                    if not is_patient:
+                        raise
+                    self._ledger.say(str(error))
+                if sum(each.line_count for each in waiting) >= LINES_PER_BATCH:
+                    if not self._apply(log, waiting, is_patient=is_patient):
+                        return
+                    waiting = []
+            if not self._apply(log, waiting, is_patient=is_patient):
+                return
+
+    def _known_files(self, log: str) -> dict[str, list[Known]]:
+        """By the digest of their first line."""
+        known: dict[str, list[Known]] = {}
+        rows = self._ledger.rows(LOG_FILES).where(F.col("log") == log)
+        for row in rows.select("source_file", "line_count", "prefix_digests").collect():
+            known.setdefault(first_line_digest(row[0]), []).append(Known(*row))
+        return known
+
+    def _new_lines(self, log: str, path: Path, known: dict[str, list[Known]]) -> list[NewLines]:
+        """Nothing if there is nothing; `known` is told of what there is."""
+        now = _state_of(path)
+        if now is None or self._seen.get((log, path)) == now:
+            return []
+        self._seen[log, path] = now
+        scanned = scan(path, log, known)
+        if scanned is None:
+            return []
+        namesakes = known.setdefault(first_line_digest(scanned.name), [])
+        before = match(scanned, namesakes)
+        if before is None:
+            source_file = f"{scanned.name}-{len(namesakes) + 1}" if namesakes else scanned.name
+        else:
+            source_file = before.source_file
+        from_line = 0 if before is None else before.line_count
+        splits = tuple(split for split in scanned.splits if split.first_line > from_line)
+        if not splits:
+            return []
+        if before is not None:
+            namesakes.remove(before)
+        namesakes.append(Known(source_file, scanned.line_count, scanned.prefix_digests))
+        return [NewLines(source_file, scanned, splits)]
+
+    def _apply(self, log: str, files: Sequence[NewLines], *, is_patient: bool) -> bool:
+        """False if a file changed meanwhile, and all is to be looked at again."""
+        if not files:
+            return True
+        if self._ledger.lease.lost.is_set():
+            raise OutsideError("Another import took over the lease of this warehouse's logs, so this one stopped.")
+        count = sum(each.line_count for each in files)
+        self._ledger.say(f"reading {count:,} new lines of {len(files):,} files ({log.replace('_', ' ')})")
+        try:
+            self._write(log, files)
+        except (PythonException, Py4JJavaError) as error:
+            if CHANGED not in str(error):
+                raise
+            sentence = f"While the import read them, {CHANGED}: nothing of it was imported, run the command again."
+            if not is_patient:
+                raise OutsideError(sentence) from error
+            self._ledger.say("a log file was renamed while it was read: looking again")
+            self._known.pop(log)
+            self._seen.clear()
+            return False
+        return True
+
+    def _write(self, log: str, files: Sequence[NewLines]) -> None:
+        """The tables of rows first, `log_files` last: what was not noted there is read again, and not added again."""
+        ledger, table = self._ledger, ROWS_OF[log]
+        parse = parse_requests if log == REQUEST_LOG else parse_events
+        lines = _splits(ledger, files).mapInArrow(read_splits, LINES)
+        parsed = parse(lines, self._settings.time_zone, self._privacy).persist()
+        try:
+            found = _count(log, parsed)
+            now = datetime.now(timezone.utc)
+            names = sorted({each.source_file for each in files})
+            rows = parsed.where(F.col(ROW).isNotNull()).select(f"{ROW}.*")
+            if log == REQUEST_LOG:
+                rows = self._named(rows, parsed)
+            if any(each.quarantined for each in found.values()):
+                quarantined = parsed.where(F.col(QUARANTINED).isNotNull()).select(f"{QUARANTINED}.*")
+                stamps = {"log": F.lit(log), "imported_at": F.lit(now)}
+                self._insert(LOG_QUARANTINE, quarantined.withColumns(stamps), names)
+            if any(each.rows for each in found.values()):
+                (date,) = table.partition_columns
+                self._insert(table, rows.withColumn(date, F.to_date(date.replace("date", "at"))), names)
+        finally:
+            parsed.unpersist()
+        self._note(log, files, found, now)
+
+    def _named(self, rows: DataFrame, parsed: DataFrame) -> DataFrame:
+        """Requests, with names for topic ids: from the log itself, and from what else the warehouse holds."""
+        ledger = self._ledger
+        said = parsed.where(F.col(TOPIC_NAME).isNotNull()).select(f"{TOPIC_NAME}.*").distinct()
+        known = ledger.rows(TOPIC_NAMES)
+        if not said.join(known, "topic_id", "left_anti").isEmpty():
+            self._insert(TOPIC_NAMES, said)
+        unnamed = unnamed_topic_ids(rows).join(ledger.rows(TOPIC_NAMES), "topic_id", "left_anti")
+        asked = sorted({row[0] for row in unnamed.collect()} - self._asked)
+        self._asked.update(asked)
+        if asked:
+            for table, struct in ((WATERMARKS, ""), (COORDINATOR_RECORDS, "offset_commit.")):
+                if table_exists(ledger.spark, ledger.warehouse, table):
+                    found = ledger.rows(table).select(f"{struct}topic_id", f"{struct}topic")
+                    self._insert(TOPIC_NAMES, found.where(F.col("topic_id").isin(asked)).distinct())
+        return with_topic_names(rows, ledger.rows(TOPIC_NAMES))
+
+    def _insert(self, table: Table, rows: DataFrame, source_files: Sequence[str] = ()) -> None:
+        """Rows whose key is not there yet. Rows of a file lie together: its name leaves out most of the table."""
+        from delta.tables import DeltaTable
+
+        ledger = self._ledger
+        columns = {"cluster": F.lit(ledger.cluster)}
+        rows = rows.withColumns(columns).select(*table.schema.names)
+        condition = F.col("old.cluster") == F.lit(ledger.cluster)
+        if source_files:
+            condition &= F.col("old.source_file").isin(*source_files)
+        for name in table.key[1:]:
+            condition &= F.col(f"old.{name}") == F.col(f"new.{name}")
+        merge = DeltaTable.forPath(ledger.spark, table_path(ledger.warehouse, table)).alias("old")
+        merge.merge(rows.alias("new"), condition).whenNotMatchedInsertAll().execute()
+
+    def _note(self, log: str, files: Sequence[NewLines], found: Mapping[str, Counted], now: datetime) -> None:
+        """How far each file was read, and what its lines became. Of copies of one file the first took the lines."""
+        ledger = self._ledger
+        known = ledger.rows(LOG_FILES).where((F.col("log") == log) & F.col("source_file").isin([*found]))
+        for name in TIMES:
+            known = known.withColumn(name, F.unix_micros(name))
+        noted = {row["source_file"]: row.asDict() for row in known.collect()}
+        here = {"cluster": ledger.cluster, "log": log, "imported_at": now}
+        uncounted = dict(found)
+        for each in files:
+            counted = uncounted.pop(each.source_file, Counted())
+            noted[each.source_file] = {**_noted(noted.get(each.source_file), each, counted), **here}
+            self._report(log, each, counted)
+        new = [noted[name] for name in sorted({each.source_file for each in files})]
+        for row in new:
+            row.update({name: _instant(row[name]) for name in TIMES})
+        columns = LOG_FILES.schema.names
+        rows = [tuple(row[name] for name in columns) for row in new]
+        upsert(ledger.warehouse, LOG_FILES, ledger.spark.createDataFrame(rows, LOG_FILES.schema))
+
+    def _report(self, log: str, file: NewLines, found: Counted) -> None:
+        totals = self.totals
+        totals.files += 1
+        totals.lines += file.line_count
+        totals.rows[log] += found.rows
+        totals.quarantined += found.quarantined
+        totals.skipped += max(0, file.line_count - found.lines - found.quarantined)
+        waiting = file.scanned.waiting_count
+        self._ledger.say(
+            f"{file.scanned.path.name}: {file.line_count:,} new lines, {found.rows:,} rows, {found.quarantined:,}"
+            f" quarantined" + (f"; {waiting:,} lines wait for their end" if waiting else "")
+        )
+
+
+def _count(log: str, parsed: DataFrame) -> dict[str, Counted]:
+    """By file, what its lines became."""
+    times = [F.unix_micros(which(f"{ROW}.logged_at")) for which in (F.min, F.max)]
+    lines = F.count(ROW) if log == REQUEST_LOG else F.coalesce(F.sum(f"{ROW}.line_count"), F.lit(0))
+    source_file = F.coalesce(f"{ROW}.source_file", f"{QUARANTINED}.source_file")
+    counts = parsed.where(F.col(TOPIC_NAME).isNull()).groupBy(source_file)
+    return {
+        row[0]: Counted(*row[1:]) for row in counts.agg(F.count(ROW), lines, F.count(QUARANTINED), *times).collect()
+    }
+
+
+def _noted(before: dict[str, Any] | None, file: NewLines, found: Counted) -> dict[str, Any]:
+    """The row of `log_files`, as far as the file itself tells it; times in microseconds."""
+    old = before or {}
+    times = [time for time in (old.get("first_logged_at"), found.first_us) if time is not None]
+    skipped = max(0, file.line_count - found.lines - found.quarantined)
+    return {
+        "source_file": file.source_file,
+        "path": str(file.scanned.path),
+        "line_count": file.scanned.line_count,
+        "row_count": old.get("row_count", 0) + found.rows,
+        "quarantined_count": old.get("quarantined_count", 0) + found.quarantined,
+        "skipped_count": old.get("skipped_count", 0) + skipped,
+        "prefix_digests": file.scanned.prefix_digests,
+        "first_logged_at": min(times, default=None),
+        "last_logged_at": found.last_us or old.get("last_logged_at"),
+    }
+
+
+def _instant(time_us: int | None) -> datetime | None:
+    return None if time_us is None else datetime.fromtimestamp(0, timezone.utc) + timedelta(microseconds=time_us)
+
+
+def _state_of(path: Path) -> tuple[int, int, int] | None:
+    """What changes when the file does; None if it was renamed since it was found."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _splits(ledger: Ledger, files: Sequence[NewLines]) -> DataFrame:
+    rows = [
+        (str(each.scanned.path), each.source_file, split.offset, split.first_line, split.line_count, split.digest)
+        for each in files
+        for split in each.splits
+    ]
+    return ledger.spark.createDataFrame(rows, SPLITS)
+
+
+def summary(totals: ImportTotals) -> str:
+    return (
+        f"{totals.files:,} files with {totals.lines:,} new lines: {totals.rows[REQUEST_LOG]:,} requests,"
+        f" {totals.rows[SERVER_LOG]:,} coordinator events, {totals.quarantined:,} lines quarantined (see"
+        f" {LOG_QUARANTINE.name}), {totals.skipped:,} about something else"
+    )

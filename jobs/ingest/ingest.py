@@ -1,0 +1,136 @@
+"""`groupledger ingest --bootstrap-servers`: `__consumer_offsets` into `coordinator_records` and `coverage`.
+
+Before the query starts, the place where it would go on is compared with the topic. Another topic, records that were
+deleted before they were read, and an end below our position are each refused with a sentence, since Spark would skip
+or fail in the middle. Compaction is none of these: it only thins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.ingest.coverage import write_coverage
+from groupledger.jobs.ingest.stream import run_query, start_query
+from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC, describe_offsets_topic, kafka_options
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.checkpoint import kafka_positions, source_offset
+from groupledger.jobs.warehouse.lease import now_ms
+from groupledger.jobs.warehouse.ledger import known_positions, resume_point, set_checkpoint_aside
+from groupledger.jobs.warehouse.source import KAFKA, Source, check_same_source, read_source, write_source
+from groupledger.transforms.coverage.rules.stretches import Reading
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.ingest.stream import Totals
+    from groupledger.jobs.kafka.offsets_topic import TopicRange
+    from groupledger.jobs.process.settings import Settings
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+
+# A continuous run brings `coverage` up to date this often; it is exact at every stop.
+COVERAGE_INTERVAL_S = 60
+
+
+@dataclass(frozen=True)
+class KafkaIngest:
+    """One run: the settings, where the brokers are, and what the user asked for."""
+
+    settings: Settings
+    bootstrap_servers: str
+    is_continuous: bool = False
+    recover: bool = False
+
+
+def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> Totals:
+    """Until the topic's present end, or with `is_continuous` until `stop` is set."""
+    started_at_ms = now_ms()
+    source, positions = plan(ledger, ingest, started_at_ms)
+    write_source(ledger.storage, ledger.cluster, source)
+    trigger = f"{ingest.settings.ingest.trigger_interval_s} seconds"
+    query = start_query(
+        ledger,
+        kafka_rows(ledger, ingest, positions),
+        {"processingTime": trigger} if ingest.is_continuous else {"availableNow": True},
+    )
+
+    def cover(totals: Totals) -> None:
+        reached = source_offset(ledger.storage, ledger.checkpoint_folder, totals.last_batch)
+        is_at_end = not ingest.is_continuous and totals.is_complete
+        known_until_ms = started_at_ms if is_at_end else totals.known_until_ms
+        write_coverage(ledger, source, positions | kafka_positions(reached, OFFSETS_TOPIC), known_until_ms)
+
+    return run_query(ledger, query, stop, every_s=COVERAGE_INTERVAL_S, then=cover)
+
+
+def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Source, dict[int, int]]:
+    """What the ledger is fed from and, per partition, the next offset to read. Raises InputError if they don't fit."""
+    identity, topic = describe_offsets_topic(ingest.bootstrap_servers, ingest.settings.kafka)
+    source = read_source(ledger.storage, ledger.cluster)
+    if source is not None:
+        check_same_source(source, KAFKA, identity, ledger.cluster)
+    resume = resume_point(ledger, has_source=source is not None, recover=ingest.recover)
+    source = source or Source(KAFKA, identity, {})
+    settled = kafka_positions(resume.settled_offset, OFFSETS_TOPIC) or known_positions(ledger)
+    positions = {**topic.log_start_offset, **settled}
+    check_end({**positions, **kafka_positions(resume.planned_offset, OFFSETS_TOPIC)}, topic)
+    holes = {partition for partition, start in topic.log_start_offset.items() if positions[partition] < start}
+    if holes:
+        if not ingest.recover:
+            raise InputError(
+                f"{sum(topic.log_start_offset[hole] - positions[hole] for hole in holes):,} offsets in"
+                f" {len(holes)} partitions were deleted from {OFFSETS_TOPIC} before they were read. Run `groupledger"
+                " ingest --recover` to go on behind them; `coverage` will show the hole."
+            )
+        set_checkpoint_aside(ledger.storage, ledger.checkpoint_folder)
+    new = {
+        partition: Reading(
+            started_at_ms=started_at_ms,
+            from_offset=max(start, positions[partition]),
+            end_offset=topic.last_stable_offset[partition],
+            resumed_from=positions[partition] if partition in holes else None,
+        )
+        for partition, start in topic.log_start_offset.items()
+        if partition in holes or partition not in settled
+    }
+    say_waiting(ledger, topic)
+    return source.with_readings(new), positions | {partition: reading.from_offset for partition, reading in new.items()}
+
+
+def check_end(positions: Mapping[int, int], topic: TopicRange) -> None:
+    """Raises InputError if we have read further than the topic now reaches."""
+    beyond = [partition for partition, end in topic.high_watermark.items() if positions[partition] > end]
+    if beyond:
+        partition = beyond[0]
+        raise InputError(
+            f"Partition {partition} of {OFFSETS_TOPIC} ends at offset {topic.high_watermark[partition]:,}, and the"
+            f" ledger has read up to {positions[partition]:,}: records were cut off, and others may take their offsets."
+            " Use another --cluster name or another --warehouse for what comes now."
+        )
+
+
+def say_waiting(ledger: Ledger, topic: TopicRange) -> None:
+    """A read_committed reader stops at the first open transaction, and everything behind it waits."""
+    waiting = {
+        partition: end - topic.last_stable_offset[partition]
+        for partition, end in topic.high_watermark.items()
+        if end > topic.last_stable_offset[partition]
+    }
+    if waiting:
+        ledger.say(
+            f"{sum(waiting.values()):,} offsets in partitions {', '.join(map(str, waiting))} wait behind open"
+            " transactions and will be read when these end"
+        )
+
+
+def kafka_rows(ledger: Ledger, ingest: KafkaIngest, positions: Mapping[int, int]) -> DataFrame:
+    options = {
+        **kafka_options(ingest.settings, ingest.bootstrap_servers, positions),
+        "maxOffsetsPerTrigger": str(ingest.settings.ingest.max_offsets_per_trigger),
+    }
+    rows = ledger.spark.readStream.format("kafka").options(**options).load()
+    return rows.coalesce(ingest.settings.ingest.read_tasks)

@@ -1,0 +1,184 @@
+"""`groupledger ingest --capture`: Parquet files with the columns of Spark's Kafka source into the ledger.
+
+The files are read by Spark's file source, all new ones in one micro-batch. What counts is not which files were seen but
+which offsets the ledger holds: rows below its position are left out if the table has them already, and refused if it
+has not, since they belong between rows that were taken for whole. So the same capture twice, or one that overlaps the
+last, adds nothing twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
+
+from groupledger.jobs.ingest.capture import read_manifest
+from groupledger.jobs.ingest.coverage import write_coverage
+from groupledger.jobs.ingest.stream import run_query, start_query
+from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.ledger import known_positions, resume_point
+from groupledger.jobs.warehouse.source import CAPTURE, Source, check_same_source, read_source, write_source
+from groupledger.jobs.warehouse.storage import open_storage
+from groupledger.jobs.warehouse.warehouse import not_a_pattern
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.coverage.rules.stretches import Reading
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from groupledger.jobs.ingest.capture import Manifest
+    from groupledger.jobs.ingest.stream import Totals
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+# The columns that are needed of Spark's Kafka source; `timestampType` is the same for the whole topic.
+CAPTURE_SCHEMA = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+    ]
+)
+FILES = "*.parquet"
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Which offsets [from, to) of a partition a capture covers."""
+
+    from_offset: int
+    to_offset: int
+
+
+def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, recover: bool) -> Totals:
+    """All that the capture holds and the ledger has not."""
+    manifest = read_manifest(open_storage(ledger.spark, directory))
+    source = read_source(ledger.storage, ledger.cluster)
+    if source is not None:
+        check_same_source(source, CAPTURE, manifest.identity if manifest else None, ledger.cluster)
+    resume_point(ledger, has_source=source is not None, recover=recover)
+    positions = known_positions(ledger)
+    rows = read_capture(ledger, directory)
+    check_rows(ledger, rows, positions)
+    extents, known_until_ms = capture_extents(rows, manifest)
+    source = source or Source(CAPTURE, manifest.identity if manifest else None, {})
+    source = source.with_readings(new_readings(positions, extents, known_until_ms, manifest, recover=recover))
+    write_source(ledger.storage, ledger.cluster, source)
+    stream = ledger.spark.readStream.schema(CAPTURE_SCHEMA).parquet(files_pattern(directory))
+    query = start_query(ledger, stream.where(is_new(positions)), {"availableNow": True})
+    reached = {**positions, **{key: max(at.to_offset, positions.get(key, 0)) for key, at in extents.items()}}
+
+    def cover(totals: Totals) -> None:
+        if totals.is_complete:
+            write_coverage(ledger, source, reached, known_until_ms)
+
+    return run_query(ledger, query, stop, every_s=float("inf"), then=cover)
+
+
+def files_pattern(directory: str) -> str:
+    """A pattern for the files. With the bare directory Spark's file source could not go on with another one later."""
+    return not_a_pattern(directory.rstrip("/")) + f"/{FILES}"
+
+
+def read_capture(ledger: Ledger, directory: str) -> DataFrame:
+    """Raises InputError if the directory holds no Parquet files of the right columns."""
+    try:
+        rows = ledger.spark.read.parquet(files_pattern(directory))
+    except AnalysisException as error:
+        raise InputError(f"{directory} holds no Parquet files: give the directory of a capture.") from error
+    types = dict(rows.dtypes)
+    wrong = [field.name for field in CAPTURE_SCHEMA if types.get(field.name) != field.dataType.simpleString()]
+    if wrong:
+        raise InputError(
+            f"The files in {directory} are no capture: {', '.join(wrong)} missing or of another type. A capture has the"
+            " columns of Spark's Kafka source."
+        )
+    return rows
+
+
+def check_rows(ledger: Ledger, rows: DataFrame, positions: Mapping[int, int]) -> None:
+    """Raises InputError for rows of another topic, for one offset twice, and for rows that come too late."""
+    strange = rows.where(~F.col("topic").eqNullSafe(OFFSETS_TOPIC) | F.isnull("partition") | F.isnull("offset"))
+    if not strange.isEmpty():
+        raise InputError(f"The capture holds rows that are not from {OFFSETS_TOPIC}, or have no partition or offset.")
+    new = rows.where(is_new(positions))
+    twice = new.groupBy("partition", "offset").count().where("count > 1").first()
+    if twice is not None:
+        raise InputError(
+            f"The capture holds offset {twice['offset']} of partition {twice['partition']} more than once: its files"
+            " overlap. Remove the files that repeat others."
+        )
+    kept = ledger.rows(COORDINATOR_RECORDS).select(
+        F.col("kafka_partition").alias("partition"), F.col("kafka_offset").alias("offset")
+    )
+    late = rows.where(~is_new(positions)).join(kept, ["partition", "offset"], "left_anti").count()
+    if late:
+        raise InputError(
+            f"{late:,} rows of the capture lie below what the ledger has read and are not in it: they would change a"
+            " past that was taken for whole. Ingest all captures into a new --cluster or --warehouse, oldest first."
+        )
+
+
+def is_new(positions: Mapping[int, int]) -> Column:
+    """Whether a row lies at or above the ledger's position in its partition."""
+    if not positions:
+        return F.lit(True)
+    known = F.create_map(*[F.lit(number) for pair in positions.items() for number in pair])
+    return F.col("offset") >= F.coalesce(known[F.col("partition")], F.lit(0))
+
+
+def capture_extents(rows: DataFrame, manifest: Manifest | None) -> tuple[dict[int, Extent], int | None]:
+    """What the capture covers, and until when it knows everything: its manifest's word, else what its rows show."""
+    if manifest is not None:
+        covered = {key: Extent(start, manifest.to_offsets[key]) for key, start in manifest.from_offsets.items()}
+        return covered, manifest.captured_at_ms
+    found = rows.groupBy("partition").agg(F.min("offset"), F.max("offset"), F.unix_millis(F.max("timestamp"))).collect()
+    extents = {partition: Extent(first, last + 1) for partition, first, last, _ in found}
+    return extents, max((row[3] for row in found), default=None)
+
+
+def new_readings(
+    positions: Mapping[int, int],
+    extents: Mapping[int, Extent],
+    known_until_ms: int | None,
+    manifest: Manifest | None,
+    *,
+    recover: bool,
+) -> dict[int, Reading]:
+    """A reading for each partition that begins with this capture, or goes on behind a hole.
+
+    Raises InputError if there is a hole, unless told to `recover`. Without a manifest the first row of a capture may
+    lie anywhere, since compaction thins, so that only a manifest can show a hole.
+    """
+    started_at_ms = known_until_ms or 0
+    holes = {
+        key
+        for key, extent in extents.items()
+        if manifest is not None and key in positions and extent.from_offset > positions[key]
+    }
+    if holes and not recover:
+        raise InputError(
+            f"The capture begins behind the end of the ledger in {len(holes)} partitions: what lies between is in"
+            " neither. Ingest the capture that holds it, or run with --recover to leave a hole that `coverage` shows."
+        )
+    is_tailed = manifest is not None and manifest.completeness == Completeness.TAILED
+    return {
+        key: Reading(
+            started_at_ms=manifest.began_at_ms if manifest is not None and is_tailed else started_at_ms,
+            from_offset=extent.from_offset,
+            end_offset=extent.from_offset if is_tailed else extent.to_offset,
+            resumed_from=positions[key] if key in holes else None,
+        )
+        for key, extent in extents.items()
+        if key in holes or key not in positions
+    }

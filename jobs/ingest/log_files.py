@@ -1,0 +1,291 @@
+"""Log files on disk: which they are, whatever they are called, and their lines, numbered.
+
+A file is scanned once on the driver: its digests tell whether it is one that was imported before, and how many of its
+lines are new (`schemas.tables.log_files` has the rules and their limits); the same pass cuts it into splits. Tasks then
+read the splits, and compare a digest of what they read with that of the scan: a file that was renamed or written anew
+in between is noticed, and nothing of it is imported.
+
+Only lines with their end are there yet; a compressed file is whole as it is. In a server log an entry whose message
+goes on over lines counts from its last one. Files must lie under the same path for every executor.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from groupledger.jobs.process.errors import InputError
+from groupledger.transforms.logs.imported_lines import LINES
+from groupledger.transforms.logs.rules.log4j_line import HEAD, begins_entry, ends_message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+REQUEST_LOG, SERVER_LOG = "request_log", "server_log"
+SPLITS = StructType(
+    [
+        StructField("path", StringType()),
+        StructField("source_file", StringType()),
+        StructField("offset", LongType()),
+        StructField("first_line", LongType()),
+        StructField("line_count", LongType()),
+        StructField("digest", StringType()),
+    ]
+)
+SPLIT_BYTES = 16 * 1024 * 1024
+LINE_BYTES_MAX = 256 * 1024 * 1024  # the Metadata answer of a big cluster is one line
+BATCH_LINES, BATCH_BYTES = 5_000, 8 * 1024 * 1024
+ENTRY_LINES_MAX = 1_000
+NAME_DIGEST_CHARACTERS = 16
+GZIP_MAGIC = b"\x1f\x8b"
+OTHER_COMPRESSIONS = {b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
+_COMPLETED = b"Completed request:"
+_IS_JSON = re.compile(rb'\s*\{\s*"')
+CHANGED = "the log file was renamed or written anew while it was read"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What `log_files` says of a file."""
+
+    source_file: str
+    line_count: int
+    prefix_digests: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    offset: int
+    first_line: int
+    line_count: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """`name` is what the file would be called if it is new; `waiting_count` are lines that have no end yet."""
+
+    path: Path
+    name: str
+    line_count: int
+    waiting_count: int
+    prefix_digests: dict[int, str]
+    splits: tuple[Split, ...]
+
+
+def found_files(paths: Sequence[Path], pattern: str) -> list[Path]:
+    """Files as they are, of directories those whose names match; the oldest first, so that rows come in order."""
+    found: set[Path] = set()
+    for path in paths:
+        if path.is_dir():
+            inside = (each for each in path.iterdir() if each.is_file() and fnmatchcase(each.name, pattern))
+            found.update(each.resolve() for each in inside)
+        elif path.is_file():
+            found.add(path.resolve())
+        else:
+            raise InputError(f"There is no log file or directory {path}: check the path.")
+    return sorted(found, key=lambda path: (_modified_at(path), path.name))
+
+
+def _modified_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:  # renamed since it was listed: the next look finds it
+        return 0
+
+
+def open_log(path: Path) -> tuple[BinaryIO, bool]:
+    """The file, decompressed where it is, and whether it was."""
+    with path.open("rb") as file:
+        magic = file.read(8)
+    for other, name in OTHER_COMPRESSIONS.items():
+        if magic.startswith(other):
+            raise InputError(f"The log {path} is compressed with {name}: unpack it, or compress it with gzip.")
+    if magic.startswith(GZIP_MAGIC):
+        return cast("BinaryIO", gzip.open(path)), True
+    return path.open("rb"), False
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """Each line with its end. Raises OSError for one that would fill the memory."""
+    while line := file.readline(LINE_BYTES_MAX):
+        if len(line) == LINE_BYTES_MAX:
+            raise OSError(f"a line is longer than {LINE_BYTES_MAX:,} bytes")
+        yield line
+
+
+@dataclass(slots=True)
+class _Scan:
+    """The state of a pass over a file: everything up to `lines` has been seen."""
+
+    marks: frozenset[int]
+    is_cut: bool
+    lines: int = 0
+    offset: int = 0
+    whole: Any = field(default_factory=hashlib.sha256)
+    digests: dict[int, str] = field(default_factory=dict)
+    splits: list[Split] = field(default_factory=list)
+    split: Any = field(default_factory=hashlib.sha256)
+    split_line: int = 0
+    split_offset: int = 0
+
+    def add(self, line: bytes) -> None:
+        self.whole.update(line)
+        self.split.update(line)
+        self.lines += 1
+        self.offset += len(line)
+        if self.lines & (self.lines - 1) == 0 or self.lines in self.marks:
+            self.digests[self.lines] = self.whole.hexdigest()
+
+    def cut_before(self, *, begins: bool) -> None:
+        """Where an import ended the next one begins; elsewhere no entry is cut in two."""
+        is_big = self.is_cut and self.offset - self.split_offset >= SPLIT_BYTES
+        if self.lines in self.marks or (begins and is_big):
+            self.cut()
+
+    def cut(self) -> None:
+        if self.lines > self.split_line:
+            count = self.lines - self.split_line
+            self.splits.append(Split(self.split_offset, self.split_line + 1, count, self.split.hexdigest()))
+        self.split, self.split_line, self.split_offset = hashlib.sha256(), self.lines, self.offset
+
+    def copy(self) -> _Scan:
+        return _Scan(
+            self.marks, self.is_cut, self.lines, self.offset, self.whole.copy(), dict(self.digests), list(self.splits),
+            self.split.copy(), self.split_line, self.split_offset,
+        )  # fmt: skip
+
+
+def scan(path: Path, log: str, known: Mapping[str, Sequence[Known]]) -> Scanned | None:
+    """None if the file has no whole line yet. `known` are the table's files of this log, by their first line's digest.
+
+    Raises InputError if it is no such log, or can't be read.
+    """
+    try:
+        file, is_compressed = open_log(path)
+        with file:
+            return _scan(path, file, log, known, is_compressed=is_compressed)
+    except (OSError, EOFError) as error:
+        raise InputError(f"The log {path} can't be read: {error}.") from error
+
+
+def _scan(
+    path: Path, file: BinaryIO, log: str, known: Mapping[str, Sequence[Known]], *, is_compressed: bool
+) -> Scanned | None:
+    state = _Scan(frozenset(), is_cut=not is_compressed)
+    held: _Scan | None = None  # before an entry whose message is not over yet
+    name, waiting, has_entry, has_request = "", 0, False, False
+    for line in lines_of(file):
+        if not line.endswith(b"\n") and not is_compressed:
+            waiting = 1
+            break
+        text = line.decode(errors="replace").rstrip("\r\n") if log == SERVER_LOG or not has_entry else ""
+        if state.lines == 0:
+            name = _name(text, line)
+            state.marks = frozenset(each.line_count for each in known.get(first_line_digest(name), ()))
+        begins = log == REQUEST_LOG or begins_entry(text)
+        state.cut_before(begins=begins)
+        has_entry = has_entry or begins_entry(text)
+        has_request = has_request or (log == REQUEST_LOG and _is_request(path, line))
+        if log == SERVER_LOG and not is_compressed:
+            held = _held(held, state, text, begins=begins)
+        state.add(line)
+    if held is not None:
+        waiting += state.lines - held.lines
+        state = held
+    if state.lines == 0:
+        return None
+    if not has_entry:
+        raise InputError(f"The log {path} has no line that begins with a time and a level: it is no log of a broker.")
+    state.cut()
+    state.digests[state.lines] = state.whole.hexdigest()
+    return Scanned(path, name, state.lines, waiting, state.digests, tuple(state.splits))
+
+
+def _held(held: _Scan | None, state: _Scan, text: str, *, begins: bool) -> _Scan | None:
+    """The state to go back to if the file ended after this line."""
+    if ends_message(text):
+        return None
+    if begins:
+        return state.copy()
+    return None if held is None or state.lines - held.lines > ENTRY_LINES_MAX else held
+
+
+def _name(text: str, line: bytes) -> str:
+    """The time of the first line, so that rows of one file lie together, and a digest of it."""
+    head = HEAD.match(text)
+    digits = "undated" if head is None else re.sub(r"\D", "", f"{head['second']}{head['fraction'][:3]}")
+    return f"{digits}-{hashlib.sha256(line).hexdigest()[:NAME_DIGEST_CHARACTERS]}"
+
+
+def first_line_digest(name: str) -> str:
+    """Of the name that a file has in the table."""
+    return name.split("-")[1]
+
+
+def _is_request(path: Path, line: bytes) -> bool:
+    """Raises InputError if the log is text: what comes first decides, one broker's upgrade does not."""
+    at = line.find(_COMPLETED)
+    if at >= 0 and not _IS_JSON.match(line, at + len(_COMPLETED)):
+        raise InputError(
+            f"The request log {path} is text, as brokers before 2.8 write it (and before 1.1 without the answers):"
+            " only the JSON lines of 2.8 and later can be imported."
+        )
+    return at >= 0
+
+
+def match(scanned: Scanned, known: Sequence[Known]) -> Known | None:
+    """The file of the table that this one is, or goes on from."""
+    same = [each for each in known if _is_same(scanned, each)]
+    return max(same, key=lambda each: each.line_count, default=None)
+
+
+def _is_same(scanned: Scanned, known: Known) -> bool:
+    common = scanned.prefix_digests.keys() & known.prefix_digests.keys()
+    return bool(common) and all(scanned.prefix_digests[count] == known.prefix_digests[count] for count in common)
+
+
+def read_splits(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows of `SPLITS` to rows of `LINES`; raises RuntimeError if a file is not the one that was scanned."""
+    schema = to_arrow_schema(LINES)
+    for batch in batches:
+        for split in batch.to_pylist():
+            for numbers, texts in _read_split(split):
+                files = [split["source_file"]] * len(numbers)
+                arrays = [
+                    pa.array(values, each.type) for values, each in zip((files, numbers, texts), schema, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _read_split(split: dict[str, Any]) -> Iterator[tuple[list[int], list[str]]]:
+    digest, number, size = hashlib.sha256(), split["first_line"], 0
+    numbers: list[int] = []
+    texts: list[str] = []
+    try:
+        file, _ = open_log(Path(split["path"]))
+        with file:
+            file.seek(split["offset"])
+            for line in islice(lines_of(file), split["line_count"]):
+                digest.update(line)
+                numbers.append(number)
+                texts.append(line.decode(errors="replace").rstrip("\r\n"))
+                number, size = number + 1, size + len(line)
+                if len(numbers) == BATCH_LINES or size >= BATCH_BYTES:
+                    yield numbers, texts
+                    numbers, texts, size = [], [], 0
+    except (OSError, EOFError) as error:
+        raise RuntimeError(CHANGED) from error
+    if digest.hexdigest() != split["digest"]:
+        raise RuntimeError(CHANGED)
+    yield numbers, texts

@@ -1,0 +1,132 @@
+"""Sampling rounds into `watermarks` and `group_states`, once each.
+
+A round is appended under a transaction id of Delta with its `sampled_at` as the version: what is written again, or by a
+writer that lost its lease, is dropped by Delta. For that rounds must go forward: one that is not later than the last
+of the table would vanish, and so its time is put right behind that, should the clock have gone back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from groupledger.jobs.kafka.brokers import connect
+from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC, describe_offsets_topic
+from groupledger.jobs.kafka.sampling import sample_watermarks, take_round
+from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.warehouse.lease import now_ms
+from groupledger.jobs.warehouse.ledger import last_transaction
+from groupledger.jobs.warehouse.source import KAFKA, check_same_source, read_source
+from groupledger.jobs.warehouse.warehouse import table_path
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.group_states import GROUP_STATES
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.offsets.offset_commits import commit_log
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.kafka.sampling import Round
+    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
+
+SAMPLE_TABLES = (GROUP_STATES, WATERMARKS)
+DAY_MS = 86_400_000
+NAMES_SHOWN = 5
+
+
+def sample(ledger: Ledger, bootstrap_servers: str) -> Round:
+    """One round into the tables. Raises InputError if the ledger is fed from another cluster."""
+    identity, _ = describe_offsets_topic(bootstrap_servers, ledger.settings.kafka)
+    source = read_source(ledger.storage, ledger.cluster)
+    if source is not None:
+        check_same_source(source, KAFKA, identity, ledger.cluster)
+    topics = sampled_topics(ledger)
+    with connect(bootstrap_servers, ledger.settings) as brokers:
+        at_ms = next_round_ms(now_ms(), last_round_ms(ledger))
+        ends, _ = sample_watermarks(brokers, ledger.settings.sampling, [OFFSETS_TOPIC])
+        sampled = take_round(brokers, ledger.settings.sampling, topics, at_ms, ends)
+    append_round(ledger, sampled)
+    say_round(ledger, sampled)
+    return sampled
+
+
+def last_round_ms(ledger: Ledger) -> int:
+    return max(last_sampled_at_ms(ledger, table) for table in SAMPLE_TABLES)
+
+
+def next_round_ms(at_ms: int, last_ms: int) -> int:
+    return max(at_ms, last_ms + 1)
+
+
+def say_round(ledger: Ledger, sampled: Round) -> None:
+    ledger.say(
+        f"sampled {len(sampled.watermarks):,} partitions and {len(sampled.group_states):,} groups"
+        + (f", {sampled.errors():,} of them without an answer" if sampled.errors() else "")
+    )
+    for what, reasons in (("topics", sampled.unseen_topics), ("brokers", sampled.silent_brokers)):
+        for reason in sorted(set(reasons.values())):
+            names = sorted(printable(str(name)) for name, why in reasons.items() if why == reason)
+            shown = ", ".join(names[:NAMES_SHOWN]) + (" ..." if len(names) > NAMES_SHOWN else "")
+            ledger.say(f"{len(names):,} {what} could not be sampled ({reason}): {shown}")
+
+
+def append_round(ledger: Ledger, sampled: Round) -> None:
+    """Both tables are there already. Other jobs take a round for whole when its `watermarks` are there."""
+    for table, rows in ((GROUP_STATES, sampled.group_states), (WATERMARKS, sampled.watermarks)):
+        append_rows(ledger, table, columns_of(rows), sampled.sampled_at_ms)
+
+
+def columns_of(rows: Sequence[Any]) -> dict[str, list[Any]]:
+    """Of rows that are dataclasses, all of the same type."""
+    return {field.name: [getattr(row, field.name) for row in rows] for field in fields(rows[0])} if rows else {}
+
+
+def append_rows(ledger: Ledger, table: Table, columns: Mapping[str, Sequence[Any]], sampled_at_ms: int) -> None:
+    """The rows of one round; columns that are not given are null. No rows, no commit."""
+    count = len(next(iter(columns.values()), ()))
+    if not count:
+        return
+    constants = {
+        "cluster": ledger.cluster,
+        "sampled_at": sampled_at_ms * 1000,
+        "sample_date": sampled_at_ms // DAY_MS,
+    }
+    arrow_types = to_arrow_schema(table.schema)
+    given = {**{name: [value] * count for name, value in constants.items()}, **columns}
+    arrays = [pa.array(given.get(field.name, [None] * count), field.type) for field in arrow_types]
+    rows = ledger.spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow_types), table.schema)
+    append(ledger, table, rows.coalesce(1), sampled_at_ms)
+
+
+def append(ledger: Ledger, table: Table, rows: DataFrame, last_sampled_at_ms: int) -> None:
+    writer = rows.select(*table.schema.names).write.format("delta").mode("append")
+    writer = writer.option("txnAppId", application_id(ledger, table)).option("txnVersion", str(last_sampled_at_ms))
+    writer.save(table_path(ledger.warehouse, table))
+
+
+def last_sampled_at_ms(ledger: Ledger, table: Table) -> int:
+    """Of the last round in a table, 0 before the first. The table is made if it is not there."""
+    return last_transaction(ledger, table, application_id(ledger, table)) or 0
+
+
+def application_id(ledger: Ledger, table: Table) -> str:
+    return f"groupledger {ledger.cluster} {table.name}"
+
+
+def sampled_topics(ledger: Ledger) -> set[str] | None:
+    """The topics that a round asks about: those with commits, and those that groups subscribed to in the last round.
+    None, which is all, while the ledger knows no commit."""
+    commits = commit_log(ledger.rows(COORDINATOR_RECORDS)).where("NOT is_tombstone").select("topic").distinct()
+    committed = {row.topic for row in commits.collect()}
+    last_ms = last_sampled_at_ms(ledger, GROUP_STATES)
+    states = ledger.rows(GROUP_STATES).where(F.col("sampled_at") == F.timestamp_millis(F.lit(last_ms)))
+    states = states.where(F.col("sample_date") == F.date_from_unix_date(F.lit(last_ms // DAY_MS).cast("int")))
+    subscribed = {row[0] for row in states.select(F.explode("subscribed_topics")).distinct().collect()}
+    return (committed | subscribed) - {OFFSETS_TOPIC} if committed else None

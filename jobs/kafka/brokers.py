@@ -1,0 +1,123 @@
+"""Requests to chosen brokers, many at once and bounded: kafka-python's connections, below its admin client.
+
+The admin client asks one broker after another, raises where one partition of hundreds has an error, and knows no
+ConsumerGroupDescribe. So only its layer of connections is used here (`kafka.net`), with the same security settings.
+
+Each broker gets one request at a time and several brokers are asked at once, so that one that is dead holds up nobody
+but itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from kafka.errors import KafkaError, UnknownBrokerIdError
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from groupledger.jobs.kafka.offsets_topic import kafka_python_security
+from groupledger.jobs.process.errors import OutsideError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from groupledger.jobs.process.settings import SamplingSettings, Settings
+
+# As kafka-python's admin client; the connections' own default of 1 MB is less than the answer about a large group.
+RECEIVE_BYTES_MAX = 100_000_000
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+
+
+class Brokers(Protocol):
+    """What a round needs of the cluster."""
+
+    def nodes(self) -> list[int]:
+        """The ids of the brokers that are known."""
+        ...
+
+    def send(self, request: Any, node: int | None = None) -> Any:
+        """The answer of a broker, or of any. Raises KafkaError."""
+        ...
+
+
+@contextmanager
+def connect(bootstrap_servers: str, settings: Settings) -> Iterator[Connections]:
+    """Raises OutsideError if no broker answers. Use it again and again: connections are mended when they are needed."""
+    # What it logs of brokers that are away is told by the rows of a round, and once.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    timeout_ms = settings.sampling.request_timeout_ms
+    net = NetworkSelector()
+    manager = KafkaConnectionManager(
+        net,
+        bootstrap_servers=bootstrap_servers.split(","),
+        client_id="groupledger",
+        request_timeout_ms=timeout_ms,
+        socket_connection_setup_timeout_ms=timeout_ms,
+        reconnect_backoff_max_ms=timeout_ms,
+        receive_message_max_bytes=RECEIVE_BYTES_MAX,
+        **kafka_python_security(settings.kafka),
+    )
+    net.start()
+    try:
+        manager.bootstrap(settings.kafka.request_timeout_ms)
+        yield Connections(manager)
+    except KafkaError as error:
+        raise OutsideError(
+            f"No broker answers at {bootstrap_servers} ({type(error).__name__}): check the address, the listener and"
+            " the security settings."
+        ) from error
+    finally:
+        manager.close()
+        net.stop()
+
+
+class Connections:
+    def __init__(self, manager: Any) -> None:
+        self._manager = manager
+
+    def nodes(self) -> list[int]:
+        return [broker.node_id for broker in self._manager.cluster.brokers()]
+
+    def send(self, request: Any, node: int | None = None) -> Any:
+        try:
+            return self._manager.run(self._manager.send, request, node)
+        except UnknownBrokerIdError:
+            # A broker that has joined since; the client would hear of it within minutes only.
+            self._manager.cluster.request_update()
+            raise
+
+
+def ask_each(
+    settings: SamplingSettings, questions: Mapping[int, Question], ask: Callable[[int, Question], Answer]
+) -> dict[int, Answer | KafkaError]:
+    """By broker, what `ask` gives for its question, or why it gives nothing."""
+    with ThreadPoolExecutor(settings.brokers_at_once, thread_name_prefix="sampling") as pool:
+        answers = pool.map(lambda node: answer_or_error(ask, node, questions[node]), questions)
+        return dict(zip(questions, answers, strict=True))
+
+
+def answer_or_error(ask: Callable[..., Answer], *arguments: Any) -> Answer | KafkaError:
+    try:
+        return ask(*arguments)
+    except KafkaError as error:
+        return error
+
+
+def attempts(settings: SamplingSettings) -> Iterator[int]:
+    """The numbers of the attempts from 0; between them it waits, each time twice as long."""
+    for number in range(settings.attempts):
+        if number:
+            time.sleep(settings.retry_backoff_ms * 2 ** (number - 1) / 1000)
+        yield number
+
+
+def error_name(error: KafkaError | type[KafkaError]) -> str:
+    """Kafka's name of an error; of one that a client notices by itself, the name that fits."""
+    name = getattr(error, "message", None)
+    return str(name) if name else "BROKER_NOT_AVAILABLE"

@@ -1,0 +1,161 @@
+"""The admin side of `__consumer_offsets`: what it is, how far it reaches, and the connection settings for both clients.
+
+Spark's connector uses Java's client and the job kafka-python's, so one set of settings is written in two dialects here.
+The admin client knows no group and writes nothing: Describe on the topic is all it needs.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient, OffsetSpec
+from kafka.errors import KafkaError
+from kafka.protocol.consumer import IsolationLevel
+
+from groupledger.jobs.process.errors import OutsideError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from groupledger.jobs.process.settings import KafkaSettings, Settings
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+@dataclass(frozen=True)
+class TopicIdentity:
+    """What must stay the same for offsets to mean the same record."""
+
+    cluster_id: str
+    topic_id: str
+    partition_count: int
+
+
+@dataclass(frozen=True)
+class TopicRange:
+    """Per partition of `__consumer_offsets`: the first offset kept, and the ends as the two isolation levels see them.
+
+    `last_stable_offset` is below `high_watermark` while a transaction is open; a read_committed reader waits there.
+    """
+
+    log_start_offset: dict[int, int]
+    last_stable_offset: dict[int, int]
+    high_watermark: dict[int, int]
+
+
+def describe_offsets_topic(bootstrap_servers: str, settings: KafkaSettings) -> tuple[TopicIdentity, TopicRange]:
+    """Raises OutsideError if the brokers can't be reached, or the topic does not exist or may not be described."""
+    with admin_client(bootstrap_servers, settings) as admin:
+        cluster_id = admin.describe_cluster()["cluster_id"]
+        (topic,) = admin.describe_topics([OFFSETS_TOPIC])
+        if topic["error_code"] != 0 or not topic["partitions"]:
+            raise OutsideError(
+                f"The brokers at {bootstrap_servers} show no topic {OFFSETS_TOPIC} (error {topic['error_code']}): it is"
+                " created with the first consumer group, and the principal needs Describe and Read on it."
+            )
+        partitions = sorted(partition["partition_index"] for partition in topic["partitions"])
+        identity = TopicIdentity(cluster_id, uuid_text(topic["topic_id"]), len(partitions))
+        uncommitted, committed = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
+        return identity, TopicRange(
+            log_start_offset=list_offsets(admin, partitions, OffsetSpec.EARLIEST, uncommitted),
+            last_stable_offset=list_offsets(admin, partitions, OffsetSpec.LATEST, committed),
+            high_watermark=list_offsets(admin, partitions, OffsetSpec.LATEST, uncommitted),
+        )
+
+
+@contextmanager
+def admin_client(bootstrap_servers: str, settings: KafkaSettings) -> Iterator[Any]:
+    try:
+        admin = KafkaAdminClient(
+            bootstrap_servers=bootstrap_servers.split(","),
+            client_id="groupledger",
+            bootstrap_timeout_ms=settings.request_timeout_ms,
+            request_timeout_ms=settings.request_timeout_ms,
+            **kafka_python_security(settings),
+        )
+    except KafkaError as error:
+        raise OutsideError(
+            f"No broker answers at {bootstrap_servers} ({type(error).__name__}): check the address, the listener and"
+            " the security settings."
+        ) from error
+    try:
+        yield admin
+    except KafkaError as error:
+        raise OutsideError(f"The brokers at {bootstrap_servers} refused or did not answer: {error}.") from error
+    finally:
+        admin.close()
+
+
+def list_offsets(admin: Any, partitions: list[int], spec: OffsetSpec, isolation: IsolationLevel) -> dict[int, int]:
+    asked = {TopicPartition(OFFSETS_TOPIC, partition): spec for partition in partitions}
+    found = admin.list_partition_offsets(asked, isolation_level=isolation)
+    return {key.partition: answer.offset for key, answer in sorted(found.items())}
+
+
+def uuid_text(topic_id: str) -> str:
+    """A topic id in Kafka's own form, 22 characters of URL-safe base64, from the hexadecimal form of kafka-python."""
+    return base64.urlsafe_b64encode(uuid.UUID(topic_id).bytes).decode().rstrip("=")
+
+
+def kafka_python_security(settings: KafkaSettings) -> dict[str, Any]:
+    found: dict[str, Any] = {"security_protocol": settings.security_protocol}
+    if settings.sasl_password is not None:
+        found |= {
+            "sasl_mechanism": settings.sasl_mechanism,
+            "sasl_plain_username": settings.sasl_username,
+            "sasl_plain_password": settings.sasl_password.resolve().get_secret_value(),
+        }
+    if settings.ssl_ca_file is not None:
+        found["ssl_cafile"] = str(settings.ssl_ca_file)
+    if settings.ssl_keystore_file is not None:
+        found["ssl_certfile"] = found["ssl_keyfile"] = str(settings.ssl_keystore_file)
+    return found
+
+
+def kafka_options(settings: Settings, bootstrap_servers: str, positions: Mapping[int, int]) -> dict[str, str]:
+    """Options of Spark's Kafka source, batch or streaming, from `positions` on.
+
+    `assign` joins no group, and so writes nothing into the topic that it reads. Aborted transactional commits are no
+    commits, hence read_committed.
+    """
+    return {
+        "kafka.bootstrap.servers": bootstrap_servers,
+        "assign": json.dumps({OFFSETS_TOPIC: sorted(positions)}),
+        "startingOffsets": json.dumps({OFFSETS_TOPIC: dict(positions)}),
+        "failOnDataLoss": "true",
+        "kafka.isolation.level": "read_committed",
+        "kafka.request.timeout.ms": str(settings.kafka.request_timeout_ms),
+        "kafka.default.api.timeout.ms": str(settings.kafka.request_timeout_ms),
+        "kafka.fetch.max.wait.ms": str(settings.ingest.fetch_max_wait_ms),
+        "kafka.max.poll.records": str(settings.ingest.max_poll_records),
+        **spark_security(settings.kafka),
+    }
+
+
+def spark_security(settings: KafkaSettings) -> dict[str, str]:
+    """The same for Java's client, as options of Spark's Kafka source."""
+    found: dict[str, str] = {"kafka.security.protocol": settings.security_protocol}
+    if settings.sasl_password is not None and settings.sasl_mechanism is not None:
+        module = "plain.Plain" if settings.sasl_mechanism == "PLAIN" else "scram.Scram"
+        found["kafka.sasl.mechanism"] = settings.sasl_mechanism
+        found["kafka.sasl.jaas.config"] = (
+            f"org.apache.kafka.common.security.{module}LoginModule required"
+            f" username={jaas_quoted(settings.sasl_username or '')}"
+            f" password={jaas_quoted(settings.sasl_password.resolve().get_secret_value())};"
+        )
+    if settings.ssl_ca_file is not None:
+        found |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": str(settings.ssl_ca_file)}
+    if settings.ssl_keystore_file is not None:
+        found |= {"kafka.ssl.keystore.type": "PEM", "kafka.ssl.keystore.location": str(settings.ssl_keystore_file)}
+    return found
+
+
+def jaas_quoted(text: str) -> str:
+    """A value inside a JAAS entry; a quote that closed it early could name another login module."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

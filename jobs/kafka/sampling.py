@@ -1,0 +1,349 @@
+"""A sampling round: how far every partition reaches now, and what the coordinators say of their groups.
+
+The ends of `__consumer_offsets` are read first, so that every commit below them is older than every other number of the
+round: lag compares a commit with an end that was read after it. `watermarks` and `group_states` hold the rows.
+
+- Of each partition the log start, the high watermark and the last stable offset are asked in this order, each in one
+  ListOffsets request for many partitions. The log grows between them; a last stable offset that has passed the high
+  watermark by then is cut to it, or a log without transactions would seem to have an open one.
+- Groups come from ListGroups, which each broker answers for the groups that it coordinates; so it is also the one to
+  ask for their members, by DescribeGroups or, for KIP-848, ConsumerGroupDescribe. Share and streams groups have only
+  the state that the list tells.
+- A broker that does not answer costs its own partitions and groups. The partitions have rows that say so; its groups
+  are not listed anywhere else, and so have none.
+- Metadata never creates topics: a sample of a deleted topic must not bring it back.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kafka.admin import OffsetSpec
+from kafka.errors import KafkaError, for_code
+from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.consumer import IsolationLevel
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
+from kafka.protocol.metadata.metadata import MetadataRequest
+
+from groupledger.jobs.kafka.brokers import answer_or_error, ask_each, attempts, error_name
+from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest
+from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC, uuid_text
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.schemas.codec.consumer_protocol import decode_subscription
+from groupledger.schemas.codec.errors import DecodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from groupledger.jobs.kafka.brokers import Brokers
+    from groupledger.jobs.process.settings import SamplingSettings
+
+CLASSIC, CONSUMER = "classic", "consumer"
+# With read_committed the answer to "latest" is the last stable offset.
+OFFSETS_ASKED = (
+    (OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED),
+    (OffsetSpec.LATEST, IsolationLevel.READ_UNCOMMITTED),
+    (OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED),
+)
+LEADER_EPOCH_SINCE = 4  # the ListOffsets version
+NO_TOPIC_ID = "A" * 22
+
+Place = tuple[str, int]
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """A row of `watermarks`, without its round."""
+
+    topic: str
+    partition: int
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+    last_stable_offset: int | None = None
+    leader_epoch: int | None = None
+    topic_id: str | None = None
+    error: str | None = None
+
+    @property
+    def offsets(self) -> tuple[int, int, int] | None:
+        """Log start, high watermark and last stable offset, which are known together or not at all."""
+        if self.log_start_offset is None or self.high_watermark is None or self.last_stable_offset is None:
+            return None
+        return self.log_start_offset, self.high_watermark, self.last_stable_offset
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """A row of `group_states`, without its round."""
+
+    group_id: str
+    group_type: str | None = None
+    state: str | None = None
+    protocol_type: str | None = None
+    protocol: str | None = None
+    member_count: int | None = None
+    group_epoch: int | None = None
+    subscribed_topics: tuple[str, ...] | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """`unseen_topics` were asked for and have no rows: deleted, or not ours to describe. `silent_brokers` did not tell
+    their groups."""
+
+    sampled_at_ms: int
+    watermarks: tuple[Watermark, ...]
+    group_states: tuple[GroupState, ...]
+    unseen_topics: Mapping[str, str]
+    silent_brokers: Mapping[int, str]
+
+    def errors(self) -> int:
+        """Rows without an answer."""
+        told = [row.error for row in self.watermarks] + [row.error for row in self.group_states]
+        return len(told) - told.count(None)
+
+
+def ends_of(watermarks: Iterable[Watermark]) -> dict[int, int]:
+    """Per partition of `__consumer_offsets`, the offset below which a commit belongs to the round."""
+    return {row.partition: row.offsets[-1] for row in watermarks if row.topic == OFFSETS_TOPIC and row.offsets}
+
+
+def take_round(
+    brokers: Brokers,
+    settings: SamplingSettings,
+    topics: Collection[str] | None,
+    sampled_at_ms: int,
+    ends: tuple[Watermark, ...],
+) -> Round:
+    """`ends` are the rows of `__consumer_offsets`, sampled before; `topics` all others that are asked about, None for
+    those that are not internal.
+
+    Raises OutsideError if no broker tells where the partitions are.
+    """
+    others = None if topics is None else set(topics) - {OFFSETS_TOPIC}
+    watermarks, unseen_topics = sample_watermarks(brokers, settings, others)
+    group_states, silent_brokers = sample_groups(brokers, settings)
+    return Round(sampled_at_ms, (*ends, *watermarks), group_states, unseen_topics, silent_brokers)
+
+
+# Watermarks
+
+
+def sample_watermarks(
+    brokers: Brokers, settings: SamplingSettings, topics: Collection[str] | None
+) -> tuple[tuple[Watermark, ...], dict[str, str]]:
+    """A row for each partition of the topics, and the topics that can't be seen with the reason.
+
+    A partition whose leader has moved or does not answer is looked up and asked again.
+    """
+    rows: dict[Place, Watermark] = {}
+    unseen: dict[str, str] = {}
+    wanted = topics
+    for _ in attempts(settings):
+        leaders, found, unseen_now = describe_topics(brokers, settings, wanted)
+        unseen = unseen_now if wanted is topics else unseen | unseen_now
+        new = {place: row for place, row in found.items() if place not in rows or rows[place].error is not None}
+        asked = {node: [new[place] for place in places if place in new] for node, places in leaders.items()}
+        rows |= new | ask_leaders(brokers, settings, asked)
+        wanted = {row.topic for row in rows.values() if row.error is not None}
+        if not wanted:
+            break
+    return tuple(rows[place] for place in sorted(rows)), unseen
+
+
+def describe_topics(
+    brokers: Brokers, settings: SamplingSettings, topics: Collection[str] | None
+) -> tuple[dict[int, list[Place]], dict[Place, Watermark], dict[str, str]]:
+    """The partitions by leader, a row without offsets for each, and the topics that can't be seen.
+
+    Raises OutsideError if no broker answers.
+    """
+    topic = MetadataRequest.MetadataRequestTopic
+    names = None if topics is None else [topic(name=name) for name in sorted(topics)]
+    answer = ask_any(brokers, settings, MetadataRequest(topics=names, allow_auto_topic_creation=False))
+    leaders: dict[int, list[Place]] = defaultdict(list)
+    rows: dict[Place, Watermark] = {}
+    unseen: dict[str, str] = {}
+    for found in answer.topics:
+        if found.error_code:
+            unseen[found.name] = error_name(for_code(found.error_code))
+        if topics is None and found.is_internal:
+            continue
+        topic_id = uuid_text(str(found.topic_id)) if found.topic_id else NO_TOPIC_ID
+        for partition in found.partitions:
+            place = (found.name, partition.partition_index)
+            error = error_name(for_code(partition.error_code)) if partition.leader_id < 0 else None
+            rows[place] = Watermark(*place, topic_id=None if topic_id == NO_TOPIC_ID else topic_id, error=error)
+            if error is None:
+                leaders[partition.leader_id].append(place)
+    return leaders, rows, unseen
+
+
+def ask_any(brokers: Brokers, settings: SamplingSettings, request: Any) -> Any:
+    for _ in attempts(settings):
+        answer = answer_or_error(brokers.send, request)
+        if not isinstance(answer, KafkaError):
+            return answer
+    raise OutsideError(f"No broker answers ({type(answer).__name__}): nothing could be sampled.")
+
+
+def ask_leaders(
+    brokers: Brokers, settings: SamplingSettings, asked: Mapping[int, list[Watermark]]
+) -> dict[Place, Watermark]:
+    def ask(node: int, rows: list[Watermark]) -> list[Watermark]:
+        return [
+            row for some in chunks(rows, settings.partitions_per_request) for row in ask_leader(brokers, node, some)
+        ]
+
+    answers = ask_each(settings, asked, ask)
+    return {
+        (row.topic, row.partition): row
+        for node, answer in answers.items()
+        for row in (without_offsets(asked[node], answer) if isinstance(answer, KafkaError) else answer)
+    }
+
+
+def without_offsets(rows: Iterable[Watermark], error: KafkaError) -> list[Watermark]:
+    return [replace(row, error=error_name(error)) for row in rows]
+
+
+def ask_leader(brokers: Brokers, node: int, rows: Collection[Watermark]) -> Iterator[Watermark]:
+    """Raises KafkaError if the broker does not answer."""
+    answers = [offsets_by_place(brokers.send(request, node)) for request in list_offsets_requests(rows)]
+    for row in rows:
+        told = [answer[row.topic, row.partition] for answer in answers]
+        error_code = next((one.error_code for one in told if one.error_code), 0)
+        if error_code:
+            yield replace(row, error=error_name(for_code(error_code)))
+            continue
+        log_start_offset, high_watermark, last_stable_offset = (one.offset for one in told)
+        yield replace(
+            row,
+            log_start_offset=log_start_offset,
+            high_watermark=high_watermark,
+            last_stable_offset=min(last_stable_offset, high_watermark),
+            leader_epoch=told[-1].leader_epoch if told[-1].leader_epoch >= 0 else None,
+        )
+
+
+def list_offsets_requests(rows: Iterable[Watermark]) -> Iterator[Any]:
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for row in rows:
+        by_topic[row.topic].append(row.partition)
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    for spec, isolation in OFFSETS_ASKED:
+        asked = [
+            topic(
+                name=name,
+                partitions=[
+                    topic.ListOffsetsPartition(partition_index=partition, timestamp=spec) for partition in partitions
+                ],
+            )
+            for name, partitions in by_topic.items()
+        ]
+        yield ListOffsetsRequest(isolation_level=isolation, topics=asked, min_version=LEADER_EPOCH_SINCE)
+
+
+def offsets_by_place(answer: Any) -> dict[Place, Any]:
+    return {(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}
+
+
+# Groups
+
+
+def sample_groups(brokers: Brokers, settings: SamplingSettings) -> tuple[tuple[GroupState, ...], dict[int, str]]:
+    """A row for each group that a broker lists, and the brokers that list none with the reason."""
+    rows: dict[str, GroupState] = {}
+    silent: dict[int, str] = {}
+    wanted: Iterable[int] = brokers.nodes()
+    for _ in attempts(settings):
+        answers = ask_each(settings, dict.fromkeys(wanted), lambda node, _: ask_coordinator(brokers, settings, node))
+        silent = {node: error_name(answer) for node, answer in answers.items() if isinstance(answer, KafkaError)}
+        for answer in answers.values():
+            if not isinstance(answer, KafkaError):
+                # A group that moves in between is listed by two, of which one refuses to describe it.
+                rows |= {row.group_id: row for row in answer if row.group_id not in rows or row.error is None}
+        wanted = silent
+        if not silent:
+            break
+    return tuple(rows[group_id] for group_id in sorted(rows)), silent
+
+
+def ask_coordinator(brokers: Brokers, settings: SamplingSettings, node: int) -> list[GroupState]:
+    """The groups that a broker coordinates. Raises KafkaError if it does not answer or still loads them."""
+    answer = brokers.send(ListGroupsRequest(), node)
+    if answer.error_code:
+        raise for_code(answer.error_code)
+    listed = {group.group_id: listed_group(group) for group in answer.groups}
+    for request, group_type, told in (
+        (DescribeGroupsRequest, CLASSIC, classic_group),
+        (ConsumerGroupDescribeRequest, CONSUMER, consumer_group),
+    ):
+        names = sorted(name for name, row in listed.items() if (row.group_type or CLASSIC) == group_type)
+        for some in chunks(names, settings.groups_per_request):
+            field = "groups" if group_type == CLASSIC else "group_ids"
+            for group in brokers.send(request(**{field: some}), node).groups:
+                listed[group.group_id] = told(listed[group.group_id], group)
+    return list(listed.values())
+
+
+def listed_group(group: Any) -> GroupState:
+    """What the list says of a group; brokers before 3.0 tell no state and those before 4.0 no type."""
+    return GroupState(
+        group.group_id,
+        group_type=(group.group_type or "").lower() or None,
+        state=group.group_state or None,
+        protocol_type=group.protocol_type,
+    )
+
+
+def classic_group(listed: GroupState, group: Any) -> GroupState:
+    if group.error_code:
+        return replace(listed, error=error_name(for_code(group.error_code)))
+    topics = set[str]()
+    for member in group.members:
+        topics.update(subscribed_topics(group.protocol_type, member.member_metadata))
+    return replace(
+        listed,
+        group_type=CLASSIC,
+        state=group.group_state,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol_data,
+        member_count=len(group.members),
+        subscribed_topics=tuple(sorted(topics)),
+    )
+
+
+def subscribed_topics(protocol_type: str, metadata: bytes) -> Iterable[str]:
+    """What a member's bytes say; they are the client's, and may be broken or of another protocol."""
+    if protocol_type != "consumer" or not metadata:
+        return ()
+    try:
+        return tuple(decode_subscription(bytes(metadata)).fields["topics"])
+    except DecodeError:
+        return ()
+
+
+def consumer_group(listed: GroupState, group: Any) -> GroupState:
+    if group.error_code:
+        return replace(listed, error=error_name(for_code(group.error_code)))
+    return replace(
+        listed,
+        group_type=CONSUMER,
+        state=group.group_state,
+        protocol=group.assignor_name,
+        member_count=len(group.members),
+        group_epoch=group.group_epoch,
+        subscribed_topics=tuple(sorted({name for member in group.members for name in member.subscribed_topic_names})),
+    )
+
+
+def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    left = iter(items)
+    while chunk := list(islice(left, size)):
+        yield chunk

@@ -1,0 +1,81 @@
+"""The commits that `ingest` has added to `coordinator_records` since the last look, and how far it has come.
+
+The table's own log says which files a version added (Delta's protocol: `_delta_log/<version>.json`, an action a line),
+so that a look costs as much as there is new, however long the table is. A version that only moved rows (OPTIMIZE, whose
+actions say `dataChange: false`) adds none.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from pyspark.sql import functions as F
+
+from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
+from groupledger.jobs.warehouse.checkpoint import kafka_positions, read_checkpoint, source_offset
+from groupledger.jobs.warehouse.warehouse import not_a_pattern, table_path
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.transforms.offsets.offset_commits import commit_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class NewFiles:
+    """`version` is the last one that was looked at; `paths` are relative to the table. Rows of any cluster."""
+
+    version: int
+    paths: tuple[str, ...] = ()
+    row_count: int = 0
+
+
+def new_files(ledger: Ledger, version: int) -> NewFiles:
+    """What was added to the table after a version."""
+    paths: list[str] = []
+    row_count = 0
+    while True:
+        actions = ledger.storage.read(f"{COORDINATOR_RECORDS.name}/_delta_log/{version + 1:020}.json")
+        if actions is None:
+            return NewFiles(version, tuple(paths), row_count)
+        version += 1
+        for path, rows in added_files(actions):
+            paths.append(path)
+            row_count += rows
+
+
+def added_files(actions: str) -> Iterable[tuple[str, int]]:
+    """Path and number of rows of each file that brought new rows, from the text of a version."""
+    for line in actions.splitlines():
+        add = json.loads(line).get("add")
+        if add is not None and add["dataChange"]:
+            yield unquote(add["path"]), json.loads(add.get("stats") or "{}").get("numRecords", 0)
+
+
+def commits_in(ledger: Ledger, files: NewFiles) -> DataFrame:
+    """A `commit_log` of our cluster."""
+    folder = not_a_pattern(table_path(ledger.warehouse, COORDINATOR_RECORDS))
+    reader = ledger.spark.read.schema(COORDINATOR_RECORDS.schema).option("basePath", folder)
+    rows = reader.parquet(*[f"{folder}/{path}" for path in files.paths])
+    return commit_log(rows.where(F.col("cluster") == F.lit(ledger.cluster)))
+
+
+def ingest_positions(ledger: Ledger) -> dict[int, int]:
+    """Per partition of `__consumer_offsets`, the offset up to which the table holds everything; empty before the first
+    batch of the stream."""
+    checkpoint = read_checkpoint(ledger.storage, ledger.checkpoint_folder)
+    batch = None if checkpoint is None else checkpoint.committed_batch
+    return kafka_positions(source_offset(ledger.storage, ledger.checkpoint_folder, batch), OFFSETS_TOPIC)
+
+
+def behind(positions: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
+    """By how many offsets the ingest has not passed the ends, of the partitions where it has not."""
+    missing = {partition: end - positions.get(partition, 0) for partition, end in ends.items()}
+    return {partition: offsets for partition, offsets in missing.items() if offsets > 0}

@@ -1,0 +1,98 @@
+"""The groups of a round as a table that stays where it is on a terminal: the worst first.
+
+It goes to standard error with all other talk, and only if that is a terminal; names are made printable as everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from groupledger.jobs.process.terminal import printable
+from groupledger.transforms.lag.rules import status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from groupledger.transforms.lag.rules import Rollup
+
+HEADINGS = ("GROUP", "STATE", "LAG", "MAX", "SECONDS", "CATCH-UP", "LAST-COMMIT", "WORST", "STATUS")
+NUMBERS = ("LAG", "MAX", "SECONDS", "CATCH-UP", "LAST-COMMIT")
+COLORS = {status.OK: "green", status.STOPPED: "red", status.STALLED: "red", status.REWOUND: "red"}
+OTHER_COLOR = "yellow"
+LINES_AROUND = 5  # title, headings, rules
+
+
+class LagScreen:
+    """A context manager; `show` replaces what was shown before."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+        self._live = Live(console=self._console, auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def show(self, title: str, rollups: Iterable[Rollup]) -> None:
+        """`rollups` of a round; those of topics are passed over."""
+        if self._console.is_terminal:
+            lines = max(self._console.height - LINES_AROUND, 1)
+            self._live.update(table_of(title, rollups, lines), refresh=True)
+
+
+def table_of(title: str, rollups: Iterable[Rollup], lines: int) -> Table:
+    """At most so many groups: by status, then by lag."""
+    groups = sorted(
+        (each for each in rollups if each.topic is None),
+        key=lambda each: (-status.SEVERITY[each.status], -(each.lag_sum or 0), each.group_id),
+    )
+    left_out = len(groups) - lines
+    table = Table(
+        title=printable(title), title_justify="left", caption=f"and {left_out:,} more" if left_out > 0 else None
+    )
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right" if heading in NUMBERS else "left", no_wrap=True)
+    for each in groups[:lines]:
+        worst = None if each.worst_topic is None else f"{each.worst_topic} {each.worst_partition}"
+        commit_age = None if each.commit_age_ms is None else each.commit_age_ms / 1_000
+        lags = (_number(each.lag_sum), _number(each.lag_max), _seconds(each))
+        cells = (each.group_id, each.group_state, *lags, duration(each.catch_up_seconds), duration(commit_age), worst)
+        color = COLORS.get(each.status, OTHER_COLOR)
+        table.add_row(*(Text(printable(cell)) for cell in cells), Text(each.status, style=color))
+    return table
+
+
+def _number(value: int | None) -> str | None:
+    return None if value is None else f"{value:,}"
+
+
+def _seconds(each: Rollup) -> str | None:
+    """The worst of what is known, or of the bounds, if that is more."""
+    known, bound = each.lag_seconds_max, each.lag_seconds_lower_bound
+    if bound is not None and (known is None or bound > known):
+        return f"> {bound:,.0f}"
+    return None if known is None else f"{known:,.1f}"
+
+
+def duration(seconds: float | None) -> str | None:
+    """As 45s, 12m, 3h or 2d."""
+    if seconds is None:
+        return None
+    for unit_s, name in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= 2 * unit_s:
+            return f"{seconds / unit_s:.0f}{name}"
+    return f"{seconds:.0f}s"

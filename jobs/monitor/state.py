@@ -1,0 +1,200 @@
+"""What a monitor holds in memory: commits and ends as `transforms.lag.rules` keeps them, and what the history says.
+
+All of it is a copy of what the tables hold, brought up to date by what each round adds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from groupledger.jobs.derive.history import update_history
+from groupledger.jobs.derive.lag import append_lag, group_histories, lag_rules, recover_state, rounds_after, update_lag
+from groupledger.jobs.ingest.samples import append_round, last_sampled_at_ms, sampled_topics
+from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
+from groupledger.jobs.monitor.commits import commits_in, new_files
+from groupledger.jobs.monitor.lag_metrics import NO_INFO, GroupInfo, lag_metrics
+from groupledger.jobs.warehouse.warehouse import latest_version
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from groupledger.transforms.lag.lag import commit_events, commit_of
+from groupledger.transforms.lag.rules import End, GroupHistory, LagState, Watermark, rollup
+from groupledger.transforms.lag.rules import Round as LagRound
+from groupledger.transforms.offsets.offset_commits import commit_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+    from concurrent.futures import Future
+
+    from prometheus_client import Metric
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.kafka.sampling import GroupState, Round
+    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.lag.rules import GroupFacts, LagRow, Rollup
+
+# More new rows than this at once, and it is cheaper to read what counts of them from the table.
+ROWS_FOLLOWED_MAX = 200_000
+# So many rounds may wait in memory for the writer, which is slow while Spark is cold or the history is at work.
+ROUNDS_WAITING_MAX = 3
+# Behind every record: the history of now holds what has not ended.
+NOW = 2**63 - 1
+
+
+class MonitorState:
+    def __init__(self, ledger: Ledger) -> None:
+        self.is_recovered = threading.Event()
+        self._ledger = ledger
+        self._rules = lag_rules(ledger.settings)
+        self._lag = LagState(self._rules)
+        self._histories: dict[str, GroupHistory] = {}
+        self._infos: dict[str, GroupInfo] = {}
+        self._topics: set[str] | None = None
+        self._version = 0
+        self._rows: list[LagRow] = []
+        self._states: tuple[GroupState, ...] = ()
+        self.rollups: list[Rollup] = []  # of the last round
+        self._writer = ThreadPoolExecutor(1, "writer")
+        self._writing: deque[Future[None]] = deque()
+
+    # From the tables
+
+    def start(self, stop: threading.Event) -> None:
+        """Rounds that were sampled and not computed are computed, with the owners of then; then the tables are read."""
+        if rounds_after(self._ledger.rows, last_sampled_at_ms(self._ledger, LAG)):
+            update_history(self._ledger, stop)
+            update_lag(self._ledger, stop)
+        self._read_history()
+        self.recover()
+        self.is_recovered.set()
+
+    def recover(self) -> None:
+        """What a round needs of the commits, from the tables; every round that they hold has its lag."""
+        self.await_written()
+        ledger = self._ledger
+        # Before the table is read: commits that come twice are passed over, and none must be left out.
+        self._version = latest_version(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
+        self._lag = recover_state(ledger, commit_log(ledger.rows(COORDINATOR_RECORDS)), self._rules)
+        self._topics = sampled_topics(ledger)
+
+    def update_history(self, stop: threading.Event) -> None:
+        update_history(self._ledger, stop)
+        self._ledger.give_way()
+        self._read_history()
+
+    def _read_history(self) -> None:
+        self._histories = group_histories(self._ledger.rows)
+        self._infos = group_infos(self._ledger.rows)
+
+    def read_commits(self) -> None:
+        """What the ingest has added to the table since the last time."""
+        files = new_files(self._ledger, self._version)
+        if files.row_count > ROWS_FOLLOWED_MAX:
+            self.recover()
+            return
+        if files.paths:
+            events = commit_events(commits_in(self._ledger, files))
+            for row in events.orderBy("kafka_partition", "kafka_offset").collect():
+                self._lag.commit(
+                    row.group_id, row.topic, row.partition, commit_of({**row.asDict(), "high_watermark": None})
+                )
+        self._version = files.version
+
+    # A round
+
+    def topics(self) -> set[str] | None:
+        """What a round asks about: topics with commits, and those subscribed to; None, all, while none is known."""
+        return self._topics
+
+    def compute(self, sampled: Round, passed: Collection[int]) -> None:
+        """The lag of a round; `passed` are the partitions of `__consumer_offsets` that the ingest has read so far."""
+        facts = {row.group_id: self._facts(row) for row in sampled.group_states}
+        facts |= {name: history.facts_at(NOW, None) for name, history in self._histories.items() if name not in facts}
+        self._rows = list(self._lag.round(lag_round(sampled, passed), facts))
+        self._states = sampled.group_states
+        self.rollups = rollup(self._rows)
+        subscribed = {topic for row in sampled.group_states for topic in row.subscribed_topics or ()}
+        committed = {topic for places in self._lag.groups.values() for topic, _ in places}
+        self._topics = (subscribed | committed) - {OFFSETS_TOPIC} or None
+
+    def _facts(self, told: GroupState) -> GroupFacts:
+        history = self._histories.get(told.group_id) or GroupHistory()
+        return history.facts_at(NOW, told.state, frozenset(told.subscribed_topics or ()) or None)
+
+    def metrics(self, round_s: float) -> Iterator[Metric]:
+        """Of the last round, which took so long."""
+        infos = {**self._infos}
+        for row in self._states:
+            known = infos.get(row.group_id, NO_INFO)
+            infos[row.group_id] = replace(
+                known,
+                # The history does not follow KIP-848 groups, and is older than the sample.
+                generation=known.generation if row.group_epoch is None else row.group_epoch,
+                member_count=known.member_count if row.member_count is None else row.member_count,
+            )
+        settings, cluster = self._ledger.settings.metrics, self._ledger.cluster
+        yield from lag_metrics(cluster, self._rows, self.rollups, infos, settings, round(round_s * 1000))
+
+    def append(self, sampled: Round) -> None:
+        """Have the last round written into the tables behind those before it."""
+        self.await_written(ROUNDS_WAITING_MAX)
+        self._writing.append(self._writer.submit(self._append, sampled, self._rows))
+
+    def await_written(self, waiting_max: int = 0) -> None:
+        """Until no more rounds than that wait. Raises what writing has raised."""
+        while self._writing and (len(self._writing) > waiting_max or self._writing[0].done()):
+            self._writing.popleft().result()
+
+    def close(self) -> None:
+        self._writer.shutdown()
+
+    def _append(self, sampled: Round, rows: list[LagRow]) -> None:
+        """`watermarks` come before `lag`: a round that has only them is computed at the next start; and after
+        `group_states`, which that needs."""
+        append_round(self._ledger, sampled)
+        append_lag(self._ledger, sampled.sampled_at_ms, rows)
+
+
+def lag_round(sampled: Round, passed: Collection[int]) -> LagRound:
+    ends: dict[int, End] = {}
+    watermarks: dict[tuple[str, int], Watermark] = {}
+    for row in sampled.watermarks:
+        if row.offsets is None:
+            continue
+        _, high_watermark, last_stable_offset = row.offsets
+        if row.topic != OFFSETS_TOPIC:
+            watermark = Watermark(sampled.sampled_at_ms, *row.offsets, row.leader_epoch, row.topic_id)
+            watermarks[row.topic, row.partition] = watermark
+        elif row.partition in passed:
+            ends[row.partition] = End(last_stable_offset, is_behind=last_stable_offset < high_watermark)
+    return LagRound(sampled.sampled_at_ms, ends, watermarks)
+
+
+def group_infos(rows: Callable[[Table], DataFrame]) -> dict[str, GroupInfo]:
+    """What the history says of each group. One without members is idle since its empty generation began, or, if it
+    never had any, since its last commit."""
+    rebalances = rows(REBALANCE_STATS).where(F.col("window") == "day").groupBy("group_id")
+    is_empty = F.col("is_current") & (F.col("member_count") == 0)
+    empty = rows(GENERATIONS).where(is_empty).groupBy("group_id").agg(F.max("started_at").alias("empty_since"))
+    found = (
+        rows(GROUPS)
+        .join(rebalances.agg(F.sum("rebalances").alias("rebalances")), "group_id", "left")
+        .join(empty, "group_id", "left")
+        .select(
+            *("group_id", "generation", "member_count"),
+            F.coalesce("rebalances", F.lit(0)).alias("rebalances"),
+            F.unix_millis(F.coalesce("empty_since", F.when(F.col("is_simple"), F.col("last_commit_at")))).alias("idle"),
+        )
+    )
+    return {
+        row.group_id: GroupInfo(row.rebalances, row.generation, row.member_count, row.idle) for row in found.collect()
+    }

@@ -1,0 +1,92 @@
+"""The Spark session of every job: the defaults of `conf/spark-defaults.conf`, our JARs, our interpreter.
+
+Under `spark-submit` the JVM is there already, and where and with what it runs is not ours to say: master, driver, JARs
+and interpreter are then as they were submitted, and of our defaults those count that were not.
+
+A cold JVM reads and checks some twenty thousand classes of Spark and Delta, for a third of the time of a short command.
+`make setup` keeps them as the JVM holds them (tools/class_archive.py); a JVM that is another one by now, or has other
+JARs, passes the archive over. It knows only classes of the class path, so the JARs are there and not in `spark.jars`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from groupledger import conf
+from groupledger.jobs.process.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+SHIPPED = Path(conf.__file__).parent
+SPARK_JARS = Path(__file__).resolve().parents[2] / ".jars" / "spark"
+CLASS_ARCHIVE = SPARK_JARS.parent / "spark-classes.jsa"
+
+# For a JVM that lives some minutes: the first compiler's code is ready sooner than the second's is fast. Alone it gets
+# 48 MiB for its code by default, which are full after a few micro-batches; then the JVM only interprets.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+
+# Set by spark-submit for the Python that it starts.
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+OF_THE_MACHINE = ("spark.master", "spark.driver.")
+
+
+def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_options: str = "") -> SparkSession:
+    """The one session of this process. `overrides` win over the shipped defaults."""
+    from pyspark.sql import SparkSession
+
+    settings = submitted_settings() if SUBMITTED in os.environ else own_settings(java_options)
+    builder = SparkSession.builder.appName(name)
+    for key, value in {**settings, **(overrides or {})}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def own_settings(java_options: str) -> dict[str, str]:
+    """Of a session on this machine."""
+    # Spark's Python workers would otherwise be whatever `python3` the system has, without our libraries.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    logging = f"-Dlog4j2.configurationFile=file:{SHIPPED / 'log4j2.properties'}"
+    defaults = spark_defaults()
+    options = (defaults["spark.driver.extraJavaOptions"], logging, class_archive_options(), java_options)
+    return {
+        **defaults,
+        "spark.driver.extraClassPath": os.pathsep.join(local_jars()),
+        "spark.driver.extraJavaOptions": " ".join(options),
+    }
+
+
+def class_archive_options() -> str:
+    """The JVM says what it passes over, unless it is told not to."""
+    return f"-XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:cds*=off" if CLASS_ARCHIVE.is_file() else ""
+
+
+def submitted_settings() -> dict[str, str]:
+    """What spark-submit left open."""
+    from pyspark import SparkConf
+
+    submitted = SparkConf()
+    return {
+        key: value
+        for key, value in spark_defaults().items()
+        if not key.startswith(OF_THE_MACHINE) and not submitted.contains(key)
+    }
+
+
+def spark_defaults() -> dict[str, str]:
+    text = resources.files("groupledger.conf").joinpath("spark-defaults.conf").read_text()
+    lines = (line.strip() for line in text.splitlines())
+    return dict(line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
+
+
+def local_jars() -> list[str]:
+    jars = sorted(str(path) for path in SPARK_JARS.glob("*.jar"))
+    if not jars:
+        raise InputError("The JARs of Delta Lake and the Kafka connector are missing: run `make setup`.")
+    return jars

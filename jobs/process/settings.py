@@ -1,0 +1,249 @@
+"""Settings: `conf/groupledger.yaml`, overlaid with the user's file, checked key by key.
+
+The shipped file holds every default and a comment on each, so this module holds none: a model here gives types and
+limits only. Secrets are references (`{env: NAME}` or `{file: PATH}`), resolved where a connection is made and kept
+out of `repr`, so that no setting can be printed by accident.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib import resources
+from pathlib import Path  # noqa: TC003 - pydantic reads the annotations at run time
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+
+from groupledger.jobs.process.errors import InputError
+
+ClusterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Secret(Section):
+    """A reference to a secret; exactly one of the two is set."""
+
+    env: str | None = None
+    file: Path | None = None
+
+    @model_validator(mode="after")
+    def has_one_source(self) -> Secret:
+        if (self.env is None) == (self.file is None):
+            msg = "write either {env: NAME} or {file: PATH}"
+            raise ValueError(msg)
+        return self
+
+    def resolve(self) -> SecretStr:
+        if self.env is not None:
+            value = os.environ.get(self.env)
+            if value is None:
+                raise InputError(f"The environment variable {self.env} is not set, and a setting refers to it.")
+            return SecretStr(value)
+        assert self.file is not None  # noqa: S101 - the validator above holds it
+        try:
+            return SecretStr(self.file.read_text().rstrip("\r\n"))
+        except OSError as error:
+            raise InputError(f"The secret file {self.file} can't be read: {error.strerror}.") from error
+
+
+class KafkaSettings(Section):
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    # An allow-list on purpose: other login modules can be made to run code by whoever writes their configuration.
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None
+    sasl_username: str | None
+    sasl_password: Secret | None
+    ssl_ca_file: Path | None
+    ssl_keystore_file: Path | None
+    request_timeout_ms: Annotated[int, Field(ge=1000, le=600_000)]
+
+    @model_validator(mode="after")
+    def sasl_is_whole(self) -> KafkaSettings:
+        if self.security_protocol.startswith("SASL") and None in (
+            self.sasl_mechanism,
+            self.sasl_username,
+            self.sasl_password,
+        ):
+            msg = f"{self.security_protocol} needs sasl_mechanism, sasl_username and sasl_password"
+            raise ValueError(msg)
+        return self
+
+
+class IngestSettings(Section):
+    max_offsets_per_trigger: Annotated[int, Field(ge=1)]
+    trigger_interval_s: Annotated[int, Field(ge=1)]
+    fetch_max_wait_ms: Annotated[int, Field(ge=1)]
+    max_poll_records: Annotated[int, Field(ge=1)]
+    read_tasks: Annotated[int, Field(ge=1)]
+
+
+class LeaseSettings(Section):
+    duration_s: Annotated[int, Field(ge=5)]
+
+
+class HistorySettings(Section):
+    storm_rebalances: Annotated[int, Field(ge=2)]
+    storm_rebalances_per_member: Annotated[float, Field(ge=0)]
+    storm_window_s: Annotated[int, Field(ge=1)]
+    flapping_tenures: Annotated[int, Field(ge=1)]
+    flapping_tenure_s: Annotated[int, Field(ge=1)]
+    flapping_owners: Annotated[int, Field(ge=1)]
+
+
+class SamplingSettings(Section):
+    request_timeout_ms: Annotated[int, Field(ge=100, le=600_000)]
+    attempts: Annotated[int, Field(ge=1, le=10)]
+    retry_backoff_ms: Annotated[int, Field(ge=1, le=60_000)]
+    brokers_at_once: Annotated[int, Field(ge=1, le=100)]
+    partitions_per_request: Annotated[int, Field(ge=1, le=100_000)]
+    groups_per_request: Annotated[int, Field(ge=1, le=10_000)]
+
+
+class IncidentSettings(Section):
+    open_s: Annotated[int, Field(ge=1)]
+    link_s: Annotated[int, Field(ge=1)]
+    commit_gap_s: Annotated[int, Field(ge=1)]
+    commit_gap_intervals: Annotated[float, Field(ge=1)]
+    zombie_return_s: Annotated[int, Field(ge=1)]
+    stalled_transaction_s: Annotated[int, Field(ge=1)]
+
+
+class MonitorSettings(Section):
+    metrics_address: str
+    history_interval_s: Annotated[int, Field(ge=1)]
+    stalled_after_s: Annotated[int, Field(ge=1)]
+
+
+class LogSettings(Section):
+    time_zone: str
+    principals: Literal["keep", "hash", "drop"]
+    client_hosts: Literal["keep", "hash", "drop"]
+    hash_key: Secret | None
+    request_log_names: str
+    server_log_names: str
+    poll_interval_s: Annotated[int, Field(ge=1)]
+
+    @model_validator(mode="after")
+    def is_usable(self) -> LogSettings:
+        if "hash" in {self.principals, self.client_hosts} and self.hash_key is None:
+            msg = "hash needs hash_key"
+            raise ValueError(msg)
+        try:
+            ZoneInfo(self.time_zone)
+        except (ValueError, OSError, ZoneInfoNotFoundError) as error:
+            msg = "time_zone is no name of a time zone, such as UTC or Europe/Vienna"
+            raise ValueError(msg) from error
+        return self
+
+
+class LagSettings(Section):
+    watermark_age_max_s: Annotated[int, Field(ge=1)]
+    window_s: Annotated[int, Field(ge=60, le=86_400)]
+    standstill_s: Annotated[int, Field(ge=1)]
+    growth_records_min: Annotated[int, Field(ge=0)]
+    growth_fraction_min: Annotated[float, Field(ge=0)]
+    burrow_intervals: Annotated[int, Field(ge=1, le=60)]
+    burrow_minimum_complete: Annotated[float, Field(ge=0, le=1)]
+    burrow_allowed_lag: Annotated[int, Field(ge=0)]
+    burrow_min_distance_s: Annotated[int, Field(ge=0)]
+
+
+class MetricsSettings(Section):
+    per_partition: bool
+    member_labels: Literal["none", "client"]
+    groups_max: Annotated[int, Field(ge=1)]
+    series_max: Annotated[int, Field(ge=1)]
+    group_pattern: str
+    topic_pattern: str
+
+    @field_validator("group_pattern", "topic_pattern")
+    @classmethod
+    def is_regular_expression(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            msg = f"this is no regular expression: {error}"
+            raise ValueError(msg) from error
+        return pattern
+
+
+class MaintainSettings(Section):
+    retention_days: dict[str, Annotated[int, Field(ge=1)]]
+    optimize_file_mb: Annotated[int, Field(ge=1, le=1024)]
+    reader_downtime_days_max: Annotated[int, Field(ge=1, le=45)]
+
+
+class QualitySettings(Section):
+    after_pipeline: bool
+    recent_days: Annotated[int, Field(ge=1)]
+    pandas_rows_max: Annotated[int, Field(ge=0)]
+
+
+class Settings(Section):
+    cluster: ClusterName
+    kafka: KafkaSettings
+    ingest: IngestSettings
+    lease: LeaseSettings
+    sampling: SamplingSettings
+    monitor: MonitorSettings
+    history: HistorySettings
+    incidents: IncidentSettings
+    lag: LagSettings
+    metrics: MetricsSettings
+    logs: LogSettings
+    maintain: MaintainSettings
+    quality: QualitySettings
+
+
+def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
+    """The shipped settings, then the user's file, then `overrides` that are not None (top-level keys).
+
+    Raises InputError that names the file and the wrong key.
+    """
+    merged = parse_yaml(
+        resources.files("groupledger.conf").joinpath("groupledger.yaml").read_text(), "conf/groupledger.yaml"
+    )
+    if user_file is not None:
+        try:
+            text = user_file.read_text()
+        except OSError as error:
+            raise InputError(f"The settings file {user_file} can't be read: {error.strerror}.") from error
+        merged = overlay(merged, parse_yaml(text, str(user_file)))
+    merged.update({key: value for key, value in overrides.items() if value is not None})
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as error:
+        raise InputError(f"The settings are wrong: {describe(error)}.") from error
+
+
+def parse_yaml(text: str, name: str) -> dict[str, Any]:
+    try:
+        parsed = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(f"{name} is not valid YAML: {' '.join(str(error).split())}.") from error
+    if parsed is None:
+        return {}
+    if not isinstance(parsed, dict):
+        raise InputError(f"{name} must hold settings as `key: value` lines.")
+    return parsed
+
+
+def overlay(base: dict[str, Any], user: dict[str, Any]) -> dict[str, Any]:
+    """The user's keys over the shipped ones, section by section; a secret reference is taken whole."""
+    result = dict(base)
+    for key, value in user.items():
+        below = result.get(key)
+        result[key] = overlay(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return result
+
+
+def describe(error: ValidationError) -> str:
+    """Each wrong key with what is wrong, never with its value, since a value may be a secret put in the wrong place."""
+    return "; ".join(
+        f"{'.'.join(str(part) for part in item['loc']) or 'settings'}: {item['msg']}" for item in error.errors()
+    )

@@ -1,0 +1,252 @@
+"""One group of the report, as the page's own script reads it: small, in plain lists, with instants in milliseconds.
+
+The script knows the lists by position; `parts.js` names them at its head, in the same order as here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from groupledger.jobs.ask.group_timeline import lines
+from groupledger.jobs.report.page.names import shown, shown_text, whole
+from groupledger.jobs.report.page.times import clock, milliseconds
+from groupledger.transforms.history.rules.group_timeline import timeline
+from groupledger.transforms.history.rules.ownership_answer import OWNED, UNOWNED
+from groupledger.transforms.report.rules.report_ownership import bars, shown_from, spans
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from groupledger.transforms.report.rules.report_ownership import Bar, Span
+
+    Row = Mapping[str, Any]
+    Data = dict[str, Any]
+
+UNOWNED_BAR = -1
+UNKNOWN_BAR = -2
+DETAIL_LINES_MAX = 40
+INCIDENT_PARTITIONS_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRows:
+    """All that is known of a group in a period; `coverage` is of its `kafka_partition`. `lag` and `incidents` are None
+    where the warehouse has no such table."""
+
+    group: Row
+    generations: Sequence[Row]
+    rebalances: Sequence[Row]
+    members: Sequence[Row]
+    intervals: Sequence[Row]
+    coverage: Sequence[Row]
+    incidents: Sequence[Row] | None
+    lag: Sequence[Row] | None
+    lag_partitions: Sequence[Row] | None
+
+
+def group_data(rows: GroupRows, since: datetime, until: datetime) -> Data:
+    bounded = ((rows.intervals, "valid_to"), (rows.members, "left_at"), (rows.generations, "started_at"))
+    begin = shown_from(since, until, bounded)
+    of_group = spans(rows.group, rows.generations, rows.coverage, begin, until)
+    drawn = bars(rows.intervals, of_group, rows.coverage)
+    members = _members(rows, drawn, begin)
+    name = rows.group["group_id"]
+    return {
+        "name": shown(name),
+        "whole": whole(name),
+        "characters": len(name),
+        "facts": facts(rows.group),
+        "from": milliseconds(begin),
+        "to": milliseconds(until),
+        "known_to": milliseconds(max((row["to_time"] for row in rows.coverage if row["to_time"]), default=until)),
+        "members": [_member(row) for row in members],
+        **_ownership(drawn, of_group, members, begin),
+        "records": _records(rows, begin, until),
+        "lag": None if rows.lag is None else _lag(rows.lag, begin),
+        "lag_partitions": [_lag_partition(row) for row in rows.lag_partitions or ()],
+        "incidents": None if rows.incidents is None else [_incident(row) for row in rows.incidents],
+        "notes": left_out(rows, since, begin),
+    }
+
+
+def facts(group: Row) -> list[tuple[str, str]]:
+    """What `groups` says, in words; what does not apply is not there."""
+    state = "alive" if group["is_alive"] else "gone (its tombstone was read)"
+    if group["is_alive"] and group["is_simple"]:
+        state = "commits without members"
+    found: list[tuple[str, Any]] = [
+        ("Type", group["group_type"]),
+        ("State", state),
+        ("Sampled state", group["group_state"]),
+        ("Life", group["incarnation"]),
+        ("Generation", group["generation"]),
+        ("Group epoch", group["group_epoch"]),
+        ("Protocol", " ".join(filter(None, (group["protocol_type"], group["protocol"])))),
+        ("Members", group["member_count"]),
+        ("Partitions owned", group["owned_count"]),
+        ("Partitions committed", group["committed_partition_count"]),
+        ("Last commit", group["last_commit_at"] and clock(group["last_commit_at"])),
+        ("Seen", f"{clock(group['first_seen_at'])} to {clock(group['last_seen_at'])}"),
+        ("Log", f"__consumer_offsets-{group['kafka_partition']}"),
+    ]
+    return [(label, shown(value)) for label, value in found if value not in (None, "")]
+
+
+def _members(rows: GroupRows, drawn: Sequence[Bar], begin: datetime) -> list[Row]:
+    """By their coming. An owner whose tenure is among the rows that were left out has what its intervals say."""
+    found = {(row["incarnation"], row["member_id"]): row for row in rows.members if _lasts(row["left_at"], begin)}
+    for row in (bar.interval for bar in drawn if bar.interval is not None):
+        names = ("incarnation", "member_id", "group_instance_id", "client_id", "from_generation", "from_offset")
+        unknown = ("client_host", "leave_cause", "leave_cause_confidence", "to_generation", "left_at", "is_end_known")
+        owner = {name: row[name] for name in names} | dict.fromkeys(unknown)
+        owner |= {"joined_at": row["valid_from"], "is_start_known": False}
+        found.setdefault((row["incarnation"], row["member_id"]), owner)
+    return sorted(found.values(), key=lambda row: (row["from_offset"], row["member_id"]))
+
+
+def _lasts(end: datetime | None, begin: datetime) -> bool:
+    return end is None or end > begin
+
+
+def _member(row: Row) -> list[Any]:
+    return [
+        shown(row["member_id"]),
+        shown(row["client_id"]),
+        None if row["client_host"] is None else shown(row["client_host"]),
+        None if row["group_instance_id"] is None else shown(row["group_instance_id"]),
+        milliseconds(row["joined_at"]),
+        milliseconds(row["left_at"]),
+        row["leave_cause"],
+        row["leave_cause_confidence"],
+        row["incarnation"],
+        row["from_generation"],
+        row["to_generation"],
+        int(row["is_start_known"]),
+        None if row["is_end_known"] is None else int(row["is_end_known"]),
+    ]
+
+
+def _ownership(drawn: Sequence[Bar], of_group: Sequence[Span], members: Sequence[Row], begin: datetime) -> Data:
+    """Bars are five numbers each: unit, owner, begin, length, further owners; times count from the page's begin."""
+    units = {unit: index for index, unit in enumerate(dict.fromkeys(bar.unit for bar in drawn))}
+    places = {(row["incarnation"], row["member_id"]): index for index, row in enumerate(members)}
+    numbers: list[int] = []
+    for bar in drawn:
+        if bar.status == OWNED and bar.interval is not None:
+            owner = places[bar.interval["incarnation"], bar.interval["member_id"]]
+            others = len(bar.interval["other_member_ids"])
+        else:
+            owner, others = UNOWNED_BAR if bar.status == UNOWNED else UNKNOWN_BAR, 0
+        length = round((bar.end - bar.begin).total_seconds() * 1_000)
+        numbers += (units[bar.unit], owner, round((bar.begin - begin).total_seconds() * 1_000), length, others)
+    return {
+        "units": [[shown(topic), partition] for topic, partition in units],
+        "bars": numbers,
+        "spans": [
+            [milliseconds(span.begin), milliseconds(span.end), span.status] for span in of_group if span.is_whole_group
+        ],
+    }
+
+
+def _records(rows: GroupRows, begin: datetime, until: datetime) -> list[list[Any]]:
+    """What `groupledger group` tells of each record, its details as lines of text."""
+    # With partitions left out, what moved would be told in part: the numbers of the record stay right.
+    intervals = () if _partitions_left_out(rows) else rows.intervals
+    found = []
+    for entry in timeline(rows.generations, rows.rebalances, rows.members, intervals):
+        if begin <= entry["at"] < until:
+            headline, *details = lines(entry)
+            found.append(
+                [
+                    milliseconds(entry["at"]),
+                    entry["incarnation"],
+                    entry["generation"],
+                    entry["event"],
+                    headline.split(": ", 1)[1],
+                    entry.get("member_count"),
+                    entry.get("trigger") or entry.get("inferred_trigger"),
+                    None if entry.get("trigger") else entry.get("inferred_trigger_confidence"),
+                    entry.get("partitions_moved"),
+                    entry.get("pause_lower_ms"),
+                    entry.get("pause_upper_ms"),
+                    [shown_text(line.strip()) for line in details[:DETAIL_LINES_MAX]],
+                ]
+            )
+    return found
+
+
+def _lag(rows: Sequence[Row], begin: datetime) -> list[list[Any]]:
+    ordered = sorted((row for row in rows if row["sampled_at"] >= begin), key=lambda row: row["sampled_at"])
+    names = ("lag", "lag_seconds", "lag_seconds_lower_bound", "lag_partitions", "lag_unknown_partitions")
+    return [[milliseconds(row["sampled_at"]), *(row[name] for name in names)] for row in ordered]
+
+
+def _lag_partition(row: Row) -> list[Any]:
+    return [
+        shown(row["topic"]),
+        row["partition"],
+        row["lag"],
+        row["lag_seconds"],
+        row["lag_seconds_lower_bound"],
+        row["status"],
+        None if row["owner"] is None else shown(row["owner"]),
+        row["committed_offset"],
+        row["high_watermark"],
+        " ".join(row["flags"] or ()),
+    ]
+
+
+def _incident(row: Row) -> list[Any]:
+    places = [f"{shown(each['topic'])} {each['partition']}" for each in row["partitions"] or ()]
+    more = f" and {len(places) - INCIDENT_PARTITIONS_MAX} more" if len(places) > INCIDENT_PARTITIONS_MAX else ""
+    return [
+        milliseconds(row["first_seen_at"]),
+        milliseconds(row["last_seen_at"]),
+        row["severity"],
+        row["kind"],
+        row["evidence"],
+        row["confidence"],
+        row["occurrences"],
+        None if row["member_id"] is None else shown(row["member_id"]),
+        ", ".join(places[:INCIDENT_PARTITIONS_MAX]) + more,
+        shown_text(row["explanation"]),
+        shown_text(row["setting_to_change"]),
+        bool(row["is_open"]),
+    ]
+
+
+def left_out(rows: GroupRows, since: datetime, begin: datetime) -> list[str]:
+    """What limits keep from the page, in sentences with the numbers."""
+    counts = Counter(
+        {
+            "intervals of ownership": _missing(rows.intervals),
+            "members' tenures": _missing(rows.members),
+            "records": _missing(rows.generations),
+        }
+    )
+    notes = []
+    if begin > since and any(counts.values()):
+        missing = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+        notes.append(
+            f"Shown from {clock(begin)} on: {missing} from before are left out, as a page shows the newest ones."
+        )
+    if _partitions_left_out(rows):
+        notes.append(f"{_partitions_left_out(rows):,} partitions are not drawn: those that changed hands most are.")
+    if rows.incidents and _missing(rows.incidents):
+        notes.append(f"{_missing(rows.incidents):,} less grave or older incidents are left out.")
+    if rows.lag_partitions and _missing(rows.lag_partitions):
+        notes.append(f"{_missing(rows.lag_partitions):,} partitions with less lag are left out.")
+    return notes
+
+
+def _missing(rows: Sequence[Row]) -> int:
+    count: int = rows[0]["of_group"] - len(rows) if rows else 0
+    return count
+
+
+def _partitions_left_out(rows: GroupRows) -> int:
+    count: int = rows.intervals[0]["partitions_left_out"] if rows.intervals else 0
+    return count

@@ -1,0 +1,238 @@
+"""`groupledger report`: a page about a period, for people: reads the tables, writes one HTML file.
+
+The file appears in one step, under its name, when it is whole. Lag and incidents are told if their tables are there;
+else the page says that they are not.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from groupledger.jobs.ask.answers import collect, no_group, within
+from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.report.page import assemble
+from groupledger.jobs.report.page.group_data import GroupRows, group_data
+from groupledger.jobs.report.page.overview import OverviewRows, overview
+from groupledger.jobs.warehouse.warehouse import table_exists
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.history.group_activity import GROUP
+from groupledger.transforms.report import report as selections
+from groupledger.transforms.report.report import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.ask.answers import Answer, Warehouse
+    from groupledger.schemas.tables.table import Table
+
+PERIOD = timedelta(days=7)
+# Up to so long the frequency is told by the hour, beyond it by the day.
+HOURLY_PERIOD_MAX = timedelta(days=8)
+
+OfGroup = defaultdict[str, list["Answer"]]
+
+
+def write_report(
+    warehouse: Warehouse,
+    file: Path,
+    say: Callable[[str], None],
+    names: Sequence[str] = (),
+    since: datetime | None = None,
+    until: datetime | None = None,
+    limits: Limits | None = None,
+) -> None:
+    """Raises InputError for a file that can't be one, an empty period and a group that nobody knows."""
+    check_target(file)
+    until = until or warehouse.known_until()
+    since = since or max(until - PERIOD, known_from(warehouse) or until - PERIOD)
+    if since >= until:
+        raise InputError("The report's period is empty: give a --since that lies before --until.")
+    say("reading the tables")
+    selection = Selection(warehouse, since, until, limits or Limits(), tuple(names))
+    ranked = selection.ranked()
+    page = assemble(overview(selection.overview(ranked)), selection.group_data(ranked))
+    write_whole(file, page)
+    groups = "1 group" if len(ranked) == 1 else f"{len(ranked):,} groups"
+    say(f"{groups} from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC; the page is {file}")
+
+
+def known_from(warehouse: Warehouse) -> datetime | None:
+    """The first instant that the ledger saw as it was written."""
+    (first,) = collect(
+        warehouse.rows(COVERAGE).where(F.col("completeness") == F.lit(Completeness.TAILED)).agg(F.min("from_time"))
+    )
+    return next(iter(first.values()), None)
+
+
+def check_target(file: Path) -> None:
+    if file.is_dir():
+        raise InputError(f"{file} is a directory: give --out the name of a file in it, such as {file / 'report.html'}.")
+    if not file.absolute().parent.is_dir():
+        raise InputError(f"There is no directory {file.absolute().parent} to write {file.name} into: make it first.")
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Raises OutsideError; what was there before stays then."""
+    temporary = file.with_name(f".report-{uuid.uuid4().hex}")
+    try:
+        with temporary.open("x", encoding="utf-8", newline="\n") as target:
+            target.write(text)
+            target.flush()
+            os.fsync(target.fileno())
+        temporary.replace(file)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OutsideError(
+            f"{file} could not be written ({error.strerror}): check the disk and your rights."
+        ) from error
+
+
+@dataclass(frozen=True)
+class Selection:
+    """One cluster's rows of [since, until); with `names`, of these groups only."""
+
+    warehouse: Warehouse
+    since: datetime
+    until: datetime
+    limits: Limits
+    names: tuple[str, ...]
+
+    def rows(self, table: Table) -> DataFrame:
+        return self.of_names(self.warehouse.rows(table))
+
+    def of_names(self, rows: DataFrame) -> DataFrame:
+        return rows.where(F.col("group_id").isin(*self.names)) if self.names else rows
+
+    def rows_if_there(self, table: Table) -> DataFrame:
+        """None of them where the warehouse lacks the table."""
+        if self.has(table):
+            return self.rows(table)
+        return self.warehouse.spark.createDataFrame([], table.schema)
+
+    def has(self, table: Table) -> bool:
+        return table_exists(self.warehouse.spark, self.warehouse.path, table)
+
+    def groups(self) -> DataFrame:
+        return self.rows(GROUPS).where(F.col("first_seen_at") < F.lit(self.until))
+
+    def rebalances(self) -> DataFrame:
+        return within(self.rows(REBALANCES), "happened_at", self.since, self.until)
+
+    def incidents(self) -> DataFrame:
+        found = self.rows_if_there(INCIDENTS)
+        return found.where((F.col("first_seen_at") < F.lit(self.until)) & (F.col("last_seen_at") >= F.lit(self.since)))
+
+    def lag(self) -> DataFrame:
+        days = F.col("sample_date").between(F.lit(self.since.date()), F.lit(self.until.date()))
+        return within(self.rows_if_there(LAG).where(days), "sampled_at", self.since, self.until)
+
+    @property
+    def window(self) -> str:
+        return "hour" if self.until - self.since <= HOURLY_PERIOD_MAX else "day"
+
+    def stats(self) -> DataFrame:
+        return selections.stats_of(self.rows_if_there(REBALANCE_STATS), self.window, self.since, self.until)
+
+    def ranked(self) -> list[Answer]:
+        """The groups of the page."""
+        rounds = selections.lag_rounds(self.lag())
+        found = collect(
+            selections.ranked_groups(self.groups(), self.rebalances(), self.incidents(), rounds, self.limits)
+        )
+        missing = set(self.names) - {row["group_id"] for row in found}
+        if missing and len(found) < self.limits.groups:
+            raise no_group(self.warehouse.cluster, min(missing))
+        return found
+
+    def overview(self, ranked: Sequence[Answer]) -> OverviewRows:
+        has_stats = self.has(REBALANCE_STATS)
+        coverage = self.warehouse.rows(COVERAGE)
+        stats = self.stats()
+        return OverviewRows(
+            cluster=self.warehouse.cluster,
+            since=self.since,
+            until=self.until,
+            window=self.window,
+            ranked=ranked,
+            groups=collect(selections.group_totals(self.groups())),
+            incidents=collect(selections.incident_totals(self.incidents())) if self.has(INCIDENTS) else None,
+            stats=collect(self.chosen(stats, ranked)) if has_stats else None,
+            windows=collect(selections.rebalances_by_window(stats).orderBy("window_start")) if has_stats else None,
+            coverage=collect(selections.coverage_totals(coverage, self.since, self.until)),
+            holes=collect(
+                coverage.where(F.col("completeness") == F.lit(Completeness.UNKNOWN)).orderBy(
+                    "kafka_partition", "from_offset"
+                )
+            ),
+            has_lag=self.has(LAG),
+        )
+
+    def chosen(self, rows: DataFrame, ranked: Sequence[Answer]) -> DataFrame:
+        keys = [(row["cluster"], row["group_id"]) for row in ranked]
+        of_page = self.warehouse.spark.createDataFrame(keys, "cluster string, group_id string")
+        return rows.join(F.broadcast(of_page), GROUP, "left_semi")
+
+    def group_data(self, ranked: Sequence[Answer]) -> Iterator[dict[str, object]]:
+        """In the order of `ranked`."""
+
+        def by_group(rows: DataFrame) -> OfGroup:
+            found: OfGroup = defaultdict(list)
+            for row in collect(self.chosen(rows, ranked)):
+                found[row["group_id"]].append(row)
+            return found
+
+        def of_period(table: Table, begin: str, end: str) -> DataFrame:
+            return selections.overlapping(self.rows(table), begin, end, self.since, self.until)
+
+        limits = self.limits
+        intervals = selections.all_intervals(
+            of_period(ASSIGNMENTS, "valid_from", "valid_to"), of_period(CONNECT_ASSIGNMENTS, "valid_from", "valid_to")
+        )
+        owned = by_group(selections.newest_intervals(intervals, limits))
+        members = by_group(selections.newest_members(of_period(MEMBERS, "joined_at", "left_at"), limits))
+        generations = by_group(selections.newest_generations(self.rows(GENERATIONS), self.since, self.until, limits))
+        told = within(self.of_names(self.warehouse.rebalances()), "happened_at", self.since, self.until)
+        rebalances = by_group(selections.newest_rebalances(told, limits))
+        incidents = by_group(selections.newest_incidents(self.incidents(), limits)) if self.has(INCIDENTS) else None
+        lag = self.lag()
+        rounds = selections.lag_points(selections.lag_rounds(lag), self.since, self.until, limits)
+        points = by_group(rounds) if self.has(LAG) else None
+        partitions = by_group(selections.worst_partitions(lag, limits)) if points is not None else None
+        coverage = defaultdict(list)
+        for row in collect(self.warehouse.rows(COVERAGE)):
+            coverage[row["kafka_partition"]].append(row)
+        for group in ranked:
+            name = group["group_id"]
+            rows = GroupRows(
+                group=group,
+                generations=generations[name],
+                rebalances=rebalances[name],
+                members=members[name],
+                intervals=owned[name],
+                coverage=coverage[group["kafka_partition"]],
+                incidents=None if incidents is None else incidents[name],
+                lag=None if points is None else points[name],
+                lag_partitions=None if partitions is None else partitions[name],
+            )
+            yield group_data(rows, self.since, self.until)

@@ -1,0 +1,54 @@
+"""What a streaming checkpoint says: the query's id, and the offsets up to which batches were planned and committed.
+
+Spark writes `metadata` (the id of the query, which is also its transaction id in Delta), `offsets/N` before batch N
+runs and `commits/N` after it. Each `offsets/N` holds a version line, a line about the batch, and one line per source
+(`OffsetSeqLog.scala`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from groupledger.jobs.warehouse.storage import Storage
+
+LINES_BEFORE_SOURCES = 2
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """`planned_batch` and `committed_batch` are None before the first."""
+
+    query_id: str
+    planned_batch: int | None
+    committed_batch: int | None
+
+
+def read_checkpoint(storage: Storage, folder: str) -> Checkpoint | None:
+    """None if there is no checkpoint."""
+    metadata = storage.read(f"{folder}/metadata")
+    if metadata is None:
+        return None
+    return Checkpoint(
+        query_id=json.loads(metadata)["id"],
+        planned_batch=last_batch(storage, f"{folder}/offsets"),
+        committed_batch=last_batch(storage, f"{folder}/commits"),
+    )
+
+
+def last_batch(storage: Storage, folder: str) -> int | None:
+    return max((int(name) for name in storage.names(folder) if name.isdigit()), default=None)
+
+
+def source_offset(storage: Storage, folder: str, batch: int | None) -> str | None:
+    """Where the query's one source stands at the end of a batch, in the source's own words."""
+    text = None if batch is None else storage.read(f"{folder}/offsets/{batch}")
+    return None if text is None else text.splitlines()[LINES_BEFORE_SOURCES]
+
+
+def kafka_positions(offset: str | None, topic: str) -> dict[int, int]:
+    """The next offset to read, per partition, of a Kafka source; empty before the first batch."""
+    positions = {} if offset is None else json.loads(offset)[topic]
+    return {int(partition): position for partition, position in positions.items()}

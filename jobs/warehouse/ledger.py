@@ -1,0 +1,163 @@
+"""One cluster's ledger in a warehouse: its tables' paths, its checkpoint, and whether the two belong together.
+
+Delta's streaming sink is exactly once only while checkpoint and table belong together: without its checkpoint it
+repeats every row, and with an older one it drops new rows without a word. So both are compared before a query starts,
+and what does not fit is refused; `--recover` starts a new checkpoint behind the last row of the table.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.session import spark_session
+from groupledger.jobs.warehouse.checkpoint import read_checkpoint, source_offset
+from groupledger.jobs.warehouse.lease import Lease
+from groupledger.jobs.warehouse.retention import read_floors
+from groupledger.jobs.warehouse.storage import open_storage
+from groupledger.jobs.warehouse.warehouse import create_table, snapshot, table_path
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from groupledger.jobs.process.settings import Settings
+    from groupledger.jobs.warehouse.checkpoint import Checkpoint
+    from groupledger.jobs.warehouse.storage import Storage
+    from groupledger.schemas.tables.table import Table
+
+
+def go_on() -> None:
+    """Gives way to nobody."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Where one cluster's records go, and who may write there now. `give_way` is called between two writes of a long
+    job, and returns when that may go on."""
+
+    spark: SparkSession
+    storage: Storage
+    warehouse: str
+    cluster: str
+    lease: Lease
+    say: Callable[[str], None]
+    settings: Settings
+    give_way: Callable[[], None] = go_on
+
+    @property
+    def checkpoint_folder(self) -> str:
+        return f"_checkpoints/{self.cluster}/{COORDINATOR_RECORDS.name}"
+
+    @property
+    def checkpoint_path(self) -> str:
+        return f"{self.warehouse.rstrip('/')}/{self.checkpoint_folder}"
+
+    def rows(self, table: Table) -> DataFrame:
+        """The cluster's rows of a table, which is made if it is not there."""
+        create_table(self.spark, self.warehouse, table)
+        rows = self.spark.read.format("delta").load(table_path(self.warehouse, table))
+        return rows.where(F.col("cluster") == F.lit(self.cluster))
+
+
+@contextmanager
+def open_ledger(
+    settings: Settings, warehouse: str, command: str, say: Callable[[str], None], java_options: str = ""
+) -> Iterator[Ledger]:
+    """A Spark session, and the right to write."""
+    say("starting Spark")
+    spark = spark_session(f"groupledger {command}", java_options=java_options)
+    storage = open_storage(spark, warehouse)
+    with Lease(storage, settings.cluster, f"groupledger {command}", settings.lease.duration_s) as lease:
+        yield Ledger(spark, storage, warehouse, settings.cluster, lease, say, settings)
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Where a query would go on. `settled_offset` is the source offset up to which the table holds everything,
+    `planned_offset` that of a batch which was planned and will be run again; None with a new checkpoint."""
+
+    settled_offset: str | None = None
+    planned_offset: str | None = None
+
+
+def resume_point(ledger: Ledger, *, has_source: bool, recover: bool) -> Resume:
+    """Raises InputError if the checkpoint, the table and the source file do not belong together; with `recover` such a
+    checkpoint is set aside instead."""
+    checkpoint = read_checkpoint(ledger.storage, ledger.checkpoint_folder)
+    table_batch = None if checkpoint is None else last_table_batch(ledger, checkpoint.query_id)
+    is_unplanned = checkpoint is None or checkpoint.planned_batch is None
+    has_rows = is_unplanned and not ledger.rows(COORDINATOR_RECORDS).isEmpty()
+    problem = mismatch(checkpoint, table_batch, has_rows=has_rows, has_source=has_source)
+    if problem is not None:
+        if not recover:
+            raise InputError(
+                f"The table {COORDINATOR_RECORDS.name} {problem}. Going on would repeat or lose rows: run `groupledger"
+                " ingest --recover` to go on behind the last row of the table."
+            )
+        set_checkpoint_aside(ledger.storage, ledger.checkpoint_folder)
+        return Resume()
+    if checkpoint is None:
+        return Resume()
+    settled = max((batch for batch in (checkpoint.committed_batch, table_batch) if batch is not None), default=None)
+    return Resume(
+        source_offset(ledger.storage, ledger.checkpoint_folder, settled),
+        source_offset(ledger.storage, ledger.checkpoint_folder, checkpoint.planned_batch),
+    )
+
+
+def mismatch(checkpoint: Checkpoint | None, table_batch: int | None, *, has_rows: bool, has_source: bool) -> str | None:
+    """What does not fit, as the end of a sentence about the table; `table_batch` is the last batch of the checkpoint's
+    query that the table holds, and `has_rows` matters only while the checkpoint has planned nothing."""
+    planned = None if checkpoint is None else checkpoint.planned_batch
+    committed = None if checkpoint is None else checkpoint.committed_batch
+    if planned is None:
+        return "has rows, but the checkpoint that goes with them is gone" if has_rows else None
+    if committed is not None and (table_batch is None or table_batch < committed):
+        return "is older than its checkpoint: it was deleted, replaced or restored"
+    if table_batch is not None and table_batch > planned:
+        return "is newer than its checkpoint, which was restored"
+    if not has_source:
+        return "has rows, but the file that says which topic they came from is gone"
+    return None
+
+
+def last_table_batch(ledger: Ledger, query_id: str) -> int | None:
+    """The last batch of a streaming query that the table holds."""
+    return last_transaction(ledger, COORDINATOR_RECORDS, query_id)
+
+
+def last_transaction(ledger: Ledger, table: Table, application_id: str) -> int | None:
+    """The last version that an application has written to a table under its transaction id, None before the first.
+    The table is made if it is not there."""
+    create_table(ledger.spark, ledger.warehouse, table)
+    version = snapshot(ledger.spark, ledger.warehouse, table).transactions().get(application_id)
+    return int(version.get()) if version.isDefined() else None
+
+
+def set_checkpoint_aside(storage: Storage, checkpoint_folder: str) -> None:
+    """Rename it, if it is there: the next query begins a new one."""
+    folder, name = checkpoint_folder.rsplit("/", 1)
+    names = storage.names(folder)
+    if name in names:
+        number = sum(other.startswith(f"{name}.replaced-") for other in names) + 1
+        storage.rename(checkpoint_folder, f"{checkpoint_folder}.replaced-{number}")
+
+
+def known_positions(ledger: Ledger) -> dict[int, int]:
+    """The offset behind the last one that the ledger knows of, per partition: from its rows, from `coverage` (which
+    also knows of offsets that hold no row), and from what retention has removed."""
+    from_rows = ledger.rows(COORDINATOR_RECORDS).groupBy("kafka_partition").agg(F.max("kafka_offset") + 1)
+    from_coverage = ledger.rows(COVERAGE).groupBy("kafka_partition").agg(F.max("to_offset"))
+    positions: dict[int, int] = {}
+    floors = [(partition, floor.offset) for partition, floor in read_floors(ledger.storage, ledger.cluster).items()]
+    for partition, position in [*from_rows.union(from_coverage).collect(), *floors]:
+        positions[partition] = max(position, positions.get(partition, 0))
+    return positions

@@ -1,0 +1,196 @@
+"""`groupledger maintain`: small files become large ones, old dates go, and files that nothing refers to are deleted.
+
+What is done, table by table, while no writer of any cluster can run:
+- Retention, where the settings name the table: whole dates, one Delta commit, no file rewritten. Not while a streaming
+  reader of the table has rows to read: it would never see them. Of `coordinator_records` the floor is raised first.
+- OPTIMIZE of what no longer changes: dates before today, rows that have ended, and tables without partitions whole. A
+  commit without new data, so that streaming readers pass over it. They begin at a version and not at a snapshot, whose
+  files have no order.
+- VACUUM, as far back as the table's `delta.deletedFileRetentionDuration` says (45 days), which is longer than a reader
+  may stay away. Not while one has been away for longer than `reader_downtime_days_max`.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.lease import Lease, logs_of
+from groupledger.jobs.warehouse.readers import readers, unread_since
+from groupledger.jobs.warehouse.retention import Floor, raise_floors
+from groupledger.jobs.warehouse.storage import STATE_FOLDER, open_storage
+from groupledger.jobs.warehouse.warehouse import read_table, table_path, tables_of
+from groupledger.schemas.tables.all_tables import all_tables, date_column, table_named
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.table import IS_OPEN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import date, datetime
+
+    from delta.tables import DeltaTable
+    from pyspark.sql import Column, SparkSession
+
+    from groupledger.jobs.process.settings import Settings
+    from groupledger.jobs.warehouse.readers import Reader
+    from groupledger.jobs.warehouse.storage import Storage
+    from groupledger.schemas.tables.table import Table
+
+MAX_FILE_SIZE = "spark.databricks.delta.optimize.maxFileSize"
+# VACUUM lists a table in as many tasks as this says, however few its folders: by default 10,000, which takes minutes.
+LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+LISTING_TASKS_PER_CORE = 4
+READ_FIRST = "a streaming reader has not read the table to its end (run `groupledger history` or `pipeline`)"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`outcome` is a sentence; `is_finding` where something could not be done that should be."""
+
+    table: str
+    action: str
+    outcome: str
+    is_finding: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance:
+    """One run. With `is_dry_run` nothing is changed."""
+
+    spark: SparkSession
+    storage: Storage
+    warehouse: str
+    settings: Settings
+    now: datetime
+    is_dry_run: bool
+    readers: Sequence[Reader]
+
+    def steps(self, table: Table) -> list[Step]:
+        """What was done, or would be, in the order in which it is."""
+        since = unread_since(self.spark, self.warehouse, table, self.readers)
+        downtime_max = timedelta(days=self.settings.maintain.reader_downtime_days_max)
+        found = []
+        days = self.settings.maintain.retention_days.get(table.name)
+        if days is not None:
+            found.append(self._remove(table, days, is_read=since is None))
+        found.append(self._optimize(table))
+        if since is not None and self.now - since > downtime_max:
+            text = f"not done: {READ_FIRST}, rows wait since {since:%Y-%m-%d}"
+            found.append(Step(table.name, "vacuum", text, is_finding=True))
+        else:
+            found.append(self._vacuum(table))
+        return found
+
+    def _delta(self, table: Table) -> DeltaTable:
+        from delta.tables import DeltaTable
+
+        return DeltaTable.forPath(self.spark, table_path(self.warehouse, table))
+
+    def _remove(self, table: Table, days: int, *, is_read: bool) -> Step:
+        name = date_column(table)
+        assert name is not None  # noqa: S101 - check_names holds it
+        first_kept = self.now.date() - timedelta(days=days)
+        is_old = F.col(name) < F.lit(first_kept)
+        dates = self._dates(table, name, is_old)
+        if not dates:
+            return Step(table.name, "retention", f"nothing is older than {first_kept}")
+        span = f"{len(dates)} dates, {dates[0]} to {dates[-1]}"
+        if not is_read:
+            return Step(table.name, "retention", f"not done for {span}: {READ_FIRST}", is_finding=True)
+        if self.is_dry_run:
+            return Step(table.name, "retention", f"would remove {span}")
+        if table is COORDINATOR_RECORDS:
+            self._raise_floors(is_old)
+        self._delta(table).delete(is_old)
+        return Step(table.name, "retention", f"removed {span}")
+
+    def _dates(self, table: Table, name: str, is_old: Column) -> list[date]:
+        rows = read_table(self.spark, self.warehouse, table).where(is_old).select(name).distinct().collect()
+        return sorted(row[0] for row in rows)
+
+    def _raise_floors(self, is_old: Column) -> None:
+        rows = read_table(self.spark, self.warehouse, COORDINATOR_RECORDS).where(is_old)
+        by_partition = rows.groupBy("cluster", "kafka_partition").agg(
+            F.max("kafka_offset").alias("last_offset"), F.unix_millis(F.max("kafka_timestamp")).alias("time_ms")
+        )
+        floors: dict[str, dict[int, Floor]] = {}
+        for row in by_partition.collect():
+            floors.setdefault(row.cluster, {})[row.kafka_partition] = Floor(row.last_offset + 1, row.time_ms)
+        for cluster, found in floors.items():
+            raise_floors(self.storage, cluster, found)
+
+    def _optimize(self, table: Table) -> Step:
+        what, condition = self._closed(table)
+        if self.is_dry_run:
+            return Step(table.name, "optimize", f"would compact {what}")
+        builder = self._delta(table).optimize()
+        builder = builder if condition is None else builder.where(condition)
+        (row,) = builder.executeCompaction().collect()
+        if not row.metrics.numFilesRemoved:
+            return Step(table.name, "optimize", f"{what}: nothing to compact")
+        counts = f"{row.metrics.numFilesRemoved} files became {row.metrics.numFilesAdded}"
+        return Step(table.name, "optimize", f"{what}: {counts}")
+
+    def _closed(self, table: Table) -> tuple[str, str | None]:
+        """What no longer changes, in words and as a condition on the partitions."""
+        name = date_column(table)
+        if name is not None:
+            today = self.now.date()
+            return f"dates before {today}", f"{name} < DATE'{today.isoformat()}'"
+        if IS_OPEN.name in table.partition_columns:
+            return "rows that have ended", f"{IS_OPEN.name} = 0"
+        return "the whole table", None
+
+    def _vacuum(self, table: Table) -> Step:
+        kept = table.properties["delta.deletedFileRetentionDuration"].removeprefix("interval ")
+        if self.is_dry_run:
+            return Step(table.name, "vacuum", f"would delete files that nothing refers to for {kept}")
+        self._delta(table).vacuum()
+        return Step(table.name, "vacuum", f"files that nothing refers to for {kept} are deleted")
+
+
+def maintain(
+    spark: SparkSession,
+    warehouse: str,
+    settings: Settings,
+    now: datetime,
+    *,
+    is_dry_run: bool,
+    say: Callable[[str], None],
+) -> list[Step]:
+    """What was done to every table that is there, all clusters' rows in it. Raises InputError if there
+    is none, OutsideError if somebody writes."""
+    check_names(settings)
+    storage = open_storage(spark, warehouse)
+    tables = tables_of(spark, warehouse)
+    with ExitStack() as stack:
+        if not is_dry_run:
+            for cluster in storage.names(STATE_FOLDER):
+                for held in (cluster, logs_of(cluster)):
+                    lease = Lease(storage, held, "groupledger maintain", settings.lease.duration_s)
+                    stack.enter_context(lease)
+        spark.conf.set(MAX_FILE_SIZE, settings.maintain.optimize_file_mb * 1024 * 1024)
+        spark.conf.set(LISTING_TASKS, LISTING_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+        run = Maintenance(spark, storage, warehouse, settings, now, is_dry_run, readers(storage))
+        steps: list[Step] = []
+        for table in tables:
+            say(f"{table.name} ...")
+            steps += run.steps(table)
+    return steps
+
+
+def check_names(settings: Settings) -> None:
+    """Before anything is done. Raises InputError for a table that there is not, or that has no dates."""
+    with_dates = [table.name for table in all_tables() if date_column(table)]
+    for name in settings.maintain.retention_days:
+        if name not in with_dates:
+            problem = "there is no such table" if table_named(name) is None else "it is not partitioned by date"
+            raise InputError(
+                f"The settings are wrong: maintain.retention_days.{name}: {problem}. What can be named is"
+                f" {', '.join(with_dates)}."
+            )

@@ -1,0 +1,52 @@
+"""`groupledger register`: the tables of a warehouse under their names in a Hive metastore.
+
+Only pointers are written there: location and format. The schema, the comments and the properties are Delta's own, and
+nothing of groupledger reads the metastore, so dropping the database loses nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.warehouse.warehouse import table_path, tables_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HIVE = {"spark.sql.catalogImplementation": "hive"}
+
+
+def register_tables(spark: SparkSession, warehouse: str, database: str) -> list[str]:
+    """The names that are registered now. Raises InputError if one of them is another table there."""
+    if not database.isidentifier():
+        raise InputError(f"{database!r} can't be a database: use letters, digits and underscores.")
+    found = tables_of(spark, warehouse)
+    # The name is an identifier, so it can't say anything else here.
+    spark.sql(f"CREATE DATABASE IF NOT EXISTS {database}")
+    for table in found:
+        add(spark, f"{database}.{table.name}", location(table_path(warehouse, table)))
+    return [table.name for table in found]
+
+
+def add(spark: SparkSession, name: str, path: str) -> None:
+    if not spark.catalog.tableExists(name):
+        try:
+            spark.catalog.createTable(name, path=path, source="delta")
+        except AnalysisException as error:
+            raise InputError(f"{name} can't be registered: {printable(str(error).splitlines()[0])}") from error
+        return
+    from delta.tables import DeltaTable
+
+    (there,) = DeltaTable.forName(spark, name).detail().select("location").collect()
+    if there.location != path:
+        raise InputError(f"{name} is another table already, at {printable(there.location)}: give another --database.")
+
+
+def location(path: str) -> str:
+    """As Delta writes it."""
+    return path if "://" in path else f"file:{Path(path.removeprefix('file:')).resolve()}"

@@ -1,0 +1,59 @@
+"""Down to where `coordinator_records` is kept: `_groupledger/<cluster>/floor.json`, a floor per partition.
+
+Retention removes whole dates and raises the floor before it does. Nothing is ever written below a floor, so that a log
+that is read again can't bring removed rows back; and what was committed at an instant below it is unknown from then on.
+The history, which was folded from the removed rows, stays.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from groupledger.jobs.warehouse.storage import STATE_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from groupledger.jobs.warehouse.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The offset behind the last one that was removed, and the latest time of a removed record."""
+
+    offset: int
+    time_ms: int
+
+
+def read_floors(storage: Storage, cluster: str) -> dict[int, Floor]:
+    """By partition of `__consumer_offsets`; none where nothing was removed."""
+    text = storage.read(_name(cluster))
+    fields = {} if text is None else json.loads(text)
+    return {int(partition): Floor(**floor) for partition, floor in fields.items()}
+
+
+def raise_floors(storage: Storage, cluster: str, new: Mapping[int, Floor]) -> None:
+    """A floor never sinks."""
+    floors = read_floors(storage, cluster)
+    for partition, floor in new.items():
+        before = floors.get(partition, floor)
+        floors[partition] = Floor(max(before.offset, floor.offset), max(before.time_ms, floor.time_ms))
+    storage.write(_name(cluster), json.dumps({key: asdict(floor) for key, floor in sorted(floors.items())}))
+
+
+def above_floors(coverage: Iterable[Mapping[str, Any]], floors: Mapping[int, Floor]) -> list[dict[str, Any]]:
+    """Rows of `coverage` as far as the records that they are about are still there."""
+    found = []
+    for row in coverage:
+        floor, known_from = floors.get(row["kafka_partition"]), row["from_time"]
+        if floor is not None and known_from is not None:
+            known_from = max(known_from, datetime.fromtimestamp(floor.time_ms / 1_000, timezone.utc))
+        found.append({**row, "from_time": known_from})
+    return found
+
+
+def _name(cluster: str) -> str:
+    return f"{STATE_FOLDER}/{cluster}/floor.json"

@@ -1,0 +1,40 @@
+"""What the rules of incidents are fed of a group of a real broker, from its own logs and its topic, and which lines of
+the request log hold a refusal, by a reading of its own."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from groupledger.transforms.incidents.rules.sighting import KIND_OF_ERROR
+from lab.truth.from_logs import event_facts, request_facts
+
+if TYPE_CHECKING:
+    from groupledger.transforms.incidents.rules import CoordinatorEvent, Request
+    from lab.kafka.local_broker import LocalBroker
+
+
+def requests_of(broker: LocalBroker) -> dict[str, list[Request]]:
+    """By group."""
+    return request_facts(("requests", line) for line in broker.request_log.read_text().splitlines())
+
+
+def events_of(broker: LocalBroker) -> dict[str, list[CoordinatorEvent]]:
+    """By group."""
+    return event_facts(broker.server_log.read_text(errors="replace").splitlines())
+
+
+def refused_lines(broker: LocalBroker, group: str) -> list[int]:
+    """The numbers of the lines that hold a refusal that is an incident."""
+    found = []
+    for number, line in enumerate(broker.request_log.read_text().splitlines(), 1):
+        if f'"groupId":"{group}"' not in line:
+            continue
+        body = json.loads(line.partition("Completed request:")[2].rpartition(" (")[0])
+        api, answer = body["requestHeader"]["requestApiKeyName"], body["response"]
+        parts = [each for topic in answer.get("topics", ()) for each in topic.get("partitions", ())]
+        codes = {each["errorCode"] for each in (answer, *parts, *answer.get("members", ())) if "errorCode" in each}
+        codes -= set() if "COMMIT" in api else {27}
+        if codes & KIND_OF_ERROR.keys():
+            found.append(number)
+    return found

@@ -1,0 +1,91 @@
+"""The incidents of real groups beside what the matrix did to them, and beside the answers in the broker's request log.
+
+In a case without static members the process of `v` is killed and the poll loop of `c` stands still. With static ones
+the killed member is back within its session, and nobody is removed but `i1`: static members don't leave when they are
+closed, so that it expires. Everything else that happens is normal life.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.history.rules import Coverage, fold
+from groupledger.transforms.incidents.rules import GroupFacts
+from groupledger.transforms.incidents.rules.inferred import inferred
+from groupledger.transforms.incidents.rules.observed import observed
+from groupledger.transforms.incidents.rules.sighting import POLL_TIMEOUT, REMOVALS, SESSION_EXPIRED
+from lab.kafka import matrix
+from lab.kafka.incident_facts import events_of, requests_of
+from lab.kafka.matrix_truth import decoded_rows
+from lab.truth import simulated
+from lab.truth.faults import only_topic
+from lab.truth.from_logs import group_state, history_facts
+from lab.truth.histories import position, summaries
+from lab.truth.made import RULES
+from lab.truth.scores import Judged, alarming, told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from groupledger.transforms.incidents.rules import GroupState
+    from groupledger.transforms.incidents.rules.sighting import Sighting
+    from lab.kafka.local_broker import LocalBroker
+    from lab.kafka.matrix import Case
+    from lab.truth.histories import Entry
+
+Removal = tuple[str | None, str]  # (client id, kind)
+
+
+def facts_of(broker: LocalBroker, cases: Sequence[Case]) -> dict[str, GroupFacts]:
+    """By group, all that a ledger has that imported both logs and followed the topic from its begin."""
+    requests, events, now_ms = requests_of(broker), events_of(broker), matrix.now_ms()
+    entries: dict[str, list[Entry]] = {case.group: [] for case in cases}
+    states: dict[str, list[GroupState]] = {case.group: [] for case in cases}
+    partitions: dict[str, int] = {}
+    for row, at_ms in decoded_rows(broker):
+        group = row["group_id"]
+        if group not in entries:
+            continue
+        partitions[group] = row["kafka_partition"]
+        entries[group].append(simulated._entry(row, at_ms))
+        if row["record_type"] == "group_metadata":
+            states[group].append(group_state(row, at_ms))
+    found = {}
+    for group, partition in partitions.items():
+        log = sorted(entries[group], key=position)
+        rows = fold(group, partition, None, summaries([Coverage(0, Completeness.TAILED), *log])).rows
+        history = history_facts(partition, log, rows)
+        found[group] = GroupFacts(group, now_ms, requests[group], events[group], **history, records=states[group])
+    return found
+
+
+def removals(case: Case) -> set[Removal]:
+    """What was done to the case."""
+    if case.is_static:
+        return {(f"{case.group}-i1", SESSION_EXPIRED)}
+    return {(f"{case.group}-v", SESSION_EXPIRED), (f"{case.group}-c", POLL_TIMEOUT)}
+
+
+def observed_removals(facts: GroupFacts) -> set[Removal]:
+    clients = {row["member_id"]: row["client_id"] for row in facts.members}
+    return {
+        (clients.get(each.member_id, each.member_id), each.kind) for each in observed(facts) if each.kind in REMOVALS
+    }
+
+
+def judged_removals(case: Case, facts: GroupFacts) -> Iterator[Judged]:
+    """Those that the topic alone tells."""
+    true = removals(case)
+    claims: dict[Removal, Sighting] = {
+        (each.client_id, each.kind): each for each in inferred(only_topic(facts), RULES) if each.kind in REMOVALS
+    }
+    for removal in true | claims.keys():
+        claim = claims.get(removal)
+        yield Judged(removal[1], removal in true, claim is not None, claim.confidence if claim else 0.0)
+
+
+def false_alarms(case: Case, facts: GroupFacts) -> list[str]:
+    """Incidents above severity info about a client that nothing was done to; to be closed is nothing."""
+    harmed = set() if case.is_static else {client_id for client_id, _ in removals(case)}
+    return [told(row) for row in alarming(facts) if row["client_id"] is not None and row["client_id"] not in harmed]

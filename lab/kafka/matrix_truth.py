@@ -1,0 +1,166 @@
+"""The history of real groups beside the broker's server log and what their consumers were told.
+
+The rows are those of the fold, from the topic's bytes through the decoder, as a ledger has them that followed the topic
+from its begin. They are compared as multisets: a row too many is as wrong as one too few.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.history.rules import Coverage, fold
+from groupledger.transforms.records.decode import decode_batches
+from groupledger.transforms.replay.rules import replay
+from lab.kafka import matrix, oracle
+from lab.kafka.server_log import logged_groups
+from lab.truth import simulated
+from lab.truth.against_truth import Guessed
+from lab.truth.histories import position, stretch, summaries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lab.kafka.local_broker import LocalBroker
+    from lab.kafka.matrix import Case, Played
+    from lab.kafka.server_log import LoggedGroup, Recorded
+    from lab.truth.histories import Entry
+    from lab.truth.simulated import Ledger
+
+INSTANTS_PER_PERIOD = 20
+Log = tuple[int, list[Any]]  # the group's partition, and its records in order
+
+
+@dataclass
+class Comparison:
+    """How many rows or answers were compared, by what they are, and what was wrong with them."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    triggers: list[Guessed] = field(default_factory=list)
+
+
+def measure(broker: LocalBroker, cases: Sequence[Case]) -> Comparison:
+    """Play the cases and compare what they left behind."""
+    log_start = broker.server_log.stat().st_size
+    began_ms = matrix.now_ms()
+    played = matrix.play(broker.bootstrap_servers, cases)
+    logs = group_logs(broker, [case.group for case in cases])
+    with broker.server_log.open("rb") as log:
+        log.seek(log_start)
+        lines = log.read().decode().splitlines()
+    logged = logged_groups(lines, logs)
+    found = Comparison()
+    for one in played:
+        compare(found, one, logged[one.case.group], logs[one.case.group], began_ms)
+    return found
+
+
+def group_logs(broker: LocalBroker, groups: Iterable[str]) -> dict[str, Log]:
+    """By group, its records in log order."""
+    logs: dict[str, Log] = {}
+    wanted = set(groups)
+    for row, at_ms in decoded_rows(broker):
+        if row["group_id"] in wanted:
+            log = logs.setdefault(row["group_id"], (row["kafka_partition"], []))
+            log[1].append(simulated._entry(row, at_ms))
+    return logs
+
+
+def decoded_rows(broker: LocalBroker) -> Iterable[tuple[dict[str, Any], int]]:
+    """Of all committed records, in log order, each with its time in milliseconds."""
+    stored = sorted(oracle.read_topic(broker, oracle.OFFSETS_TOPIC, "read_committed").items())
+    topic = pa.table(
+        {
+            "key": pa.array([record.key for _, record in stored], pa.binary()),
+            "value": pa.array([record.value for _, record in stored], pa.binary()),
+            "partition": pa.array([partition for (partition, _), _ in stored], pa.int32()),
+            "offset": pa.array([offset for (_, offset), _ in stored], pa.int64()),
+            "timestamp": pa.array([record.timestamp_ms for _, record in stored], pa.timestamp("ms", tz="UTC")),
+        }
+    )
+    for decoded in decode_batches(topic.to_batches()):
+        times_us = decoded.column("kafka_timestamp").cast(pa.int64()).to_pylist()
+        yield from ((row, time_us // 1_000) for row, time_us in zip(decoded.to_pylist(), times_us, strict=True))
+
+
+def compare(found: Comparison, played: Played, logged: LoggedGroup, log: Log, began_ms: int) -> None:
+    group = played.case.group
+    partition, entries = log
+    entries.sort(key=position)
+    marked: list[Entry] = [Coverage(0, Completeness.TAILED), *entries]
+    rows = fold(group, partition, None, summaries(marked)).rows
+    end = entries[-1].kafka_offset + 1
+    ledger = simulated.Ledger(rows, (stretch(0, end, (began_ms, matrix.now_ms()), Completeness.TAILED),))
+    tables = {
+        "generations": (map(expected_generation, logged.recorded), found_generations(ledger, logged.recorded)),
+        "rebalances": (expected_rebalances(logged), found_rebalances(ledger)),
+    }
+    for table, (expected, stated) in tables.items():
+        wanted, had = Counter(expected), Counter(stated)
+        found.counts[table] += had.total()
+        found.wrong += [f"{group}: {table} lack {row}" for row in (wanted - had).elements()]
+        found.wrong += [f"{group}: {table} have {row} too many" for row in (had - wanted).elements()]
+    compare_owners(found, played, ledger)
+    found.triggers += [
+        Guessed(trigger(played, logged, row), row["inferred_trigger"], row["inferred_trigger_confidence"])
+        for row in rows["rebalances"]
+        if not row["is_hole"]
+    ]
+    findings = [each for each in replay(group, partition, summaries(marked)) if each.severity == "error"]
+    found.wrong += [f"{group}: {finding}" for finding in findings]
+
+
+def trigger(played: Played, logged: LoggedGroup, row: dict[str, Any]) -> str:
+    """The log's, but that only Java's client tells the broker why it leaves: the others leave a stalled poll loop, too,
+    without a reason."""
+    leaver = logged.leavers.get(row["to_generation"], "")
+    if any(leaver.startswith(f"{client_id}-") for client_id in played.stalled):
+        return "left_poll_timeout"
+    return logged.triggers[row["to_generation"]]
+
+
+def expected_generation(row: Recorded) -> tuple[Any, ...]:
+    return (row.generation, row.revision, row.leader, row.member_count)
+
+
+def found_generations(ledger: Ledger, recorded: Iterable[Recorded]) -> Iterable[tuple[Any, ...]]:
+    """A leader that was replaced has an id that the log does not tell: it is only known not to be the old one."""
+    old_leaders = {(row.generation, row.revision): row.old_leader for row in recorded if row.old_leader is not None}
+    for row in ledger.rows["generations"]:
+        if row["generation"] == 0:
+            continue  # the group's birth, of which the server log says nothing
+        place = (row["generation"], row["revision"])
+        is_new_leader = place in old_leaders and row["leader"] not in (None, old_leaders[place])
+        yield (*place, None if is_new_leader else row["leader"], row["member_count"])
+
+
+def expected_rebalances(logged: LoggedGroup) -> Iterable[tuple[Any, ...]]:
+    last = 0
+    for row in logged.recorded:
+        if row.revision == 0:
+            lost = sum(last < number < row.generation for number in logged.begun)
+            yield (last, row.generation, row.member_count, lost, bool(lost))
+            last = row.generation
+
+
+def found_rebalances(ledger: Ledger) -> Iterable[tuple[Any, ...]]:
+    columns = ("from_generation", "to_generation", "member_count", "generation_gap", "is_hole")
+    return (tuple(row[name] for name in columns) for row in ledger.rows["rebalances"])
+
+
+def compare_owners(found: Comparison, played: Played, ledger: Ledger) -> None:
+    source = random.Random(played.case.group)
+    clients = {row["member_id"]: row["client_id"] for row in ledger.rows["members"]}
+    for period in played.periods:
+        for at_ms in matrix.instants(period, INSTANTS_PER_PERIOD, source):
+            for unit, owner in period.owners.items():
+                answer = ledger.owner(*unit, at_ms)
+                found.counts["owners at an instant"] += 1
+                if [clients[member_id] for member_id in answer.member_ids] != [owner]:
+                    found.wrong.append(f"{played.case.group}: {unit} at {at_ms}: {answer}, not {owner}")

@@ -1,0 +1,141 @@
+"""Groups of the simulator with planted faults, and clean ones: their facts, by way of the bytes that a ledger reads.
+
+The requests are lines of a request log, the events lines of a server log, the history is folded from the capture; all
+through the ledger's own parsers. `MIX` is one simulation with a group of each kind, at the pace of a long day.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.log_lines import render_line as render_server_line
+from groupledger.coordinator.simulator.request_log import render_line as render_request_line
+from groupledger.coordinator.simulator.run import prepare
+from groupledger.coordinator.simulator.scenarios import Scenario
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, Settings
+from groupledger.jobs.demo.simulate import capture_table
+from groupledger.transforms.incidents.rules import GroupFacts
+from groupledger.transforms.records.decode import decode_batches
+from lab.truth.from_logs import event_facts, group_state, history_facts, request_facts
+from lab.truth.simulated import PLAYED, Group, groups_in, ledger_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from random import Random
+
+    from groupledger.coordinator.model.operation import Batch
+    from groupledger.coordinator.simulator.scenarios.script import Script
+    from groupledger.transforms.incidents.rules import GroupState
+
+HOUR_MS = 3_600_000
+CLEAN = (
+    *("scale-out", "scale-in", "rolling-restart", "rolling-restart-static", "subscription-change"),
+    *("partitions-added", "protocol-upgrade"),
+)
+FAULTS = (
+    *("crash", "long-gc", "slow-processing", "zombie-commits", "flapping-member", "leader-loss", "admin-reset"),
+    "transactional-commits",
+)
+# In these a broker crashes, and takes the coordinators of other groups of the simulation with it.
+FAILOVERS = ("coordinator-failover", "mixed", "mixed", "mixed")
+# A fifth of the requests of Kafka's defaults; commits and heartbeats are still frequent enough within a session.
+PACE = {"heartbeat_interval_ms": 12_000, "auto_commit_interval_ms": 10_000}
+PROCESSING_MS = (4_000, 12_000)
+
+
+def _play(names: tuple[str, ...], group: Script) -> None:
+    group.pace, group.processing_ms = PACE, PROCESSING_MS
+    PLAYED[names[group.number]].play(group)
+
+
+def mix(*names: str) -> Scenario:
+    """One group of each; only scenarios with Kafka's own settings of a broker."""
+    hours = max(PLAYED[name].hours for name in names)
+    return Scenario("mix", "", partial(_play, names), hours=hours, settings=Settings(Config()), groups=len(names))
+
+
+@dataclass(frozen=True)
+class Played:
+    """A group, what it played, and all that a ledger with both logs has of it."""
+
+    name: str
+    group: Group
+    facts: GroupFacts
+
+
+def play(*names: str, seed: int) -> list[Played]:
+    scenario = mix(*names)
+    simulation = prepare(scenario, seed)
+    simulation.run(BEGAN_AT_MS + round(scenario.hours * HOUR_MS))
+    outputs = simulation.take(is_last=True)
+    requests = request_facts(
+        (f"kafka-request-{exchange.broker_id}.log", render_request_line(exchange)) for exchange in outputs.exchanges
+    )
+    events = event_facts([render_server_line(event, broker_id=broker) for broker, event in outputs.events])
+    records = _records(outputs.batches)
+    return [
+        Played(
+            names[int(group.group_id.rpartition("-")[2])],
+            group,
+            GroupFacts(
+                group.group_id,
+                group.until_ms,
+                requests.get(group.group_id, []),
+                events.get(group.group_id, []),
+                **history_facts(group.kafka_partition, group.log, ledger_of(group).rows),
+                records=records.get(group.group_id, []),
+            ),
+        )
+        for group in groups_in(simulation, outputs.batches)
+    ]
+
+
+def _records(batches: Iterable[Batch]) -> dict[str, list[GroupState]]:
+    found: dict[str, list[GroupState]] = {}
+    for row in _decoded(batches):
+        if row["record_type"] == "group_metadata":
+            at_ms = round(row["kafka_timestamp"].timestamp() * 1_000)
+            found.setdefault(row["group_id"], []).append(group_state(row, at_ms))
+    return found
+
+
+def _decoded(batches: Iterable[Batch]) -> Iterator[dict[str, Any]]:
+    for decoded in decode_batches(capture_table(batches).to_batches()):
+        yield from decoded.select(
+            ["group_id", "record_type", "kafka_offset", "kafka_timestamp", "is_tombstone", "record_json"]
+        ).to_pylist()
+
+
+# What a ledger may lack
+
+
+def only_topic(facts: GroupFacts) -> GroupFacts:
+    """No log was imported."""
+    return replace(facts, requests=[], events=[])
+
+
+def only_requests(facts: GroupFacts) -> GroupFacts:
+    return replace(facts, events=[])
+
+
+def without_answers(facts: GroupFacts) -> GroupFacts:
+    """The request log alone, and of it the requests only."""
+    stripped = [
+        replace(
+            request,
+            error_code=None,
+            response_member_id=None,
+            response_generation=None,
+            offsets=tuple(replace(each, error_code=None) for each in request.offsets),
+            leaving=tuple(replace(each, error_code=None) for each in request.leaving),
+        )
+        for request in facts.requests
+    ]
+    return replace(facts, requests=stripped, events=[])
+
+
+def with_losses(facts: GroupFacts, random: Random, share: float) -> GroupFacts:
+    return replace(facts, requests=[request for request in facts.requests if random.random() >= share])

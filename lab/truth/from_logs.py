@@ -1,0 +1,68 @@
+"""Facts out of what a cluster leaves behind, logs and records, by way of the ledger's own parsers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from groupledger.transforms.incidents.rules import Commit, CoordinatorEvent, GroupState, request_fact
+from groupledger.transforms.incidents.rules.facts import commit_steps
+from groupledger.transforms.logs.rules.privacy import Privacy
+from groupledger.transforms.logs.rules.request_log import parse_request_line
+from groupledger.transforms.logs.rules.server_log import entries, parse_entry
+from lab.truth.histories import Commit as CommitEntry
+from lab.truth.made import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from groupledger.transforms.incidents.rules import Request
+    from lab.truth.histories import Entry
+
+
+def request_facts(lines: Iterable[tuple[str, str]]) -> dict[str, list[Request]]:
+    """By group. Each line with the file that it is of; lines are numbered through all files."""
+    found: dict[str, list[Request]] = {}
+    for number, (source_file, line) in enumerate(lines, 1):
+        row = parse_request_line(line, "UTC", Privacy()).row
+        if row is not None and row["group_id"] is not None:
+            times = {"happened_at_us": row["happened_at"], "logged_at_us": row["logged_at"]}
+            fact = request_fact({**row, **times, "source_file": source_file, "line_number": number})
+            found.setdefault(row["group_id"], []).append(fact)
+    return found
+
+
+def event_facts(lines: Iterable[str]) -> dict[str, list[CoordinatorEvent]]:
+    """By group."""
+    found: dict[str, list[CoordinatorEvent]] = {}
+    for entry in entries(enumerate(lines, 1)):
+        row = parse_entry(entry, "UTC", Privacy())
+        if isinstance(row, dict) and row["group_id"] is not None:
+            names = ("kind", "generation", "member_id", "client_reason", "trigger")
+            event = CoordinatorEvent(
+                "server.log", row["line_number"], row["logged_at"] // 1_000, *(row[name] for name in names)
+            )
+            found.setdefault(row["group_id"], []).append(event)
+    return found
+
+
+def group_state(row: Mapping[str, Any], at_ms: int) -> GroupState:
+    """Of a decoded `group_metadata` record."""
+    return GroupState(row["kafka_offset"], at_ms, None if row["is_tombstone"] else row["record_json"])
+
+
+def history_facts(kafka_partition: int, log: Iterable[Entry], rows: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of GroupFacts, of a group's log and what the fold made of it."""
+    commits = [
+        Commit(
+            kafka_partition,
+            each.kafka_offset,
+            each.kafka_timestamp_ms,
+            each.topic,
+            each.partition,
+            each.committed_offset,
+        )
+        for each in log
+        if isinstance(each, CommitEntry) and each.committed_offset is not None
+    ]
+    tables = {name: rows[name] for name in ("generations", "rebalances", "members", "assignments")}
+    return {**tables, "commits": commits, "steps": commit_steps(commits, RULES.commit_gap_ms)}

@@ -1,0 +1,236 @@
+"""Incidents beside the simulator's truth: what was right, what was missed, and how sure the rules were.
+
+A `Judged` is one thing that the truth has, or that the rules claim, or both. What a scenario plants on purpose is the
+truth of patterns; in the mixed scenario, where anything may happen, nobody knows what a storm would be, and they are
+left out there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from groupledger.transforms.incidents.rules import incidents
+from groupledger.transforms.incidents.rules.inferred import inferred
+from groupledger.transforms.incidents.rules.observed import observed
+from groupledger.transforms.incidents.rules.patterns import patterns
+from groupledger.transforms.incidents.rules.replayed import Replay, replayed
+from groupledger.transforms.incidents.rules.sighting import (
+    COMMIT_GAP,
+    KIND_OF_ERROR,
+    LEADER_NEVER_SYNCED,
+    MEMBER_FLAPPING,
+    OFFSET_REWIND,
+    POLL_TIMEOUT,
+    REBALANCE_IN_PROGRESS_COMMIT,
+    REBALANCE_STORM,
+    REFUSALS,
+    SESSION_EXPIRED,
+    ZOMBIE_COMMIT_SUSPECTED,
+)
+from lab.truth.against_truth import lost_generations
+from lab.truth.faults import only_topic
+from lab.truth.made import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from groupledger.transforms.incidents.rules import GroupFacts, Request
+    from groupledger.transforms.incidents.rules.sighting import Sighting
+    from lab.truth.faults import Played
+
+ANYTHING_MAY_HAPPEN = "mixed"
+KIND_OF_CAUSE = {"session_expired": SESSION_EXPIRED, "left_poll_timeout": POLL_TIMEOUT}
+STOPS = (
+    *("crash", "long_gc", "slow_processing", "instance_started_twice", "leader_loss", "leader_loss_in_rebalance"),
+    *("freeze", "hang", "crash_before_sync", "coordinator_failover", "close", "stop", "admin_removal"),
+)
+STOPS_BEFORE_MS = 60_000
+JOIN_PHASE_MAX_MS = 300_000  # max.poll.interval.ms of the simulator's clients
+
+
+@dataclass(frozen=True)
+class Judged:
+    kind: str
+    is_true: bool
+    is_claimed: bool
+    confidence: float = 0.0
+
+
+# Observed
+
+
+def expected_refusals(played: Played) -> Counter[Any]:
+    """Those of the truth that are incidents."""
+    names = {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID", "REBALANCE_IN_PROGRESS"}
+    return Counter(
+        (row.requested_at_ms, row.api, row.error, row.client_id)
+        for row in played.group.truth.rejections
+        if row.error in names
+    )
+
+
+def observed_refusals(played: Played) -> Counter[Any]:
+    names = {
+        "illegal_generation": "ILLEGAL_GENERATION",
+        "unknown_member": "UNKNOWN_MEMBER_ID",
+        "fenced_instance": "FENCED_INSTANCE_ID",
+        REBALANCE_IN_PROGRESS_COMMIT: "REBALANCE_IN_PROGRESS",
+    }
+    at = {request.proof: round(request.happened_at_us / 1_000) for request in played.facts.requests}
+    return Counter(
+        (at[each.proofs[0]], each.detail, names[each.kind], each.client_id)
+        for each in observed(played.facts)
+        if each.kind in REFUSALS
+    )
+
+
+def observed_removals(played: Played) -> tuple[Counter[Any], Counter[Any], Counter[str]]:
+    """(member id, kind): those of the truth and those seen; and why others are in neither. Twice seen, in both logs, is
+    once. The truth has members from the first generation that counts them."""
+    expected = Counter(
+        (row.member_id, KIND_OF_CAUSE[row.leave_cause])
+        for row in played.group.truth.members
+        if row.leave_cause in KIND_OF_CAUSE
+    )
+    counted = {row.member_id for row in played.group.truth.members}
+    seen = {
+        (each.member_id, each.kind): each.first_ms
+        for each in observed(played.facts)
+        if each.kind in KIND_OF_CAUSE.values()
+    }
+    apart = {}
+    for key in seen.keys() - expected.keys():
+        if is_lost_in_failover(played.facts, seen[key]):
+            apart[key] = f"{key[1]} in the log of a coordinator that did not write it"
+        elif key[0] not in counted:
+            apart[key] = f"{key[1]} of a member that no generation had counted yet"
+    return expected, Counter(seen.keys() - apart.keys()), Counter(apart.values())
+
+
+def is_lost_in_failover(facts: GroupFacts, at_ms: int) -> bool:
+    """The next that is known of the group is that another coordinator loaded it, soon after: a join that was parked,
+    or a removal that was not yet written, died with the one before, and is in no log of requests."""
+    loads_ms = (event.logged_at_ms for event in facts.events if event.kind == "group_loaded")
+    load_ms = min((each for each in loads_ms if each > at_ms), default=None)
+    if load_ms is None or load_ms - at_ms > JOIN_PHASE_MAX_MS:
+        return False
+    return not any(at_ms <= record.at_ms < load_ms for record in facts.records)
+
+
+# Replayed
+
+
+def judged_replay(facts: GroupFacts, answered: GroupFacts) -> Iterator[Judged]:
+    """Each request that is left, with the answer that it had and the one that the replay gives."""
+    errors = {request.proof: request.error_code for request in answered.requests}
+    apis = {request.proof: request.api for request in answered.requests}
+    claims = {sighting.proofs[0]: sighting for sighting in replayed(facts)}
+    for request in facts.requests:
+        code = errors[request.proof] or 0
+        kind = KIND_OF_ERROR.get(code)
+        if kind == REBALANCE_IN_PROGRESS_COMMIT and "COMMIT" not in apis[request.proof]:
+            kind = None
+        claim = claims.get(request.proof)
+        if claim is not None and claim.is_ambiguous:
+            continue
+        if claim is not None:
+            yield Judged(claim.kind, claim.kind == kind, is_claimed=True, confidence=claim.confidence)
+        if kind is not None and (claim is None or claim.kind != kind):
+            yield Judged(kind, is_true=True, is_claimed=False)
+
+
+def replayed_answers(facts: GroupFacts, initial_rebalance_delay_ms: int = 3_000) -> list[tuple[Request, int]]:
+    """The requests with the reference coordinator's errors, where it is sure and the order of arrivals settles them."""
+    replay = Replay(facts, initial_rebalance_delay_ms)
+    replay.run()
+    return [(request, int(error)) for request, error, is_ambiguous in replay.answers if not is_ambiguous]
+
+
+def is_told_apart(request: Request, error: int) -> bool:
+    """A refusal of a member that the other side does not make."""
+    return (error in KIND_OF_ERROR) != (request.error_code in KIND_OF_ERROR)
+
+
+# Inferred
+
+
+def judged_inferred(played: Played) -> list[Judged]:
+    facts = only_topic(played.facts)
+    by_kind: dict[str, list[Sighting]] = defaultdict(list)
+    for sighting in (*inferred(facts, RULES), *patterns(facts, RULES)):
+        by_kind[sighting.kind].append(sighting)
+    judged = [*_removals(played, by_kind), *_zombies(played, by_kind[ZOMBIE_COMMIT_SUSPECTED])]
+    judged += _gaps(played, by_kind[COMMIT_GAP])
+    holes = len({generation for _, generation in lost_generations(played.group)})
+    judged += _counted(LEADER_NEVER_SYNCED, holes, by_kind[LEADER_NEVER_SYNCED])
+    if played.name != ANYTHING_MAY_HAPPEN:
+        is_planted = {
+            OFFSET_REWIND: played.name == "admin-reset",
+            REBALANCE_STORM: played.name == "flapping-member",
+            MEMBER_FLAPPING: played.name == "flapping-member",
+        }
+        for kind, planted in is_planted.items():
+            judged += _counted(kind, int(planted), by_kind[kind])
+    return judged
+
+
+def _counted(kind: str, expected: int, claims: list[Sighting]) -> Iterator[Judged]:
+    for number in range(max(expected, len(claims))):
+        confidence = claims[number].confidence if number < len(claims) else 0.0
+        yield Judged(kind, number < expected, number < len(claims), confidence)
+
+
+def _by_member(kind: str, true: set[str], claims: Iterable[Sighting]) -> Iterator[Judged]:
+    claimed = {sighting.member_id or "": sighting.confidence for sighting in claims}
+    for member_id in true | claimed.keys():
+        yield Judged(kind, member_id in true, member_id in claimed, claimed.get(member_id, 0.0))
+
+
+def _removals(played: Played, by_kind: dict[str, list[Sighting]]) -> Iterator[Judged]:
+    """Of those members that records name, and whose removal a record shows."""
+    seen = {row["member_id"] for row in played.facts.members if row["left_at"] is not None}
+    for cause, kind in KIND_OF_CAUSE.items():
+        true = {row.member_id for row in played.group.truth.members if row.leave_cause == cause} & seen
+        yield from _by_member(kind, true, by_kind[kind])
+
+
+def _zombies(played: Played, claims: list[Sighting]) -> Iterator[Judged]:
+    """Alive after the removal: a request of theirs was refused, or it was their own poll timer that let them go."""
+    seen = {row["member_id"] for row in played.facts.members if row["left_at"] is not None}
+    refused = {
+        row.member_id
+        for row in played.group.truth.rejections
+        if row.error == "UNKNOWN_MEMBER_ID" and row.api in ("HEARTBEAT", "OFFSET_COMMIT")
+    }
+    left = {row.member_id for row in played.group.truth.members if row.leave_cause == "left_poll_timeout"}
+    yield from _by_member(ZOMBIE_COMMIT_SUSPECTED, (refused | left) & seen, claims)
+
+
+def _gaps(played: Played, claims: list[Sighting]) -> Iterator[Judged]:
+    """Right if something that stops a process befell it then; what is missed nobody counts, most stops being short."""
+    stops = [action for action in played.group.truth.actions if action.action in STOPS]
+    for sighting in claims:
+        is_true = any(
+            stop.client_id in (None, sighting.client_id)
+            and sighting.first_ms - STOPS_BEFORE_MS <= stop.happened_at_ms <= sighting.last_ms
+            for stop in stops
+        )
+        yield Judged(COMMIT_GAP, is_true, is_claimed=True, confidence=sighting.confidence)
+
+
+# Clean
+
+
+def alarms(facts: GroupFacts) -> list[str]:
+    return [told(row) for row in alarming(facts)]
+
+
+def alarming(facts: GroupFacts) -> list[dict[str, Any]]:
+    """Incidents above severity info."""
+    return [row for row in incidents(facts, RULES) if row["severity"] != "info"]
+
+
+def told(row: dict[str, Any]) -> str:
+    return f"{row['severity']} {row['kind']} ({row['evidence']}): {row['explanation']}"

@@ -1,0 +1,92 @@
+"""Ledgers and captures for the tests of the jobs."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groupledger.jobs.ingest.capture import Manifest, write_manifest
+from groupledger.jobs.ingest.ingest_capture import ingest_capture
+from groupledger.jobs.kafka.offsets_topic import TopicIdentity
+from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.warehouse.lease import Lease
+from groupledger.jobs.warehouse.ledger import Ledger
+from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from groupledger.jobs.ingest.stream import Totals
+    from lab.warehouses.rows import Row
+
+IDENTITY = TopicIdentity("cluster-1", "4L6g3nShT-eMCtK--X86sw", 2)
+CAPTURED_AT_MS = 1_760_000_100_000
+Position = tuple[int, int]
+
+
+def write_capture(
+    directory: Path, rows: Mapping[Position, Row], name: str = "part-0", topic: str = "__consumer_offsets"
+) -> None:
+    """One Parquet file with the columns of Spark's Kafka source; `rows` by (partition, offset)."""
+    directory.mkdir(parents=True, exist_ok=True)
+    table = pa.table(
+        {
+            "key": pa.array([key for key, _ in rows.values()], pa.binary()),
+            "value": pa.array([value for _, value in rows.values()], pa.binary()),
+            "topic": pa.array([topic] * len(rows), pa.string()),
+            "partition": pa.array([partition for partition, _ in rows], pa.int32()),
+            "offset": pa.array([offset for _, offset in rows], pa.int64()),
+            "timestamp": pa.array([1_760_000_000_000 + offset for _, offset in rows], pa.timestamp("ms", tz="UTC")),
+            "timestampType": pa.array([0] * len(rows), pa.int32()),
+        }
+    )
+    pq.write_table(table, directory / f"{name}.parquet")
+
+
+def describe_capture(
+    directory: Path,
+    from_offsets: Mapping[int, int],
+    to_offsets: Mapping[int, int],
+    *,
+    identity: TopicIdentity = IDENTITY,
+    captured_at_ms: int = CAPTURED_AT_MS,
+) -> None:
+    """Its manifest."""
+    write_manifest(LocalStorage(directory), Manifest(identity, from_offsets, to_offsets, captured_at_ms))
+
+
+@contextmanager
+def open_test_ledger(spark: SparkSession, warehouse: Path, cluster: str = "test") -> Iterator[Ledger]:
+    storage = LocalStorage(warehouse)
+    with Lease(storage, cluster, "pytest", 60) as lease:
+        settings = load_settings(cluster=cluster)
+        yield Ledger(spark, storage, str(warehouse), cluster, lease, lambda _text: None, settings)
+
+
+def ingest(
+    spark: SparkSession, warehouse: Path, directory: Path, *, recover: bool = False, cluster: str = "test"
+) -> Totals:
+    with open_test_ledger(spark, warehouse, cluster) as ledger:
+        return ingest_capture(ledger, str(directory), threading.Event(), recover=recover)
+
+
+def positions(spark: SparkSession, warehouse: Path) -> list[Position]:
+    """(partition, offset) of every row of the table, sorted, repeated ones included."""
+    rows = spark.read.format("delta").load(str(warehouse / COORDINATOR_RECORDS.name))
+    return sorted((row[0], row[1]) for row in rows.select("kafka_partition", "kafka_offset").collect())
+
+
+def coverage(spark: SparkSession, warehouse: Path) -> list[tuple[int, int, int, str]]:
+    """(partition, from, to, completeness) of every stretch, sorted."""
+    rows = spark.read.format("delta").load(str(warehouse / COVERAGE.name))
+    columns = ("kafka_partition", "from_offset", "to_offset", "completeness")
+    return sorted(tuple(row) for row in rows.select(*columns).collect())

@@ -1,0 +1,256 @@
+"""Goal: the commands that ask about the past answer from one small warehouse what its logs say, and no more."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from groupledger.jobs.ask.group_timeline import heading, lines, places
+from groupledger.jobs.ask.offsets_at import reset_file_lines
+from groupledger.jobs.cli.main import main
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.warehouse import create_table, table_path
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.coverage.rules.coverage_at import why_unknown
+from groupledger.transforms.history.rules.group_timeline import timeline
+from tests.transforms.history.history_frames import (
+    CLUSTER,
+    START_MS,
+    compacted_group,
+    cooperative_group,
+    emptied_group,
+    frames,
+    simple_group,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from click.testing import Result
+    from pyspark.sql import SparkSession
+
+    Ask = Callable[..., Result]
+
+START = datetime.fromtimestamp(START_MS / 1_000, timezone.utc)
+
+
+def at(seconds: float) -> str:
+    return (START + timedelta(seconds=seconds)).isoformat()
+
+
+@pytest.fixture(scope="module")
+def ask(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ask:
+    warehouse = str(tmp_path_factory.mktemp("questions"))
+    for table, rows in frames(spark, cooperative_group(), compacted_group(), simple_group(), emptied_group()).items():
+        writer = rows.write.format("delta").partitionBy(*table.partition_columns)
+        writer.save(table_path(warehouse, table))
+
+    def run(command: str, *arguments: str) -> Result:
+        result = CliRunner().invoke(main, [command, "--warehouse", warehouse, "--cluster", CLUSTER, *arguments])
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        return result
+
+    return run
+
+
+def answers(result: Result) -> list[dict[str, Any]]:
+    assert result.exit_code == 0
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+# Owners
+
+
+def test_owner(ask: Ask) -> None:
+    """Goal: the member, or all that an assignor gave the partition to, with where they ran."""
+    found = answers(ask("owner", "old", "orders", "0", "--at", at(8), "--json"))
+    assert [(row["status"], row["generation"], row["member_id"]) for row in found] == [
+        ("owned", 10, "a"),
+        ("owned", 10, "b"),
+    ]
+    assert {(row["client_id"], row["client_host"]) for row in found} == {
+        ("client of a", "/10.0.0.1"),
+        ("client of b", "/10.0.0.1"),
+    }
+
+
+def test_owner_unknown(ask: Ask) -> None:
+    """Goal: an instant that nobody covered gives no owner, and the reason, in the table too."""
+    text = " ".join(ask("owner", "g1", "orders", "0", "--at", at(30)).stdout.split())
+    assert "unknown" in text
+    assert "nobody read the log between" in text
+
+
+# Offsets
+
+
+def test_offsets_as_reset_file(ask: Ask) -> None:
+    """Goal: the file that Kafka's reset tool reads; what is unknown stays out, and is counted."""
+    result = ask("offsets", "g1", "--at", at(68), "--format", "csv")
+    assert result.stdout == "orders,0,4\norders,1,9\n"
+    assert "1 partitions are left out" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("old", "--at", at(-60)), "the log is known from 2025-10-09T08:53:20.000Z on"),
+        (("nobody", "--at", at(1)), "knows nothing of the group nobody"),
+        (("g1", "--at", "yesterday"), "is no instant"),
+    ],
+)
+def test_offsets_refused(ask: Ask, arguments: Sequence[str], sentence: str) -> None:
+    """Goal: an instant outside the coverage, and a group that is not there, are refused with the remedy."""
+    result = ask("offsets", *arguments)
+    assert result.exit_code == 2
+    assert sentence in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("names", "group", "topic", "line"),
+    [
+        (["g"], "g", "a.b_c-1", "a.b_c-1,3,5"),
+        (["g", "h"], 'a "b", c', "t", '"a ""b"", c",t,3,5'),
+        (["g\n"], "g\n", "t", "t,3,5"),  # --group names it, not the file
+    ],
+)
+def test_reset_file_lines(names: Sequence[str], group: str, topic: str, line: str) -> None:
+    """Goal: names that are no plain word are quoted as CSV; alone, a group is not in the file."""
+    row = {"group_id": group, "topic": topic, "partition": 3, "committed_offset": 5, "status": "committed"}
+    assert list(reset_file_lines(names, [row])) == [line]
+
+
+@pytest.mark.parametrize(("group", "topic"), [("g\n", "t"), ("g", "t,0,0\nx"), ("g", "t\n"), ("g", "")])
+def test_reset_file_refuses_what_the_tool_would_misread(group: str, topic: str) -> None:
+    """Goal: no name that a client made up puts a line of its own into the file."""
+    row = {"group_id": group, "topic": topic, "partition": 3, "committed_offset": 5, "status": "committed"}
+    with pytest.raises(InputError):
+        list(reset_file_lines(["g", "h"], [row]))
+
+
+# Groups
+
+
+def test_group(ask: Ask) -> None:
+    """Goal: the timeline tells lives, who left, what moved though its owner of before is not shown, and holes."""
+    result = ask("group", "g1", "--json", "--limit", "3")
+    assert "2 records before these are left out" in result.stderr
+    entries = answers(result)
+    assert [(entry["event"], entry["incarnation"], entry["generation"]) for entry in entries] == [
+        ("rebalance", 1, 3),
+        ("rebalance", 1, 4),
+        ("group_deleted", 1, 4),
+        ("group_started", 2, 1),
+        ("not_covered", 2, 1),
+    ]
+    assert [member["member_id"] for member in entries[0]["left"]] == ["a"]
+    assert entries[0]["moves"] == [{"topic": "orders", "partition": 0, "from_member_id": "a", "to_member_id": "b"}]
+    assert "    ownership: orders 0 from a to b" in lines(entries[0] | {"at": START})
+
+
+def test_group_as_text(ask: Ask) -> None:
+    """Goal: a hole is told as one, and the text ends with the members of now and what they own."""
+    text = ask("group", "old").stdout
+    assert "first seen" in text
+    assert "what happened in between is not covered" in text
+    assert "orders 0" in text.split("Members now")[1]
+
+
+def test_rebalances(ask: Ask) -> None:
+    """Goal: increments by group, without births, those without a record apart; or those of a group, one by one."""
+    counts = answers(ask("rebalances", "--json"))
+    assert [(row["group_id"], row["rebalances"], row["increments_without_record"]) for row in counts] == [
+        ("g1", 3, 0),
+        ("old", 2, 3),
+        ("emptied", 1, 0),
+    ]
+    found = answers(ask("rebalances", "--group", "g1", "--since", at(2), "--until", at(4), "--json"))
+    assert [row["to_generation"] for row in found] == [2, 3]
+
+
+def test_idle(ask: Ask) -> None:
+    """Goal: groups without members, by when Kafka would expire their offsets; a hole tells nothing of that."""
+    found = answers(ask("idle", "--retention-days", "0.001", "--json"))
+    assert [(row["group_id"], row["idle_since"], row["offsets_expire_at"]) for row in found] == [
+        ("simple", "2025-10-09T08:53:21.500Z", "2025-10-09T08:54:47.900Z"),
+        ("emptied", "2025-10-09T08:53:21.990Z", "2025-10-09T08:54:48.390Z"),
+    ]
+
+
+def test_readers_and_committers(ask: Ask) -> None:
+    """Goal: who owns, subscribes to or has committed for a topic; and who commits most."""
+    columns = ("group_id", "partitions_owned", "members_subscribed", "partitions_committed", "is_simple")
+    found = answers(ask("readers", "orders", "--json"))
+    assert [tuple(row[name] for name in columns) for row in found] == [
+        ("old", 1, 2, 1, False),
+        ("g1", 0, 1, 3, False),
+        ("emptied", 0, 0, 1, False),
+        ("simple", 0, 0, 1, True),
+    ]
+    most = answers(ask("committers", "--top", "2", "--json"))
+    assert [(row["group_id"], row["commits"], row["partitions"]) for row in most] == [("g1", 15, 3), ("simple", 5, 3)]
+
+
+def test_history_is_asked_for(spark: SparkSession, tmp_path: Any) -> None:
+    """Goal: where there is no table at all, the path is doubted; where a command has not made its own, it is named."""
+    command = ["--warehouse", str(tmp_path)]
+    result = CliRunner().invoke(main, ["group", "g", *command])
+    assert result.exit_code == 2
+    assert "has no tables: check the path, or run `groupledger ingest` first" in result.stderr
+    create_table(spark, str(tmp_path), COORDINATOR_RECORDS)
+    for question, missing in {"group g": ("groups", "history"), "incidents": ("incidents", "pipeline")}.items():
+        result = CliRunner().invoke(main, [*question.split(), *command])
+        assert result.exit_code == 2
+        assert "has no table {} yet: run `groupledger {}` first".format(*missing) in result.stderr
+
+
+# Without Spark
+
+
+def test_why_unknown() -> None:
+    """Goal: every instant without an answer has its reason."""
+
+    def known(begin: int, end: int) -> dict[str, Any]:
+        times = {"from_time": START + timedelta(seconds=begin), "to_time": START + timedelta(seconds=end)}
+        return {"completeness": Completeness.TAILED, **times}
+
+    coverage = [known(0, 10), known(20, 30), {"completeness": "compacted", "from_time": None, "to_time": START}]
+    reasons = [why_unknown(coverage, START + timedelta(seconds=seconds)) or "" for seconds in (-1, 0, 10, 20, 30)]
+    assert [reason.split(":")[0][:24] for reason in reasons] == [
+        "the log is known from 20",
+        "",
+        "nobody read the log betw",
+        "",
+        "the log is read up to 20",
+    ]
+    assert "only been read" in (why_unknown(coverage[2:], START) or "")
+
+
+def test_names_from_data_stay_harmless() -> None:
+    """Goal: no name in the timeline can speak to the terminal."""
+    evil = "\x1b[2Jgone\u202e"
+    who = {"member_id": evil, "client_id": evil, "client_host": evil, "group_instance_id": evil}
+    tenure = {**who, "from_offset": 1, "to_offset": 5, "leave_cause": "left", "leave_cause_confidence": 0.5}
+    generation: dict[str, Any] = dict.fromkeys(("changes", "finding", "generation_gap"))
+    generation |= {"incarnation": 1, "generation": 1, "revision": 0, "kafka_offset": 1, "to_offset": 5}
+    generation |= {"member_count": 1, "is_start_known": True}
+    generation |= {"started_at": START, "ended_at": START, "ended_by": "tombstone"}
+    generation |= {"protocol_type": evil, "protocol": evil, "leader": evil}
+    interval = {"incarnation": 1, "topic": evil, "partition": 0, "member_id": evil, "from_offset": 1, "to_offset": 5}
+    entries = timeline([generation], [], [tenure], [interval])
+    group = {"group_id": evil, "group_type": "classic", "is_alive": False, "incarnation": 1, "kafka_partition": 0}
+    text = "\n".join(
+        [heading({**group, "first_seen_at": START, "last_seen_at": START}), *map("\n".join, map(lines, entries))]
+    )
+    assert text.replace("\n", "").isprintable()
+    assert text.count("gone") > 5
+
+
+def test_places() -> None:
+    """Goal: partitions by topic."""
+    assert places([("b", 1), ("a", 10), ("a", 2)]) == "a 2 10, b 1"

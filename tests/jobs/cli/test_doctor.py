@@ -1,0 +1,106 @@
+"""Goal: the doctor says what is wrong and what to do, and finds nothing wrong with a machine that is set up."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from groupledger.jobs.cli.doctor import (
+    BAD,
+    GOOD,
+    UNKNOWN,
+    jars,
+    java_version,
+    memory_check,
+    setting_checks,
+    transactions,
+    warehouse_checks,
+)
+from groupledger.jobs.cli.main import main
+from groupledger.jobs.kafka.offsets_topic import TopicRange
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": "86400000"}
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "finding"),
+    [
+        ('openjdk version "17.0.13" 2024-10-15', GOOD, "version 17"),
+        ('openjdk version "21" 2023-09-19', GOOD, "version 21"),
+        ('java version "1.8.0_401"', BAD, "version 8, and Spark 4.0 needs 17 or 21"),
+        ("Error: could not find libjava.so", BAD, "it does not run"),
+    ],
+)
+def test_java(text: str, state: str, finding: str) -> None:
+    """Goal: the version is read off what Java itself prints, in the old form and the new."""
+    check = java_version(text, "install one")
+    assert (check.state, check.finding) == (state, finding)
+    assert (check.remedy is None) == (state == GOOD)
+
+
+@pytest.mark.parametrize(("there_mb", "state"), [(4_096, GOOD), (4_095, BAD)])
+def test_memory(there_mb: int, state: str) -> None:
+    """Goal: the heap and what lies beside it have to fit."""
+    assert memory_check("3g", there_mb).state == state
+    assert memory_check("3072m", there_mb).state == state
+
+
+def test_jars(tmp_path: Path) -> None:
+    """Goal: each JAR that is missing is named."""
+    assert "spark-sql-kafka-0-10 missing" in jars(tmp_path).finding
+    assert "delta-spark_4.0_2.13" in jars(tmp_path).finding
+    assert jars(tmp_path).remedy == "run `make setup`"
+
+
+def test_warehouse(tmp_path: Path) -> None:
+    """Goal: a place that can be written is left as it was; one that can't is named."""
+    assert [check.state for check in warehouse_checks(str(tmp_path / "new"))] == [GOOD, GOOD]
+    assert list((tmp_path / "new" / "_groupledger").iterdir()) == []
+    (tmp_path / "file").write_text("")
+    bad = warehouse_checks(str(tmp_path / "file" / "below"))[-1]
+    assert bad.state == BAD
+    assert bad.finding.endswith("Not a directory")
+
+
+def test_settings_of_the_cluster() -> None:
+    """Goal: what destroys offsets is found; what we may not see is unknown, and no fault."""
+    broker = {"offsets.retention.minutes": "10080"}
+    found = list(setting_checks(COMPACTED, broker))
+    assert [check.state for check in found] == [GOOD, GOOD]
+    assert "tombstones stay for 24 hours" in found[0].finding
+    assert "7 days" in found[1].finding
+    bad = list(setting_checks({**COMPACTED, "cleanup.policy": "delete"}, {"offsets.retention.minutes": "1440"}))
+    assert [check.state for check in bad] == [BAD, BAD]
+    assert [check.state for check in setting_checks(None, None)] == [UNKNOWN, UNKNOWN]
+
+
+def test_transactions() -> None:
+    """Goal: an open transaction holds up what comes after it, and is told with its partition."""
+    ends = {0: 10, 1: 10}
+    assert transactions(TopicRange({}, ends, ends)).state == GOOD
+    waiting = transactions(TopicRange({}, {0: 10, 1: 7}, ends))
+    assert waiting.state == BAD
+    assert "partitions 1:" in waiting.finding
+
+
+@pytest.mark.java
+def test_the_command(tmp_path: Path) -> None:
+    """Goal: on a machine that is set up nothing is bad; a broker that is away is exit code 1 with the remedy."""
+    conf = tmp_path / "conf.yaml"
+    conf.write_text("kafka: {request_timeout_ms: 1000}")
+    arguments = ["doctor", "--conf", str(conf), "--warehouse", str(tmp_path / "w"), "--json"]
+    result = CliRunner().invoke(main, arguments)
+    checks = {check["about"]: check for check in map(json.loads, result.stdout.splitlines())}
+    assert [check for check in checks.values() if check["state"] != GOOD] == []
+    assert {"Python", "Java", "JARs", "memory", "disk", "warehouse", "pyspark"} <= set(checks)
+    away = CliRunner().invoke(main, [*arguments, "--bootstrap-servers", "127.0.0.1:1"])
+    assert away.exit_code == 1
+    bad = [check for check in map(json.loads, away.stdout.splitlines()) if check["state"] == BAD]
+    assert [check["about"] for check in bad] == ["brokers"]
+    assert "check --bootstrap-servers" in bad[0]["remedy"]

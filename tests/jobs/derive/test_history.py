@@ -1,0 +1,183 @@
+"""Goal: the history tables hold the truth, however the log was cut and wherever the job was killed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+
+import groupledger.jobs.derive.history
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
+from groupledger.jobs.derive.history import rebuild_history
+from groupledger.jobs.derive.validate import has_errors, print_findings, validate
+from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.warehouse.upsert import upsert
+from groupledger.jobs.warehouse.warehouse import table_path
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from lab.warehouses.ledgers import open_test_ledger
+from tests.jobs.simulated_log import HOUR_MS, append, assert_equal_tables, run, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from groupledger.schemas.tables.table import Table
+    from tests.jobs.simulated_log import Simulated
+
+CUT_MINUTE, LAST_MINUTE = 20, 61
+TABLES_BEFORE_KILL = 3
+
+
+def micros(milliseconds: int | None) -> int | None:
+    return None if milliseconds is None else milliseconds * 1000
+
+
+def test_generations_are_the_truth(spark: SparkSession, simulated: Simulated, whole: Path) -> None:
+    """Goal: every generation that left a record, with its leader and its members, and no other."""
+    columns = ("group_id", "incarnation", "generation", "revision", "leader", "member_count", "kafka_offset")
+    found = sorted(map(tuple, table(spark, whole, GENERATIONS).select(*columns).collect()), key=str)
+    expected = [
+        (row.group_id, row.incarnation, row.generation, row.revision, row.leader, len(row.member_ids), row.kafka_offset)
+        for row in simulated.truth.generations
+        if row.kafka_offset is not None
+    ]
+    assert found == sorted(expected, key=str)
+
+
+def test_owners_are_the_truth(spark: SparkSession, simulated: Simulated, whole: Path) -> None:
+    """Goal: every interval of ownership, from the record that began it to the one that ended it."""
+    columns = ("group_id", "incarnation", "topic", "partition", "member_id", "client_id", "from_offset")
+    rows = table(spark, whole, ASSIGNMENTS).selectExpr(
+        *columns, "from_generation", "to_generation", "unix_micros(valid_from)", "unix_micros(valid_to)"
+    )
+    found = sorted((tuple(row) for row in rows.collect()), key=str)
+    expected = [
+        (
+            *(row.group_id, row.incarnation, row.topic, row.partition, row.member_id, row.client_id),
+            *(row.from_kafka_offset, row.from_generation, None if row.valid_to_ms is None else row.to_generation),
+            *(micros(row.valid_from_ms), micros(row.valid_to_ms)),
+        )
+        for row in simulated.truth.owners
+    ]
+    assert found == sorted(expected, key=str)
+
+
+class KilledError(Exception):
+    """Stands for a SIGKILL: nothing after it happens, and what is written stays written."""
+
+
+class KillBefore:
+    """An upsert that ends the run before so many tables are written."""
+
+    def __init__(self, survived: int) -> None:
+        self.survived = survived
+        self.has_killed = False
+
+    def __call__(self, warehouse: str, which: Table, rows: DataFrame, earliest_us: int | None = None) -> None:
+        if self.survived == 0:
+            self.has_killed = True
+            raise KilledError
+        self.survived -= 1
+        upsert(warehouse, which, rows, earliest_us)
+
+
+def test_any_cut_and_any_kill(
+    spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: in two batches, the second broken off between two table writes and run again, and in a rebuild: the same
+    tables. Kills by the system, of a first batch too, are in tests/fault."""
+    append(spark, tmp_path, simulated.between(0, CUT_MINUTE))
+    run(spark, tmp_path)
+    append(spark, tmp_path, simulated.between(CUT_MINUTE, LAST_MINUTE))
+    kill = KillBefore(TABLES_BEFORE_KILL)
+    with monkeypatch.context() as patched, suppress(KilledError, OutsideError):
+        patched.setattr(groupledger.jobs.derive.history, "upsert", kill)
+        run(spark, tmp_path)
+    assert kill.has_killed
+    run(spark, tmp_path)
+    assert_equal_tables(spark, tmp_path, whole)
+    run(spark, tmp_path, rebuild_history)
+    assert_equal_tables(spark, tmp_path, whole)
+
+
+OLD, NEW = "2026-01-04", "2026-01-05"
+RETAINED_FROM_MINUTE = 25
+
+
+def test_a_rebuild_keeps_what_retention_has_removed(
+    spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path
+) -> None:
+    """Goal: without the oldest date's records a rebuild loses no generation, no rebalance and no group, gives no owner
+    another time than it had, and marks what it took over; and the history goes on from there."""
+    append(spark, tmp_path, simulated.between(0, RETAINED_FROM_MINUTE), OLD)
+    append(spark, tmp_path, simulated.between(RETAINED_FROM_MINUTE, 50), NEW)
+    run(spark, tmp_path)
+    DeltaTable.forPath(spark, table_path(str(tmp_path), COORDINATOR_RECORDS)).delete(F.col("ingest_date") == F.lit(OLD))
+    run(spark, tmp_path, rebuild_history)
+    append(spark, tmp_path, simulated.between(50, LAST_MINUTE), NEW)
+    run(spark, tmp_path)
+    for which in (GENERATIONS, REBALANCES, GROUPS):
+        assert keys(spark, tmp_path, which) == keys(spark, whole, which)
+    flags = table(spark, tmp_path, GENERATIONS).select("is_carried_over").distinct().collect()
+    assert sorted(row[0] for row in flags) == [False, True]
+    assert owned_seconds(spark, tmp_path) == owned_seconds(spark, whole)
+    groups = ("group_id", "incarnation", "generation", "committed_partition_count", "first_kafka_offset")
+    found, kept = (table(spark, each, GROUPS).select(*groups, "first_seen_at").collect() for each in (tmp_path, whole))
+    assert sorted(found) == sorted(kept)
+
+
+def keys(spark: SparkSession, warehouse: Path, which: Table) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, table(spark, warehouse, which).select(*which.key).collect()))
+
+
+def owned_seconds(spark: SparkSession, warehouse: Path) -> list[tuple[Any, ...]]:
+    """For how long each member owned each partition, in however many intervals that follow one another."""
+    rows = table(spark, warehouse, ASSIGNMENTS)
+    end = F.coalesce(F.unix_millis("valid_to"), F.lit(BEGAN_AT_MS + 2 * HOUR_MS))
+    owned = rows.groupBy("group_id", "incarnation", "topic", "partition", "member_id")
+    return sorted(map(tuple, owned.agg(F.sum(end - F.unix_millis("valid_from"))).collect()))
+
+
+def test_validate_finds_a_planted_lie(
+    spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Goal: nothing is found in a true history; a leader who is no member is, as a row, and on standard output."""
+    with open_test_ledger(spark, whole) as ledger:
+        assert validate(ledger) == []
+    one = simulated.rows.where("group_id = 'mix-0000' and record_type = 'group_metadata' and kafka_offset > 1")
+    lie = F.regexp_replace("record_json", '"leader": "[^"]*"', '"leader": "nobody"')
+    append(spark, tmp_path, one.withColumn("record_json", lie))
+    with open_test_ledger(spark, tmp_path) as ledger:
+        findings = validate(ledger)
+    assert {(row.group_id, row.finding, row.severity) for row in findings} == {
+        ("mix-0000", "leader_is_no_member", "error")
+    }
+    assert has_errors(findings)
+    print_findings(findings, as_json=True)
+    assert [json.loads(line)["finding"] for line in capsys.readouterr().out.splitlines()] == [
+        row.finding for row in findings
+    ]
+
+
+def test_tables_that_are_gone(spark: SparkSession, whole: Path, tmp_path: Path) -> None:
+    """Goal: a history whose tables were deleted is not begun again in the middle."""
+    shutil.copytree(whole, tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy/members")
+    with pytest.raises(InputError, match=r"tables members are gone: run `groupledger history --rebuild`"):
+        run(spark, tmp_path / "copy")
+
+
+def test_nothing_to_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Goal: without coordinator_records the way to get them is named."""
+    with pytest.raises(InputError, match="run `groupledger ingest` first"):
+        run(spark, tmp_path)

@@ -1,0 +1,135 @@
+"""Goal: `incidents` follows from the tables, before a log is imported and after, and is shown in a way to act on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections import Counter
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from groupledger.jobs.cli.main import main
+from groupledger.jobs.derive.incidents import lines, update_incidents
+from groupledger.jobs.ingest.import_logs import LogSources, import_logs
+from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.warehouse.warehouse import table_path
+from groupledger.schemas.tables.incidents import INCIDENTS
+from lab.warehouses.ledgers import open_test_ledger
+from tests.jobs.simulated_log import REQUESTS_OF
+from tests.jobs.warehouses import SIMULATED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.jobs.simulated_log import Simulated
+
+    Row = dict[str, Any]
+
+# Of the scenarios in the warehouse, what happens to whom: kinds by evidence, from the topic alone and with the logs.
+REFUSED = {"fenced_instance", "unknown_member", "illegal_generation"}
+
+
+def update(spark: SparkSession, warehouse: Path) -> list[Row]:
+    with open_test_ledger(spark, warehouse, SIMULATED) as ledger:
+        update_incidents(ledger)
+    table = spark.read.format("delta").load(table_path(str(warehouse), INCIDENTS))
+    rows: list[Row] = table.orderBy("incident_id").toArrow().to_pylist()
+    return rows
+
+
+@pytest.fixture(scope="module")
+def warehouse(filled_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    copied = tmp_path_factory.mktemp("incidents") / "warehouse"
+    shutil.copytree(filled_warehouse, copied)
+    return copied
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession, simulated: Simulated, warehouse: Path) -> dict[str, list[Row]]:
+    """The rows from the topic alone, with the logs, and once more."""
+    before = update(spark, warehouse)
+    with open_test_ledger(spark, warehouse, SIMULATED) as ledger:
+        sources = LogSources([simulated.broker_logs / "request-log"], [simulated.broker_logs / "server-log"])
+        import_logs(ledger, load_settings().logs, sources, threading.Event())
+    return {"topic": before, "logs": update(spark, warehouse), "again": update(spark, warehouse)}
+
+
+def test_from_the_topic_alone(found: dict[str, list[Row]]) -> None:
+    """Goal: without logs everything is inferred, the planted expiries and the flapping member among it."""
+    assert {row["evidence"] for row in found["topic"]} == {"inferred"}
+    kinds = {row["kind"] for row in found["topic"]}
+    assert {"session_expired", "zombie_commit_suspected", "member_flapping"} <= kinds
+    assert not kinds & REFUSED
+
+
+def test_with_the_logs(found: dict[str, list[Row]], simulated: Simulated) -> None:
+    """Goal: every refused request of the truth is in an incident, and what was guessed of it is replaced."""
+    errors = {"UNKNOWN_MEMBER_ID": "unknown_member", "FENCED_INSTANCE_ID": "fenced_instance"}
+    errors |= {"ILLEGAL_GENERATION": "illegal_generation"}
+    expected = Counter(
+        (row.group_id, errors[row.error])
+        for row in simulated.truth.rejections
+        if row.error in errors and row.group_id == REQUESTS_OF
+    )
+    told: Counter[Any] = Counter()
+    for row in found["logs"]:
+        if row["kind"] in REFUSED:
+            assert row["evidence"] == "observed"
+            told[row["group_id"], row["kind"]] += row["occurrences"]
+    assert told == expected
+    assert {row["evidence"] for row in found["logs"] if row["kind"] == "session_expired"} == {"observed"}
+
+
+def test_a_run_with_nothing_new_changes_nothing(found: dict[str, list[Row]]) -> None:
+    """Goal: the same rows again, ids included, each key once."""
+    assert found["again"] == found["logs"]
+    ids = [row["incident_id"] for row in found["logs"]]
+    assert len(set(ids)) == len(ids) > 0
+
+
+def test_the_command(spark: SparkSession, warehouse: Path, found: dict[str, list[Row]]) -> None:
+    """Goal: filters by group, kind, severity and time; the table and JSON tell the same."""
+
+    def ask(*options: str) -> str:
+        given = ["incidents", "--warehouse", str(warehouse), "--cluster", SIMULATED, *options]
+        return CliRunner().invoke(main, given, catch_exceptions=False).stdout
+
+    answers = [json.loads(line) for line in ask("--json", "--severity", "error").splitlines()]
+    assert sorted(row["incident_id"] for row in answers) == sorted(
+        row["incident_id"] for row in found["logs"] if row["severity"] == "error"
+    )
+    (one,) = [row for row in answers if row["kind"] == "fenced_instance"]
+    shown = ask("--group", one["group_id"], "--kind", "fenced_instance", "--since", "2026-01-05T00:00:00Z")
+    assert "ERROR  fenced_instance" in shown
+    assert "change: group.instance.id" in shown
+    assert ask("--kind", "fenced_instance", "--since", "2027-01-01T00:00:00Z") == ""
+
+
+def test_names_can_do_nothing_to_a_terminal() -> None:
+    """Goal: a client id with escape sequences, line breaks and a right-to-left mark comes out as text."""
+    at = datetime(2026, 1, 5, tzinfo=timezone.utc)
+    row = {
+        **dict.fromkeys(INCIDENTS.schema.names),
+        "first_seen_at": at,
+        "last_seen_at": at,
+        "severity": "error",
+        "kind": "unknown_member",
+        "is_open": True,
+        "group_id": "g\x1b[2J",
+        "episode_id": "abc",
+        "evidence": "observed",
+        "occurrences": 1,
+        "is_ambiguous": False,
+        "probable_root": "unknown",
+        "explanation": "evil\x1b]0;owned\x07\n\u202e was refused. " + "word " * 60,
+    }
+    text = "\n".join(lines(row))
+    assert all(char.isprintable() or char == "\n" for char in text)
+    assert "\\x1b]0;owned\\x07\\n\\u202e" in text
+    assert max(map(len, text.splitlines())) < 130

@@ -1,0 +1,238 @@
+"""Goal: `lag` holds each round once, the same however rounds are cut into runs or computed in memory; and answers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from groupledger.jobs.ask.answers import collect
+from groupledger.jobs.ask.lag_answers import answer, changes, lag_rows
+from groupledger.jobs.cli.main import main
+from groupledger.jobs.derive.lag import group_histories, lag_rules, recover_state, rounds_after, update_lag
+from groupledger.jobs.ingest.samples import append
+from groupledger.jobs.warehouse.warehouse import create_table, table_path
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.group_states import GROUP_STATES
+from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.lag.lag import OFFSETS_TOPIC
+from groupledger.transforms.lag.rules import Round, Watermark
+from groupledger.transforms.offsets.offset_commits import commit_log
+from lab.warehouses.ledgers import open_test_ledger
+from tests.transforms.history.history_frames import CLUSTER, START_MS, cooperative_group, frames, simple_group
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.lag.rules import LagRow
+
+ROUND_MS = 15_000
+FIRST_MS = START_MS + 1_000
+# What each round read: the ends of the log's partitions 3 (None: no answer) and 5, and the end of orders 0.
+ROUNDS = [
+    (2, 0, 10),
+    (5, 2, 25),
+    (6, 4, 41),
+    (None, 4, 42),
+    (12, 5, 60),
+    (13, 5, 60),
+    (15, 6, 8),
+    (18, 7, 9),
+    (28, 7, 12),
+]
+CUT = 4
+
+
+def row_of(number: int, **fields: Any) -> dict[str, Any]:
+    at_ms = FIRST_MS + number * ROUND_MS
+    return {"cluster": CLUSTER, "sampled_at": at_ms * 1_000, "sample_date": at_ms // 86_400_000, **fields}
+
+
+def watermark(number: int, topic: str, partition: int, end: int, topic_id: str) -> dict[str, Any]:
+    offsets = {"log_start_offset": 0, "high_watermark": end, "last_stable_offset": end}
+    return row_of(number, topic=topic, partition=partition, leader_epoch=0, topic_id=topic_id, **offsets)
+
+
+def samples(number: int) -> dict[Table, list[dict[str, Any]]]:
+    """The topic is made anew before round 6; partition 1 does not answer in round 2."""
+    third, fifth, end = ROUNDS[number]
+    topic_id = "first" if number < 6 else "second"
+    found = [watermark(number, "orders", partition, end + partition, topic_id) for partition in (0, 1, 2)]
+    found += [watermark(number, OFFSETS_TOPIC, 5, fifth, "offsets")]
+    if third is not None:
+        found += [watermark(number, OFFSETS_TOPIC, 3, third, "offsets")]
+    if number == 2:
+        found[1] |= dict.fromkeys(("log_start_offset", "high_watermark", "last_stable_offset"))
+    return {
+        WATERMARKS: found,
+        GROUP_STATES: [row_of(number, group_id="g1", state="Stable", subscribed_topics=["orders"])],
+    }
+
+
+def add_rounds(ledger: Ledger, numbers: Sequence[int]) -> None:
+    for table in (WATERMARKS, GROUP_STATES):
+        rows = [row for number in numbers for row in samples(number)[table]]
+        arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema))
+        create_table(ledger.spark, ledger.warehouse, table)
+        frame = ledger.spark.createDataFrame(arrow, table.schema)
+        append(ledger, table, frame.coalesce(1), FIRST_MS + numbers[-1] * ROUND_MS)
+
+
+def new_warehouse(spark: SparkSession, path: Path) -> Path:
+    for table, rows in frames(spark, cooperative_group(), simple_group()).items():
+        writer = rows.coalesce(1).write.format("delta").partitionBy(*table.partition_columns)
+        writer.save(table_path(str(path), table))
+    return path
+
+
+def table_rows(ledger: Ledger) -> list[LagRow]:
+    return lag_rows(ledger.rows(LAG))
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All rounds in one run."""
+    path = new_warehouse(spark, tmp_path_factory.mktemp("lag"))
+    with open_test_ledger(spark, path) as ledger:
+        add_rounds(ledger, range(len(ROUNDS)))
+        assert update_lag(ledger, threading.Event()) == len(ROUNDS)
+        assert update_lag(ledger, threading.Event()) == 0
+    return path
+
+
+def test_rows(spark: SparkSession, warehouse: Path) -> None:
+    """Goal: what a round had counted then, with owners of then; nothing of a topic or a life that was no more."""
+    with open_test_ledger(spark, warehouse) as ledger:
+        rows = table_rows(ledger)
+    assert all(row.status for row in rows)
+    first = {
+        (row.sampled_at_ms - FIRST_MS) // ROUND_MS: row for row in rows if (row.group_id, row.partition) == ("g1", 0)
+    }
+    assert [(number, row.committed_offset, row.lag, row.owner) for number, row in first.items()] == [
+        (0, 10, 0, None),
+        (1, 5, 20, "a"),
+        (2, 5, 36, "a"),
+        (3, 5, 37, "a"),
+        (4, 40, 20, "b"),
+        (5, None, None, "b"),
+        (6, 1, None, None),
+        (7, 3, None, None),
+        (8, 0, None, None),
+    ]
+    assert first[3].flags == ("stale_sample",)
+    assert [number for number, row in first.items() if "topic_recreated" in row.flags] == [6, 7, 8]
+
+
+def test_cut_runs_and_memory(spark: SparkSession, warehouse: Path, tmp_path: Path) -> None:
+    """Goal: two runs, and a run followed by rounds in memory, give the rows of one run."""
+    with open_test_ledger(spark, warehouse) as ledger:
+        expected = table_rows(ledger)
+    path = new_warehouse(spark, tmp_path)
+    with open_test_ledger(spark, path) as ledger:
+        add_rounds(ledger, range(CUT))
+        update_lag(ledger, threading.Event())
+        log = commit_log(ledger.rows(COORDINATOR_RECORDS))
+        state = recover_state(ledger, log, lag_rules(ledger.settings))
+        add_rounds(ledger, range(CUT, len(ROUNDS)))
+        in_memory = [
+            row
+            for at_ms, ends in rounds_after(ledger.rows, FIRST_MS + (CUT - 1) * ROUND_MS)
+            for row in state.round(Round(at_ms, ends, watermarks_at(ledger, at_ms)), {})
+        ]
+        update_lag(ledger, threading.Event())
+        assert table_rows(ledger) == expected
+        assert set(group_histories(ledger.rows)) == {"g1"}
+    later = [row for row in expected if row.sampled_at_ms >= FIRST_MS + CUT * ROUND_MS]
+    assert {numbers(row) for row in in_memory} == {numbers(row) for row in later if row.committed_offset is not None}
+
+
+def watermarks_at(ledger: Ledger, at_ms: int) -> dict[tuple[str, int], Watermark]:
+    rows = collect(ledger.rows(WATERMARKS).where(f"unix_millis(sampled_at) = {at_ms} AND high_watermark IS NOT NULL"))
+    return {
+        (row["topic"], row["partition"]): Watermark(
+            at_ms,
+            *(
+                row[name]
+                for name in ("log_start_offset", "high_watermark", "last_stable_offset", "leader_epoch", "topic_id")
+            ),
+        )
+        for row in rows
+        if row["topic"] != OFFSETS_TOPIC
+    }
+
+
+def numbers(row: LagRow) -> tuple[Any, ...]:
+    """What does not depend on owners and states."""
+    return (
+        *(row.sampled_at_ms, row.group_id, row.topic, row.partition, row.raw_lag, row.lag, row.lag_seconds),
+        *(row.lag_seconds_lower_bound, row.lag_per_second, row.burrow_status, row.no_progress_since_ms),
+    )
+
+
+def ask(warehouse: Path, *arguments: str) -> Any:
+    wide = CliRunner(env={"COLUMNS": "300"})
+    result = wide.invoke(main, ["lag", "--warehouse", str(warehouse), "--cluster", CLUSTER, *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def test_lag_command(warehouse: Path) -> None:
+    """Goal: the columns of Kafka's tool first; the round of then with --at; sums; what rules would have said."""
+    text = ask(warehouse).stdout
+    headings = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID"]
+    positions = [text.find(heading) for heading in headings]
+    assert -1 < positions[0] < positions[-1]
+    assert positions == sorted(positions)
+    found = [json.loads(line) for line in ask(warehouse, "--group", "g1", "--at", at(4), "--json").stdout.splitlines()]
+    assert [(row["partition"], row["committed_offset"], row["lag"]) for row in found if row["partition"] < 2] == [
+        (0, 40, 20),
+        (1, None, None),
+    ]
+    sums = [json.loads(line) for line in ask(warehouse, "--by", "group", "--json").stdout.splitlines()]
+    assert {row["group_id"] for row in sums} == {"g1", "simple"}
+    told = [
+        json.loads(line) for line in ask(warehouse, "--group", "g1", "--since", at(0), "--json").stdout.splitlines()
+    ]
+    assert told[0]["status_before"] is None
+    assert any(row["status"] != row["status_before"] for row in told[1:])
+
+
+def at(number: int) -> str:
+    return datetime.fromtimestamp((FIRST_MS + number * ROUND_MS) / 1_000, timezone.utc).isoformat()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--at", "2020-01-01"), "ask for a later instant"),
+        (("--group", "nobody"), "knows nothing of the group nobody"),
+        (("--since", "2020-01-01"), "--since goes with --group"),
+        (("--until", "2020-01-01"), "--until goes with --since"),
+    ],
+)
+def test_refused(warehouse: Path, arguments: Sequence[str], sentence: str) -> None:
+    """Goal: what can't be answered is refused with the remedy."""
+    result = ask(warehouse, *arguments)
+    assert result.exit_code == 2
+    assert sentence in " ".join(result.stderr.split())
+
+
+def test_changes(spark: SparkSession, warehouse: Path) -> None:
+    """Goal: one answer where a status changes, the first one among them."""
+    with open_test_ledger(spark, warehouse) as ledger:
+        rows = [row for row in table_rows(ledger) if (row.group_id, row.partition) == ("g1", 0)]
+    found = changes(rows)
+    assert found[0] == answer(rows[0]) | {"status_before": None, "burrow_before": None}
+    assert len(found) < len(rows)

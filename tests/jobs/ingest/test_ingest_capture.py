@@ -1,0 +1,184 @@
+"""Goal: a capture is ingested exactly once, however often and in whatever overlap it comes, or is refused whole."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from groupledger.jobs.process.errors import InputError
+from lab.warehouses.ledgers import IDENTITY, coverage, describe_capture, ingest, positions, write_capture
+from lab.warehouses.rows import offset_commit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+ROW = offset_commit()
+FIRST = {(0, 10): ROW, (0, 12): ROW, (1, 5): (b"not Kafka's", None)}
+CHECKPOINT = "_checkpoints/test/coordinator_records"
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    directory = tmp_path / "capture"
+    write_capture(directory, FIRST)
+    describe_capture(directory, {0: 10, 1: 0}, {0: 15, 1: 6})
+    return directory
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    return tmp_path / "warehouse"
+
+
+def test_once(spark: SparkSession, capture: Path, warehouse: Path) -> None:
+    """Goal: every row arrives, those that can't be decoded too, and coverage reaches the capture's ends."""
+    totals = ingest(spark, warehouse, capture)
+    assert (totals.rows, totals.quarantined) == (3, 1)
+    assert positions(spark, warehouse) == sorted(FIRST)
+    assert coverage(spark, warehouse) == [(0, 10, 15, "compacted"), (1, 0, 6, "compacted")]
+
+
+def test_twice(spark: SparkSession, capture: Path, warehouse: Path) -> None:
+    """Goal: the same capture again, also from another directory, changes nothing."""
+    ingest(spark, warehouse, capture)
+    assert ingest(spark, warehouse, capture).rows == 0
+    copy = capture.with_name("copy [of] it {1}")
+    capture.rename(copy)
+    assert ingest(spark, warehouse, copy).rows == 0
+    assert positions(spark, warehouse) == sorted(FIRST)
+
+
+def test_a_later_capture_that_overlaps(spark: SparkSession, capture: Path, warehouse: Path) -> None:
+    """Goal: of a later and longer copy of the topic, only what is new is added, and it counts as tailed."""
+    ingest(spark, warehouse, capture)
+    later = capture.with_name("later")
+    write_capture(later, {(0, 12): ROW, (0, 20): ROW})
+    describe_capture(later, {0: 10, 1: 0}, {0: 21, 1: 6})
+    assert ingest(spark, warehouse, later).rows == 1
+    assert positions(spark, warehouse) == sorted([*FIRST, (0, 20)])
+    assert coverage(spark, warehouse) == [
+        (0, 10, 15, "compacted"),
+        (0, 15, 21, "tailed"),
+        (1, 0, 6, "compacted"),
+    ]
+
+
+def test_two_clusters_in_one_warehouse(spark: SparkSession, capture: Path, warehouse: Path) -> None:
+    """Goal: clusters share the tables and nothing else."""
+    ingest(spark, warehouse, capture, cluster="one")
+    ingest(spark, warehouse, capture, cluster="two")
+    assert positions(spark, warehouse) == sorted([*FIRST, *FIRST])
+
+
+def refused(spark: SparkSession, warehouse: Path, directory: Path, sentence: str) -> None:
+    """The ingest is refused with this sentence, and the table stays as it is."""
+    before = positions(spark, warehouse) if (warehouse / "coordinator_records").exists() else []
+    with pytest.raises(InputError, match=sentence):
+        ingest(spark, warehouse, directory)
+    after = positions(spark, warehouse) if (warehouse / "coordinator_records").exists() else []
+    assert before == after
+
+
+def test_rows_that_come_too_late(spark: SparkSession, capture: Path, warehouse: Path) -> None:
+    """Goal: rows below the ledger's position that it has not are no silent skip."""
+    ingest(spark, warehouse, capture)
+    late = capture.with_name("late")
+    write_capture(late, {(0, 10): ROW, (0, 11): ROW, (0, 30): ROW})
+    refused(spark, warehouse, late, "1 rows of the capture lie below")
+
+
+def test_files_that_overlap(spark: SparkSession, capture: Path, warehouse: Path) -> None:
+    """Goal: one offset twice within a capture is refused, since nobody can say which is right."""
+    write_capture(capture, {(0, 12): ROW}, name="part-1")
+    refused(spark, warehouse, capture, "offset 12 of partition 0 more than once")
+
+
+def test_rows_of_another_topic(spark: SparkSession, tmp_path: Path, warehouse: Path) -> None:
+    """Goal: a capture of something else is refused."""
+    write_capture(tmp_path / "other", FIRST, topic="orders")
+    refused(spark, warehouse, tmp_path / "other", "not from __consumer_offsets")
+
+
+def test_no_capture_at_all(spark: SparkSession, tmp_path: Path, warehouse: Path) -> None:
+    """Goal: an empty or missing directory, and Parquet files of another shape, are named for what they are."""
+    refused(spark, warehouse, tmp_path / "missing", "holds no Parquet files")
+    spark.range(1).write.parquet(str(tmp_path / "shape"))
+    refused(spark, warehouse, tmp_path / "shape", "are no capture: key, value, topic")
+
+
+@pytest.mark.parametrize("change", [{"cluster_id": "other"}, {"topic_id": "other"}, {"partition_count": 3}])
+def test_another_topic(spark: SparkSession, capture: Path, warehouse: Path, change: dict[str, object]) -> None:
+    """Goal: another cluster, a recreated topic and another partition count are refused by name."""
+    ingest(spark, warehouse, capture)
+    other = capture.with_name("other")
+    write_capture(other, {(0, 99): ROW})
+    describe_capture(other, {0: 0}, {0: 100}, identity=replace(IDENTITY, **change))  # type: ignore[arg-type]
+    refused(spark, warehouse, other, "is another one: the ledger of cluster test was fed from")
+
+
+def test_a_hole(spark: SparkSession, capture: Path, warehouse: Path) -> None:
+    """Goal: a capture that begins behind the ledger's end is refused; with --recover the hole shows in coverage."""
+    ingest(spark, warehouse, capture)
+    behind = capture.with_name("behind")
+    write_capture(behind, {(0, 40): ROW})
+    describe_capture(behind, {0: 30, 1: 6}, {0: 41, 1: 6})
+    refused(spark, warehouse, behind, "begins behind the end of the ledger in 1 partitions")
+    assert ingest(spark, warehouse, behind, recover=True).rows == 1
+    assert [row for row in coverage(spark, warehouse) if row[0] == 0] == [
+        (0, 10, 15, "compacted"),
+        (0, 15, 30, "unknown"),
+        (0, 30, 41, "compacted"),
+    ]
+
+
+def test_the_checkpoint_is_gone(spark: SparkSession, capture: Path, warehouse: Path) -> None:
+    """Goal: without its checkpoint the sink would repeat every row: refused, and --recover goes on exactly."""
+    ingest(spark, warehouse, capture)
+    shutil.rmtree(warehouse / CHECKPOINT)
+    refused(spark, warehouse, capture, "the checkpoint that goes with them is gone")
+    write_capture(capture, {(0, 16): ROW}, name="part-1")
+    describe_capture(capture, {0: 10, 1: 0}, {0: 17, 1: 6})
+    assert ingest(spark, warehouse, capture, recover=True).rows == 1
+    assert positions(spark, warehouse) == sorted([*FIRST, (0, 16)])
+
+
+def test_the_table_is_gone(spark: SparkSession, capture: Path, warehouse: Path) -> None:
+    """Goal: with a checkpoint but no table, what was read would be missing for good: refused; --recover reads it."""
+    ingest(spark, warehouse, capture)
+    shutil.rmtree(warehouse / "coordinator_records")
+    shutil.rmtree(warehouse / "coverage")
+    refused(spark, warehouse, capture, "is older than its checkpoint")
+    assert ingest(spark, warehouse, capture, recover=True).rows == len(FIRST)
+    assert positions(spark, warehouse) == sorted(FIRST)
+
+
+def test_the_checkpoint_is_an_old_one(spark: SparkSession, capture: Path, warehouse: Path) -> None:
+    """Goal: with an older checkpoint Delta would drop the next batches as repeated: refused; --recover goes on."""
+    ingest(spark, warehouse, capture)
+    backup = warehouse.with_name("backup")
+    shutil.copytree(warehouse / CHECKPOINT, backup)
+    for offset in (20, 30):
+        write_capture(capture, {(0, offset): ROW}, name=f"part-{offset}")
+        describe_capture(capture, {0: 10, 1: 0}, {0: offset + 1, 1: 6})
+        ingest(spark, warehouse, capture)
+    shutil.rmtree(warehouse / CHECKPOINT)
+    shutil.copytree(backup, warehouse / CHECKPOINT)
+    write_capture(capture, {(0, 40): ROW}, name="part-40")
+    describe_capture(capture, {0: 10, 1: 0}, {0: 41, 1: 6})
+    refused(spark, warehouse, capture, "is newer than its checkpoint")
+    assert ingest(spark, warehouse, capture, recover=True).rows == 1
+    assert positions(spark, warehouse) == sorted([*FIRST, (0, 20), (0, 30), (0, 40)])
+
+
+def test_the_source_file_is_gone(spark: SparkSession, capture: Path, warehouse: Path) -> None:
+    """Goal: nobody can say any more which topic the rows are from: refused; --recover takes the present one's word."""
+    ingest(spark, warehouse, capture)
+    (warehouse / "_groupledger/test/source.json").unlink()
+    refused(spark, warehouse, capture, "which topic they came from is gone")
+    assert ingest(spark, warehouse, capture, recover=True).rows == 0
+    assert positions(spark, warehouse) == sorted(FIRST)

@@ -1,0 +1,76 @@
+"""Goal: the dashboard and the alert rules ask only for metrics that are served, by labels that they have."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from groupledger.jobs.monitor.lag_metrics import BY_PARTITION, GroupInfo, lag_metrics
+from groupledger.jobs.monitor.own_metrics import MonitorReport, monitor_metrics
+from groupledger.jobs.process.settings import load_settings
+from groupledger.transforms.lag.rules import Commit, End, LagState, Round, Watermark, rollup
+
+METRIC = re.compile(r"\b(?:kafka|groupledger)_\w+")
+LABELS = {*BY_PARTITION, "status"}
+
+
+def served() -> set[str]:
+    """The names of all samples, with the suffix that counters have."""
+    state = LagState()
+    state.commit("g", "t", 0, Commit(1, 0, 0, 0))
+    rows = list(state.round(Round(1, {0: End(1)}, {("t", 0): Watermark(1, 0, 5, 5)}), {}))
+    report = MonitorReport(1, lag_offsets={0: 1}, hidden_offsets={0: 1}, stalled_ms={0: 1})
+    info = GroupInfo(rebalances=1, generation=1, member_count=1, idle_since_ms=1)
+    metrics = [
+        *lag_metrics("c", rows, rollup(rows), {"g": info}, load_settings().metrics),
+        *monitor_metrics("c", report),
+    ]
+    return {f"{each.name}_total" if each.type == "counter" else each.name for each in metrics}
+
+
+def asked(text: str) -> set[str]:
+    return set(METRIC.findall(text))
+
+
+def dashboard() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        resources.files("groupledger.conf").joinpath("grafana/consumer-groups.json").read_text()
+    )
+    return found
+
+
+def test_dashboard_asks_for_what_is_served() -> None:
+    """Goal: no panel stays empty because of a name."""
+    expressions = [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]
+    expressions += [
+        variable["definition"] for variable in dashboard()["templating"]["list"] if "definition" in variable
+    ]
+    assert asked(" ".join(expressions)) <= served()
+    labels = {name for text in expressions for name in re.findall(r"(\w+)(?:=~|!=|=)\"", text)}
+    assert labels <= LABELS
+
+
+def test_rules_ask_for_what_is_served() -> None:
+    """Goal: no rule is silent because of a name."""
+    text = resources.files("groupledger.conf").joinpath("prometheus/groupledger.rules.yaml").read_text()
+    expressions = [rule["expr"] for rule in yaml.safe_load(text)["groups"][0]["rules"]]
+    assert asked(" ".join(expressions)) <= served()
+
+
+def test_panels_do_not_overlap() -> None:
+    """Goal: a panel is a rectangle of its own within the 24 columns."""
+    taken: set[tuple[int, int]] = set()
+    for panel in dashboard()["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken
+        assert max(x for x, _ in cells) < 24
+        taken |= cells

@@ -1,0 +1,285 @@
+"""Goal: the metrics of a round, as a real parser of Prometheus' text format reads them; and the alert rules, replayed.
+
+The rules of `conf/prometheus` are evaluated here by a reader of the few forms of PromQL that they use, on rounds played
+through the lag rules: `metric{matchers}`, `max by (...) (...)`, `increase(metric[10m])` (last less first: without
+Prometheus' extrapolation to the ends of the window) and `time() - metric`, compared with a number, and `for`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from groupledger.jobs.monitor.lag_metrics import GroupInfo, lag_metrics
+from groupledger.jobs.monitor.own_metrics import MonitorReport, monitor_metrics
+from groupledger.jobs.process.settings import load_settings
+from groupledger.transforms.lag.rules import Commit, End, GroupFacts, LagRow, LagState, Owner, Round, Watermark, rollup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from prometheus_client import Metric
+
+    from groupledger.jobs.process.settings import MetricsSettings
+
+LIMITS = load_settings().metrics
+START_MS = 1_760_000_000_000
+EVIL = 'evil "group"\\\n# TYPE x counter\r\x1b[2J\u202e 😀'
+Sample = tuple[str, tuple[tuple[str, str], ...]]
+
+
+class Collected:
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = list(metrics)
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._metrics
+
+
+def parsed(metrics: Iterable[Metric]) -> dict[Sample, float]:
+    """Through the text format, as it is scraped."""
+    registry = CollectorRegistry()
+    registry.register(Collected(metrics))
+    families = text_string_to_metric_families(generate_latest(registry).decode())
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def told(samples: Mapping[Sample, float], name: str) -> dict[tuple[str, ...], float]:
+    """By the labels' values, in the order of their names, but for the cluster."""
+    found = {}
+    for (metric, labels), value in samples.items():
+        if metric == f"kafka_consumergroup_group_{name}":
+            found[tuple(text for label, text in labels if label != "cluster_name")] = value
+    return found
+
+
+def round_of(groups: Mapping[str, int | None]) -> list[LagRow]:
+    """A round in which each group has a lag on one partition; None is no commit."""
+    state = LagState()
+    owner = Owner(owned=True, member_id="member-1", client_id="client", client_host="/10.0.0.1")
+    for number, (group_id, lag) in enumerate(groups.items()):
+        if lag is not None:
+            state.commit(group_id, "orders", 0, Commit(1_000 - lag, START_MS - 3_000, 0, number))
+    facts = {group_id: GroupFacts("Stable", {("orders", 0): owner}, is_ownership_known=True) for group_id in groups}
+    watermark = Watermark(START_MS, 10, 1_000, 1_000)
+    return list(state.round(Round(START_MS, {0: End(len(groups))}, {("orders", 0): watermark}), facts))
+
+
+def metrics_of(rows: list[LagRow], limits: MetricsSettings = LIMITS, **infos: GroupInfo) -> dict[Sample, float]:
+    return parsed(lag_metrics("test", rows, rollup(rows), infos, limits, round_ms=250))
+
+
+def test_names_and_labels() -> None:
+    """Goal: the established names and labels, with the numbers of the rows; nothing where nothing is known."""
+    info = GroupInfo(rebalances=3, generation=7, member_count=2, idle_since_ms=START_MS - 9_000)
+    samples = metrics_of(round_of({"a": 5, "none": None}), a=info)
+    assert told(samples, "lag") == {("", "a", "", "0", "orders"): 5}
+    assert told(samples, "offset") == {("", "a", "", "0", "orders"): 995}
+    assert told(samples, "lag_seconds") == {}  # outside of the window
+    expected = {"sum_lag": 5, "max_lag": 5, "rebalances_total": 3, "generation": 7, "members": 2}
+    expected |= {"idle_seconds": 9, "last_commit_age_seconds": 3}
+    for name, value in expected.items():
+        assert told(samples, name) == {("a",): value}, name
+    assert told(samples, "topic_sum_lag") == {("a", "orders"): 5}
+    assert told(samples, "state") == {("a",): 3, ("none",): 3}
+    assert told(samples, "status") == {("a", "ok"): 1, ("none", "no_commit"): 1}
+    ends = {name: value for (name, _), value in samples.items() if name.startswith("kafka_partition")}
+    assert ends == {"kafka_partition_latest_offset": 1_000, "kafka_partition_earliest_offset": 10}
+    assert samples["kafka_consumergroup_poll_time_ms", (("cluster_name", "test"),)] == 250
+
+
+def test_hostile_names_stay_one_label() -> None:
+    """Goal: what a client calls its group is one label's value, and no line, metric or label of its own."""
+    samples = metrics_of(round_of({EVIL: 5}))
+    assert told(samples, "sum_lag") == {(EVIL,): 5}
+    assert {name for name, _ in samples} == {name for name, _ in metrics_of(round_of({"plain": 5}))}
+
+
+def test_member_ids_are_never_labels() -> None:
+    """Goal: clients only if asked for, members never."""
+    with_clients = LIMITS.model_copy(update={"member_labels": "client"})
+    rows = round_of({"a": 5})
+    assert told(metrics_of(rows, with_clients), "lag") == {("client", "a", "/10.0.0.1", "0", "orders"): 5}
+    for limits in (LIMITS, with_clients):
+        assert "member-1" not in str(list(metrics_of(rows, limits)))
+
+
+@pytest.mark.parametrize(
+    ("limits", "groups", "partitions", "left_out"),
+    [
+        ({}, {"a", "b", "c"}, 3, 0),
+        ({"groups_max": 2}, {"b", "c"}, 2, 0),
+        ({"series_max": 8}, {"a", "b", "c"}, 2, 4),
+        ({"group_pattern": "a|b"}, {"a", "b"}, 2, 0),
+        ({"topic_pattern": "other"}, {"a", "b", "c"}, 0, 0),
+        ({"per_partition": False}, {"a", "b", "c"}, 0, 0),
+    ],
+)
+def test_series_are_bounded(limits: dict[str, Any], groups: set[str], partitions: int, left_out: int) -> None:
+    """Goal: what the settings bound is bounded, those with the least lag go first, and what is left out is counted."""
+    samples = metrics_of(round_of({"a": 1, "b": 2, "c": 3}), LIMITS.model_copy(update=limits))
+    assert {group for (group,) in told(samples, "sum_lag")} == groups
+    assert len(told(samples, "lag")) == partitions
+    assert samples["groupledger_series_left_out", (("cluster_name", "test"),)] == left_out
+
+
+# Alert rules
+
+ROUND_S = 30
+Series = list[tuple[float, dict[Sample, float]]]
+FORM = re.compile(
+    r"(?:(?P<max>max by \((?P<by>[^)]*)\) \()?|(?P<increase>increase\()|(?P<time>time\(\) - ))"
+    r"(?P<metric>\w+)(?:\{(?P<matchers>[^}]*)\})?(?:\[(?P<minutes>\d+)m\]\))?\)? (?P<operator>==|>=|>) (?P<number>\d+)"
+)
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "==": lambda left, right: left == right,
+    ">=": lambda left, right: left >= right,
+    ">": lambda left, right: left > right,
+}
+
+
+def rules() -> list[dict[str, Any]]:
+    text = resources.files("groupledger.conf").joinpath("prometheus/groupledger.rules.yaml").read_text()
+    (group,) = yaml.safe_load(text)["groups"]
+    found: list[dict[str, Any]] = group["rules"]
+    return found
+
+
+def fired(series: Series) -> dict[str, float]:
+    """Alerts that fired, with the seconds after the first round."""
+    found = {}
+    for rule in rules():
+        wait_s = int(rule.get("for", "0m").removesuffix("m")) * 60
+        since: dict[tuple[str, ...], float] = {}
+        for number, (now_s, _) in enumerate(series):
+            active = holding(rule["expr"], series, number)
+            since = {key: since.get(key, now_s) for key in active}
+            if any(now_s - begin_s >= wait_s for begin_s in since.values()):
+                found[rule["alert"]] = now_s - series[0][0]
+                break
+    return found
+
+
+def holding(expression: str, series: Series, number: int) -> set[tuple[str, ...]]:
+    """The label sets for which it holds in a round."""
+    form = FORM.fullmatch(expression)
+    assert form is not None, f"the replay does not read {expression}"
+    now_s, samples = series[number]
+    names = [name.strip() for name in (form["by"] or "").split(",")]
+    found = set()
+    for sample, value in samples.items():
+        name, labels = sample
+        if name != form["metric"] or not all(matches(matcher, dict(labels)) for matcher in matchers(form["matchers"])):
+            continue
+        compared = value
+        if form["increase"]:
+            begin_s = now_s - int(form["minutes"]) * 60
+            window = [each[sample] for at_s, each in series[: number + 1] if at_s >= begin_s and sample in each]
+            compared = value - window[0]
+        elif form["time"]:
+            compared = now_s - value
+        if OPERATORS[form["operator"]](compared, float(form["number"])):
+            found.add(tuple(text for label, text in labels if not form["max"] or label in names))
+    return found
+
+
+def matchers(text: str | None) -> list[tuple[str, str, str]]:
+    return re.findall(r'(\w+)(=~|=)"([^"]*)"', text or "")
+
+
+def matches(matcher: tuple[str, str, str], labels: Mapping[str, str]) -> bool:
+    name, operator, value = matcher
+    return bool(re.fullmatch(value if operator == "=~" else re.escape(value), labels.get(name, "")))
+
+
+def played(
+    minutes: int,
+    position: Callable[[float], tuple[int, int]],
+    *,
+    info: Callable[[float], GroupInfo] = lambda _: GroupInfo(),
+    state: Callable[[float], str] = lambda _: "Stable",
+    commits_until: float = 1e9,
+    report: Callable[[float], MonitorReport] | None = None,
+) -> Series:
+    """A group on one partition: `position` gives committed offset and end after so many seconds."""
+    lag, series, count = LagState(), [], 0
+    for elapsed_s in range(0, minutes * 60, ROUND_S):
+        now_ms = START_MS + elapsed_s * 1_000
+        committed, end = position(elapsed_s)
+        if elapsed_s < commits_until:
+            lag.commit("g", "t", 0, Commit(committed, now_ms - 1_000, 0, count))
+            count += 1
+        read = Round(now_ms, {0: End(count)}, {("t", 0): Watermark(now_ms, 0, end, end)})
+        rows = list(lag.round(read, {"g": GroupFacts(state(elapsed_s), {("t", 0): Owner(owned=True)})}))
+        told_now = MonitorReport(now_ms) if report is None else report(elapsed_s)
+        own = monitor_metrics("test", told_now)
+        metrics = [*own, *lag_metrics("test", rows, rollup(rows), {"g": info(elapsed_s)}, LIMITS)]
+        series.append((now_ms / 1_000, parsed(metrics)))
+    return series
+
+
+def healthy(elapsed_s: float) -> tuple[int, int]:
+    return round(elapsed_s * 10), round(elapsed_s * 10) + 50
+
+
+def test_no_alert_when_all_is_well() -> None:
+    """Goal: silence with steady lag, with a short burst, with three rebalances, and after a fresh start."""
+    burst = played(30, lambda s: (round(s * 10), round(s * 10) + (5_000 if 600 < s < 700 else 50)))
+    assert fired(burst) == {}
+    assert fired(played(20, healthy, info=lambda s: GroupInfo(rebalances=40 + min(int(s) // 120, 3)))) == {}
+
+
+def test_growing_lag_fires() -> None:
+    """Goal: ten minutes after the status is raised, for which half a window is needed."""
+    alerts = fired(played(25, lambda s: (round(s * 10), round(s * 15))))
+    assert list(alerts) == ["ConsumerGroupLagGrowing"]
+    assert 900 <= alerts["ConsumerGroupLagGrowing"] <= 960
+
+
+@pytest.mark.parametrize("commits_until", [300, 1e9])
+def test_stopped_consumer_fires(commits_until: float) -> None:
+    """Goal: no progress, with or without commits: after two minutes of standstill and two of waiting."""
+    alerts = fired(played(12, lambda s: (min(round(s * 10), 3_000), round(s * 10)), commits_until=commits_until))
+    assert list(alerts) == ["ConsumerGroupStopped"]
+    assert 530 <= alerts["ConsumerGroupStopped"] <= 600
+
+
+def test_rebalance_in_progress_is_not_stopped() -> None:
+    """Goal: whoever stands still since the group rebalances does not wake anybody for standing still."""
+    series = played(12, lambda s: (min(round(s * 10), 3_000), round(s * 10)), state=lambda _: "PreparingRebalance")
+    assert "ConsumerGroupStopped" not in fired(series)
+
+
+def test_rebalance_storm_fires() -> None:
+    """Goal: six rebalances within ten minutes."""
+    alerts = fired(played(20, healthy, info=lambda s: GroupInfo(rebalances=40 + int(s) // 90)))
+    assert alerts == {"ConsumerGroupRebalanceStorm": 540}
+
+
+def test_offsets_about_to_expire_fires() -> None:
+    """Goal: a group that has had no members for five days."""
+    days = 86_400_000
+    old = GroupInfo(idle_since_ms=START_MS - 5 * days - 1_000)
+    assert list(fired(played(5, healthy, info=lambda _: old))) == ["ConsumerGroupOffsetsExpire"]
+    young = replace(old, idle_since_ms=START_MS - 4 * days)
+    assert fired(played(5, healthy, info=lambda _: young)) == {}
+
+
+def test_reader_stalled_and_rounds_missing_fire() -> None:
+    """Goal: an open transaction in the offsets topic, and a monitor whose rounds have ended."""
+    stalled = fired(
+        played(8, healthy, report=lambda s: MonitorReport(START_MS + int(s) * 1_000, stalled_ms={7: int(s) * 1_000}))
+    )
+    assert stalled == {"GroupledgerReaderStalled": 330}
+    assert fired(played(8, healthy, report=lambda _: MonitorReport(START_MS))) == {"GroupledgerRoundsMissing": 150}

@@ -1,0 +1,57 @@
+"""Goal: the live table shows the worst groups of a round, and nothing that a terminal would obey."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from groupledger.jobs.monitor.lag_screen import LagScreen, duration, table_of
+from groupledger.transforms.lag.rules import Rollup
+
+EVIL = "\x1b[2Jgone\u202e"
+
+
+def group(name: str, status: str, lag: int | None, topic: str | None = None) -> Rollup:
+    return Rollup(
+        *(0, name, topic, "Stable", 1, 0, 0, lag, lag, EVIL, 0, 1.5, 90.0, 0, -1.0, 7_300.0, 61_000, None, status, "OK")
+    )
+
+
+def shown(*groups: Rollup, lines: int = 10) -> str:
+    text = io.StringIO()
+    Console(file=text, width=200).print(table_of("Lag", groups, lines))
+    return text.getvalue()
+
+
+def test_worst_first() -> None:
+    """Goal: by status, then by lag; topics are not among them; what does not fit is counted."""
+    groups = (group("a", "ok", 9), group("b", "stopped", 1), group("c", "ok", 10), group("b", "stopped", 1, "topic"))
+    text = shown(*groups, lines=2)
+    assert text.index(" b ") < text.index(" c ")
+    assert " a " not in text
+    assert "and 1 more" in text
+    assert "> 90" in text
+
+
+def test_hostile_names() -> None:
+    """Goal: names are text."""
+    text = shown(group(EVIL, "ok", None))
+    assert text.replace("\n", "").isprintable()
+    assert "gone" in text
+
+
+def test_only_on_a_terminal() -> None:
+    """Goal: a log file gets no table, a terminal one at a time."""
+    for is_terminal in (True, False):
+        text = io.StringIO()
+        with LagScreen(Console(file=text, force_terminal=is_terminal, width=200, height=20)) as screen:
+            screen.show("Lag", [group("a", "ok", 1)])
+        assert ("STATUS" in text.getvalue()) == is_terminal
+
+
+def test_duration() -> None:
+    """Goal: one unit, the largest of which there are two."""
+    assert [duration(seconds) for seconds in (None, 0.4, 119, 120, 7_199, 7_200, 200_000)] == [
+        *(None, "0s", "119s", "2m", "120m", "2h", "2d")
+    ]

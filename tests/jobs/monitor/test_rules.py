@@ -1,0 +1,171 @@
+"""The monitor's own decisions, without brokers, tables or clocks; and what it shows over HTTP."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from http.client import HTTPConnection
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from groupledger.jobs.monitor.commits import added_files, behind
+from groupledger.jobs.monitor.http import serve
+from groupledger.jobs.monitor.rules import Stalls, Vitals, interval_seconds, next_round_at, troubles
+from groupledger.jobs.process import worker
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.worker import Worker, working
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("15s", 15), ("2m", 120), ("0s", None), ("15", None), ("1.5s", None), ("-1s", None), ("1h", None)],
+)
+def test_intervals(text: str, seconds: int | None) -> None:
+    """Goal: whole seconds and minutes, and nothing else."""
+    assert interval_seconds(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("now_s", "ends_took_s", "at_s"),
+    [
+        (100.0, 0.0, 104.75),  # before the batch of 105
+        (104.8, 0.0, 109.75),  # too late for that one
+        (104.75, 0.0, 109.75),  # a round that began just now does not begin again
+        (100.0, 1.0, 103.0),  # slow ends are read sooner
+        (100.0, 60.0, 102.5),  # but never more than half an interval before
+    ],
+)
+def test_a_round_begins_before_a_batch(now_s: float, ends_took_s: float, at_s: float) -> None:
+    """Goal: the ends are read when a batch that reads beyond them is about to begin."""
+    assert next_round_at(now_s, 5, ends_took_s) == pytest.approx(at_s)
+
+
+def test_an_open_transaction_is_timed() -> None:
+    """Goal: a reader that is held up is seen from its first round on, and let go when the transaction ends; a log that
+    stands still as a whole is none."""
+    stalls = Stalls()
+    for at_ms, ends in [
+        (1_000, [(0, 50, 50), (1, 7, 7)]),
+        (2_000, [(0, 60, 55), (1, 7, 7)]),
+        (3_000, [(0, 70, 55), (1, 7, 7)]),
+    ]:
+        stalls.look(ends, at_ms)
+    assert stalls.hidden() == {0: 15}
+    assert stalls.stalled_ms(9_000) == {0: 7_000}
+    stalls.look([(0, 80, 78)], 4_000)  # another transaction is open now
+    assert stalls.stalled_ms(9_000) == {0: 5_000}
+    stalls.look([(0, 80, 80)], 5_000)
+    assert stalls.stalled_ms(9_000) == {}
+
+
+def vitals(
+    *, is_ingesting: bool = True, published_ms: int | None = 100_000, lag_offsets: int = 0, stalled_ms: int = 0
+) -> Vitals:
+    return Vitals(is_ingesting, published_ms, lag_offsets, {3: stalled_ms})
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        (vitals(), None),
+        (vitals(is_ingesting=False), "The ingest has ended."),
+        (vitals(published_ms=None), "No round is done yet"),
+        (vitals(published_ms=89_999), "The last round was 15 s ago."),
+        (vitals(lag_offsets=1_200), "1,200 offsets behind"),
+        (vitals(stalled_ms=59_999), None),
+        (vitals(stalled_ms=60_000), "partitions 3 of __consumer_offsets, for 60 s"),
+    ],
+)
+def test_health(state: Vitals, sentence: str | None) -> None:
+    """Goal: each way not to be well has a sentence, and nothing else has."""
+    found = troubles(state, now_ms=105_000, interval_s=5, stalled_after_s=60)
+    assert len(found) == (0 if sentence is None else 1)
+    assert sentence is None or sentence in found[0]
+
+
+def test_added_files() -> None:
+    """Goal: files that brought rows, by their real names; not those that only moved rows, nor those removed."""
+    add = {
+        "path": "ingest_date=2026-01-01/part%201.parquet",
+        "dataChange": True,
+        "stats": json.dumps({"numRecords": 3}),
+    }
+    actions = [
+        {"commitInfo": {"operation": "STREAMING UPDATE"}},
+        {"txn": {"appId": "query", "version": 3}},
+        {"add": add},
+        {"add": {"path": "b.parquet", "dataChange": True}},
+        {"add": {"path": "compacted.parquet", "dataChange": False}},
+        {"remove": {"path": "c.parquet", "dataChange": False}},
+    ]
+    found = list(added_files("\n".join(map(json.dumps, actions))))
+    assert found == [("ingest_date=2026-01-01/part 1.parquet", 3), ("b.parquet", 0)]
+
+
+def test_behind() -> None:
+    """Goal: only partitions that are not read up to their end, also those that the ingest has not begun."""
+    assert behind({0: 10, 1: 9}, {0: 10, 1: 12, 2: 0, 3: 4}) == {1: 3, 3: 4}
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    return answer.status, body
+
+
+def test_what_is_served() -> None:
+    """Goal: metrics as they are now, health by its status, and nothing under other paths."""
+    found: list[str] = []
+    with serve("127.0.0.1", 0, lambda: b"# TYPE up gauge\nup 1.0\n", lambda: found) as port:
+        status, body = get(port, "/metrics?name=up")
+        assert (status, [family.name for family in text_string_to_metric_families(body)]) == (200, ["up"])
+        assert get(port, "/healthz") == (200, "ok\n")
+        found.append("The ingest has ended.")
+        assert get(port, "/healthz") == (503, "The ingest has ended.\n")
+        assert get(port, "/")[0] == 404
+
+
+def test_a_port_that_is_taken() -> None:
+    """Goal: one sentence that names the address and the remedy."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with (
+            pytest.raises(OutsideError, match=f"127.0.0.1:{port} .*: choose another --metrics-port"),
+            serve("127.0.0.1", port, bytes, list),
+        ):
+            pass
+
+
+def test_a_worker_that_fails_is_heard() -> None:
+    """Goal: the failure is raised where it is watched, once the others have been told to stop."""
+    stop = threading.Event()
+
+    def fail() -> None:
+        raise OutsideError("the query failed")
+
+    other = Worker("other", stop.wait)
+    with pytest.raises(OutsideError, match="the query failed"), working(stop, other), working(stop, Worker("", fail)):
+        pass
+    assert stop.is_set()
+    assert not other.is_alive()
+
+
+def test_a_worker_that_does_not_stop_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: what it waits for is broken off, and how it fails then is no failure."""
+    monkeypatch.setattr(worker, "STOP_SECONDS_MAX", 0)
+    query = threading.Event()
+
+    def wait_for_query() -> None:
+        query.wait()
+        raise OutsideError("cancelled")
+
+    late = Worker("late", wait_for_query, query.set)
+    with working(threading.Event(), late):
+        pass
+    assert query.is_set()
+    assert not late.is_alive()

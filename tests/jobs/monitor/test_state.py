@@ -1,0 +1,100 @@
+"""A monitor's rounds in memory: what is sampled and committed goes in, what Prometheus reads comes out."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from groupledger.jobs.kafka.sampling import GroupState, Round, Watermark
+from groupledger.jobs.monitor.own_metrics import MonitorReport, monitor_metrics
+from groupledger.jobs.monitor.state import MonitorState
+from groupledger.jobs.process.settings import load_settings
+from groupledger.transforms.lag.rules import Commit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client import Metric
+
+BEGAN_MS = 1_800_000_000_000
+LAG = "kafka_consumergroup_group_lag"
+
+
+def state_of(*commits: tuple[str, int, int, int]) -> MonitorState:
+    """With commits of (group, offset, kafka_partition, kafka_offset) for the first partition of `orders`."""
+    ledger: Any = SimpleNamespace(settings=load_settings(), cluster="c")
+    state = MonitorState(ledger)
+    for group_id, offset, kafka_partition, kafka_offset in commits:
+        state._lag.commit(group_id, "orders", 0, Commit(offset, BEGAN_MS, kafka_partition, kafka_offset))
+    return state
+
+
+def sampled(number: int, ends: dict[int, int], end: int) -> Round:
+    log = [Watermark("__consumer_offsets", partition, 0, stable, stable) for partition, stable in ends.items()]
+    orders = [Watermark("orders", 0, 0, end, end, 1, "id"), Watermark("orders", 1, error="NOT_LEADER")]
+    states = (
+        GroupState("a", "classic", "PreparingRebalance", "consumer", "range", 3, None, ("orders", "clicks")),
+        GroupState("b", "consumer", "Stable", "consumer", "uniform", 2, 9, ("orders",)),
+    )
+    return Round(BEGAN_MS + number * 5_000, (*log, *orders), states, {}, {})
+
+
+class Scrape:
+    """Everything that is served, through Prometheus' own writer and reader."""
+
+    def __init__(self, state: MonitorState, report: MonitorReport | None = None) -> None:
+        self._state = state
+        self._report = report or MonitorReport()
+        registry = CollectorRegistry()
+        registry.register(self)
+        self.samples = {
+            (
+                sample.name,
+                *sorted(value for name, value in sample.labels.items() if value and name != "cluster_name"),
+            ): (sample.value)
+            for family in text_string_to_metric_families(generate_latest(registry).decode())
+            for sample in family.samples
+        }
+
+    def collect(self) -> Iterator[Metric]:
+        yield from monitor_metrics("c", self._report)
+        yield from self._state.metrics(0.25)
+
+
+def test_a_round_is_scraped() -> None:
+    """Goal: lag, states and members of what lies below the round, by a real parser, and nothing of what lies above."""
+    state = state_of(("a", 4, 0, 10), ("a", 6, 0, 20), ("b", 7, 1, 5))
+    state.compute(sampled(1, {0: 20, 1: 6}, end=10), passed={0, 1})
+    found = Scrape(state, MonitorReport(BEGAN_MS, 0.25, 1, 0, 1, {0: 0, 1: 3})).samples
+    assert found[LAG, "0", "a", "orders"] == 6
+    assert found[LAG, "0", "b", "orders"] == 3
+    assert found["kafka_consumergroup_group_state", "a"] == 1
+    assert found["kafka_consumergroup_group_members", "a"] == 3
+    assert found["kafka_consumergroup_group_generation", "b"] == 9
+    assert found["groupledger_reader_lag_offsets", "1"] == 3
+    assert found["groupledger_sample_errors",] == 1
+    assert found["groupledger_rounds_total",] == 1
+    state.compute(sampled(2, {0: 21, 1: 6}, end=10), passed={0, 1})
+    assert Scrape(state).samples[LAG, "0", "a", "orders"] == 4
+
+
+def test_a_partition_that_is_not_read_in_time_keeps_its_end() -> None:
+    """Goal: its groups have the lag of the commits before, and say so; the others are not touched."""
+    state = state_of(("a", 4, 0, 10), ("b", 7, 1, 5))
+    state.compute(sampled(1, {0: 20, 1: 6}, end=10), passed={0, 1})
+    state._lag.commit("a", "orders", 0, Commit(8, BEGAN_MS, 0, 25))
+    state._lag.commit("b", "orders", 0, Commit(8, BEGAN_MS, 1, 7))
+    state.compute(sampled(2, {0: 30, 1: 8}, end=12), passed={1})
+    rows = {row.group_id: (row.lag, row.flags) for row in state._rows}
+    assert rows == {"a": (8, ("stale_sample",)), "b": (4, ())}
+
+
+def test_the_next_round_asks_about_what_is_committed_or_subscribed() -> None:
+    """Goal: all topics while none is known, then those of commits and subscriptions only."""
+    state = state_of(("a", 4, 0, 10))
+    assert state.topics() is None
+    state.compute(sampled(1, {0: 20}, end=10), passed={0})
+    assert state.topics() == {"orders", "clicks"}

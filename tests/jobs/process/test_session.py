@@ -1,0 +1,30 @@
+"""Goal: the archive of Spark's classes is nothing to whoever lacks it or has another JVM."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from groupledger.jobs.process import session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def java(*options: str) -> str:
+    """What it says of itself, and of what it does not like."""
+    answer = subprocess.run(["java", *options, "-version"], capture_output=True, text=True, check=True)
+    return answer.stdout + answer.stderr
+
+
+@pytest.mark.java
+def test_an_archive_that_does_not_fit_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: without it no option is given; with that of another JVM, or a broken one, Java runs and says nothing."""
+    monkeypatch.setattr(session, "CLASS_ARCHIVE", tmp_path / "classes.jsa")
+    assert session.class_archive_options() == ""
+    session.CLASS_ARCHIVE.write_bytes(b"no archive")
+    told = java(*shlex.split(session.class_archive_options()))
+    assert told.replace(", sharing", "") == java("-Xshare:off").replace(", sharing", "")

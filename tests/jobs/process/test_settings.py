@@ -1,0 +1,112 @@
+"""Goal: the shipped settings are whole, the user's win key by key, and what is wrong is named without its value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from groupledger.jobs.kafka.offsets_topic import kafka_python_security, spark_security
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.settings import load_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SASL = """
+kafka:
+  security_protocol: SASL_SSL
+  sasl_mechanism: SCRAM-SHA-512
+  sasl_username: 'led"ger\\'
+  sasl_password: {env: LEDGER_PASSWORD}
+  ssl_ca_file: /etc/ca.pem
+  ssl_keystore_file: /etc/client.pem
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "settings.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_the_shipped_settings() -> None:
+    """Goal: conf/groupledger.yaml holds every key, and needs nothing to reach a plain broker."""
+    settings = load_settings()
+    assert settings.cluster == "default"
+    assert spark_security(settings.kafka) == {"kafka.security.protocol": "PLAINTEXT"}
+
+
+def test_the_user_wins_key_by_key(tmp_path: Path) -> None:
+    """Goal: a file with one key changes that key alone, and the command line changes the file."""
+    path = write(tmp_path, "cluster: east\ningest: {read_tasks: 8}")
+    settings = load_settings(path)
+    assert (settings.cluster, settings.ingest.read_tasks) == ("east", 8)
+    assert settings.ingest.max_poll_records == load_settings().ingest.max_poll_records
+    assert load_settings(path, cluster="west").cluster == "west"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("ingest: {read_task: 8}", "ingest.read_task: Extra inputs"),
+        ("ingest: {read_tasks: none}", "ingest.read_tasks: Input should be a valid integer"),
+        ("cluster: ../up", "cluster: String should match pattern"),
+        ("kafka: {security_protocol: SASL_SSL}", "SASL_SSL needs sasl_mechanism"),
+        ("kafka: {sasl_password: hunter2}", "kafka.sasl_password: Input should be a valid dictionary"),
+        ("kafka: {sasl_password: {env: A, file: /b}}", "write either {env: NAME} or {file: PATH}"),
+        ("logs: {principals: hash}", "hash needs hash_key"),
+        ("logs: {time_zone: ../Vienna}", "time_zone is no name of a time zone"),
+        ("- a list", "must hold settings"),
+        ("a: [", "is not valid YAML"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, sentence: str) -> None:
+    """Goal: the sentence has the key; a secret in the wrong place is not printed."""
+    with pytest.raises(InputError) as error:
+        load_settings(write(tmp_path, text))
+    assert sentence in str(error.value)
+    assert "hunter2" not in str(error.value)
+
+
+def test_a_file_that_is_missing(tmp_path: Path) -> None:
+    """Goal: a wrong path is said, not a traceback."""
+    with pytest.raises(InputError, match="can't be read: No such file"):
+        load_settings(tmp_path / "none.yaml")
+
+
+def test_secrets_reach_the_clients_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: both clients get the password, quoted so that it can't end its JAAS entry; the settings don't show it."""
+    monkeypatch.setenv("LEDGER_PASSWORD", 'p"; evil\\')
+    settings = load_settings(write(tmp_path, SASL))
+    assert spark_security(settings.kafka) == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required"
+        ' username="led\\"ger\\\\" password="p\\"; evil\\\\";',
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": "/etc/ca.pem",
+        "kafka.ssl.keystore.type": "PEM",
+        "kafka.ssl.keystore.location": "/etc/client.pem",
+    }
+    assert kafka_python_security(settings.kafka) == {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": 'led"ger\\',
+        "sasl_plain_password": 'p"; evil\\',
+        "ssl_cafile": "/etc/ca.pem",
+        "ssl_certfile": "/etc/client.pem",
+        "ssl_keyfile": "/etc/client.pem",
+    }
+    assert "evil" not in repr(settings)
+
+
+def test_secrets_from_a_file_and_from_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a mounted secret's last newline is not part of it; a missing one names its place."""
+    monkeypatch.delenv("LEDGER_PASSWORD", raising=False)
+    (tmp_path / "secret").write_text("from a file\n")
+    text = SASL.replace("{env: LEDGER_PASSWORD}", f"{{file: {tmp_path / 'secret'}}}")
+    found = kafka_python_security(load_settings(write(tmp_path, text)).kafka)
+    assert found["sasl_plain_password"] == "from a file"  # noqa: S105 - a test's own
+    with pytest.raises(InputError, match="The environment variable LEDGER_PASSWORD is not set"):
+        kafka_python_security(load_settings(write(tmp_path, SASL)).kafka)

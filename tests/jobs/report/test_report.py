@@ -1,0 +1,173 @@
+"""Goal: `groupledger report` writes what the ledger holds into a page, in one step, and says what it does not know."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from groupledger.jobs.cli.main import main
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.report.report import write_whole
+from groupledger.jobs.warehouse.warehouse import table_path
+from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from tests.transforms.history.history_frames import (
+    CLUSTER,
+    START_MS,
+    compacted_group,
+    cooperative_group,
+    emptied_group,
+    frames,
+    simple_group,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from click.testing import Result
+    from pyspark.sql import SparkSession
+
+    from groupledger.schemas.tables.table import Table
+
+START = datetime.fromtimestamp(START_MS / 1_000, timezone.utc)
+BLOCK = re.compile(r'<script type="application/json" class="group-data">(.*?)</script>', re.DOTALL)
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def save(spark: SparkSession, warehouse: str, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    arrow = pa.Table.from_pylist([{"cluster": CLUSTER, **row} for row in rows], schema=to_arrow_schema(table.schema))
+    frame = spark.createDataFrame(arrow, table.schema)
+    frame.write.format("delta").partitionBy(*table.partition_columns).save(table_path(warehouse, table))
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The history of four groups, without lag, incidents and statistics."""
+    warehouse = str(tmp_path_factory.mktemp("report"))
+    for table, rows in frames(spark, cooperative_group(), compacted_group(), simple_group(), emptied_group()).items():
+        rows.write.format("delta").partitionBy(*table.partition_columns).save(table_path(warehouse, table))
+    save(spark, warehouse, CONNECT_ASSIGNMENTS, [])
+    return warehouse
+
+
+def run(warehouse: str, file: Path, *arguments: str) -> Result:
+    options = ["--warehouse", warehouse, "--cluster", CLUSTER, "--out", str(file), *arguments]
+    result = CliRunner().invoke(main, ["report", *options])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    return result
+
+
+def groups_in(page: str) -> dict[str, dict[str, Any]]:
+    return {group["name"]: group for group in map(json.loads, BLOCK.findall(page))}
+
+
+def test_page_of_a_history(warehouse: str, tmp_path: Path) -> None:
+    """Goal: all groups are there, most rebalances first; what has no table is said to be unknown, and is no zero."""
+    file = tmp_path / "report.html"
+    result = run(warehouse, file)
+    assert result.exit_code == 0, result.stderr
+    page = file.read_text(encoding="utf-8")
+    groups = groups_in(page)
+    assert list(groups)[:2] == ["g1", "old"]
+    assert set(groups) == {"g1", "old", "simple", "emptied"}
+    for absent in ("no table of lag", "no table of incidents", "no table of rebalance statistics"):
+        assert absent in page
+    assert groups["g1"]["lag"] is None
+    assert groups["g1"]["incidents"] is None
+    assert [record[3] for record in groups["g1"]["records"]] == [
+        *("group_started", "rebalance", "rebalance", "rebalance", "group_deleted", "group_started", "not_covered"),
+    ]
+    assert len(groups["g1"]["members"]) == 3
+    assert set(groups["old"]["bars"][1::5]) >= {0}
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_page_with_lag_and_incidents(spark: SparkSession, warehouse: str, tmp_path: Path) -> None:
+    """Goal: lag, incidents and statistics are told where they are; a group and a period can be chosen."""
+    lag: dict[str, Any] = {"group_id": "g1", "topic": "orders", "status": "growing", "flags": [], "owner": "b"}
+    times: list[dict[str, Any]] = [{"sampled_at": at(second), "sample_date": START.date()} for second in (1, 2, 70)]
+    numbers: list[dict[str, Any]] = [
+        {"partition": 0, "lag": 5, "lag_seconds": 2.5},
+        {"partition": 1, "lag": None, "lag_seconds": None},
+    ]
+    incident: dict[str, Any] = {"group_id": "g1", "kind": "offset_rewind", "severity": "error", "evidence": "inferred"}
+    incident |= {"first_seen_at": at(3), "last_seen_at": at(4), "occurrences": 2, "explanation": "It went back."}
+    stats: dict[str, Any] = {
+        "group_id": "g1",
+        "window": "hour",
+        "window_start": at(0).replace(minute=0, second=0),
+        "storms": 1,
+    }
+    added: dict[Table, list[dict[str, Any]]] = {
+        LAG: [{**lag, **each, **number} for each in times for number in numbers],
+        INCIDENTS: [{**incident, "incident_id": "1", "episode_id": "1", "partitions": None}],
+        REBALANCE_STATS: [{**stats, "rebalances": 3, "increments_without_record": 0, "flapping_member_count": 0}],
+    }
+    sampled = str(shutil.copytree(warehouse, tmp_path / "warehouse"))
+    for table, rows in added.items():
+        save(spark, sampled, table, rows)
+    file = tmp_path / "report.html"
+    file.write_text("an older one")
+    until = at(100).isoformat()
+    result = run(sampled, file, "--group", "g1", "--since", START.isoformat(), "--until", until)
+    assert result.exit_code == 0, result.stderr
+    page = file.read_text(encoding="utf-8")
+    groups = groups_in(page)
+    assert list(groups) == ["g1"]
+    assert [point[1:] for point in groups["g1"]["lag"]] == [[5, 2.5, None, 2, 1]] * 3
+    assert [row[:4] for row in groups["g1"]["lag_partitions"]] == [["orders", 0, 5, 2.5], ["orders", 1, None, None]]
+    assert [row[2:4] for row in groups["g1"]["incidents"]] == [["error", "offset_rewind"]]
+    assert "offset_rewind" in page.split("Groups by type and state")[0]
+    assert "storms: 1" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--group", "nobody"), "knows nothing of the group nobody"),
+        (("--since", "2026-01-02", "--until", "2026-01-01"), "period is empty"),
+    ],
+)
+def test_refused(warehouse: str, tmp_path: Path, arguments: Sequence[str], sentence: str) -> None:
+    """Goal: an unknown group and an empty period are refused, and no file is left."""
+    result = run(warehouse, tmp_path / "report.html", *arguments)
+    assert result.exit_code == 2
+    assert sentence in " ".join(result.stderr.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_target_is_checked_first(warehouse: str, tmp_path: Path) -> None:
+    """Goal: neither a directory nor a file in none is overwritten or made."""
+    for file, sentence in ((tmp_path, "is a directory"), (tmp_path / "none" / "report.html", "There is no directory")):
+        result = run(warehouse, file)
+        assert result.exit_code == 2
+        assert sentence in " ".join(result.stderr.split())
+
+
+def test_write_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a page that can't be written leaves the older one as it was, and nothing beside it."""
+    file = tmp_path / "report.html"
+    write_whole(file, "one")
+    monkeypatch.setattr("os.fsync", _no_space)
+    with pytest.raises(OutsideError, match="No space left"):
+        write_whole(file, "two")
+    assert file.read_text() == "one"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def _no_space(_descriptor: int) -> None:
+    raise OSError(28, "No space left on device")

@@ -1,0 +1,154 @@
+"""Goal: upkeep compacts what is closed, removes whole old dates and nothing that somebody still has to read."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+from groupledger.jobs.ask.answers import Warehouse
+from groupledger.jobs.ask.offsets_at import offsets_at
+from groupledger.jobs.derive.history import update_history
+from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.warehouse.ledger import known_positions
+from groupledger.jobs.warehouse.maintain import maintain
+from groupledger.jobs.warehouse.readers import reader_at
+from groupledger.jobs.warehouse.retention import Floor, above_floors, raise_floors, read_floors
+from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.jobs.warehouse.warehouse import latest_version, read_table
+from groupledger.schemas.tables.all_tables import all_tables
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from lab.warehouses.ledgers import open_test_ledger
+from tests.jobs.warehouses import BY_HAND, BY_HAND_DATE, SIMULATED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from groupledger.jobs.process.settings import Settings
+    from groupledger.jobs.warehouse.maintain import Step
+
+START = datetime(2026, 1, 5, tzinfo=timezone.utc)
+NOW = datetime(2026, 1, 20, tzinfo=timezone.utc)
+
+
+# Without Spark
+
+
+def test_floors(tmp_path: Path) -> None:
+    """Goal: a floor rises and never sinks, partition by partition; where none is, none is read."""
+    storage = LocalStorage(tmp_path)
+    assert read_floors(storage, "c") == {}
+    raise_floors(storage, "c", {1: Floor(10, 100), 2: Floor(20, 200)})
+    raise_floors(storage, "c", {1: Floor(5, 150), 2: Floor(30, 300), 3: Floor(1, 1)})
+    assert read_floors(storage, "c") == {1: Floor(10, 150), 2: Floor(30, 300), 3: Floor(1, 1)}
+
+
+def test_coverage_above_floors() -> None:
+    """Goal: what was removed is known no more; another partition's times, and those that were unknown, stay."""
+    known = {"kafka_partition": 1, "from_time": START}
+    rows = [known, {**known, "kafka_partition": 2}, {**known, "from_time": None}]
+    later = START + timedelta(hours=1)
+    found = above_floors(rows, {1: Floor(10, round(later.timestamp() * 1_000))})
+    assert [row["from_time"] for row in found] == [later, START, None]
+
+
+@pytest.mark.parametrize(("index", "next_version"), [(-1, 7), (0, 8), (9223372036854775805, 8)])
+def test_position_of_a_reader(index: int, next_version: int) -> None:
+    """Goal: a version counts as read once any of its files is, since a batch takes whole versions."""
+    reader = reader_at("c", "history", f'{{"reservoirId":"x","reservoirVersion":7,"index":{index}}}')
+    assert reader is not None
+    assert reader.next_version == next_version
+    assert reader_at("c", "coordinator_records", '{"__consumer_offsets":{"0":7}}') is None
+
+
+# With Spark
+
+
+def settings(**maintain_settings: object) -> Settings:
+    shipped = load_settings()
+    return shipped.model_copy(update={"maintain": shipped.maintain.model_copy(update=maintain_settings)})
+
+
+def run(
+    spark: SparkSession, warehouse: Path, which: Settings, *, is_dry_run: bool = False
+) -> dict[tuple[str, str], Step]:
+    steps = maintain(spark, str(warehouse), which, NOW, is_dry_run=is_dry_run, say=lambda _text: None)
+    return {(step.table, step.action): step for step in steps}
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, filled_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy. The logs written by hand were ingested some months before the simulated hour."""
+    copy = tmp_path_factory.mktemp("maintain") / "warehouse"
+    shutil.copytree(filled_warehouse, copy)
+    return copy
+
+
+def test_upkeep(spark: SparkSession, warehouse: Path) -> None:
+    """Goal: what is unread stays, and a dry run changes nothing; then old dates are gone, their floors stand, closed
+    files are one, and the history is as it was."""
+    keep = settings(retention_days={"coordinator_records": 30})
+    records = read_table(spark, str(warehouse), COORDINATOR_RECORDS)
+    simulated = records.where(F.col("cluster") == SIMULATED).count()
+    history = sorted(map(repr, read_table(spark, str(warehouse), ASSIGNMENTS).collect()))
+
+    # Rows that a reader of the table has not read are not removed, since it would never see them.
+    refused = run(spark, warehouse, keep, is_dry_run=True)["coordinator_records", "retention"]
+    assert refused.is_finding
+    assert "run `groupledger history`" in refused.outcome
+    with open_test_ledger(spark, warehouse, SIMULATED) as ledger:
+        update_history(ledger, threading.Event())
+    for table in all_tables():  # upkeep of the others would show nothing more
+        if table not in {COORDINATOR_RECORDS, ASSIGNMENTS, COVERAGE}:
+            shutil.rmtree(warehouse / table.name, ignore_errors=True)
+    version = latest_version(spark, str(warehouse), COORDINATOR_RECORDS)
+    planned = run(spark, warehouse, keep, is_dry_run=True)["coordinator_records", "retention"]
+    assert planned.outcome == f"would remove 1 dates, {BY_HAND_DATE} to {BY_HAND_DATE}"
+    assert latest_version(spark, str(warehouse), COORDINATOR_RECORDS) == version
+
+    done = run(spark, warehouse, keep)
+    assert not any(step.is_finding for step in done.values())
+    assert done["coordinator_records", "retention"].outcome == f"removed 1 dates, {BY_HAND_DATE} to {BY_HAND_DATE}"
+    assert "files became 1" in done["assignments", "optimize"].outcome
+    left = read_table(spark, str(warehouse), COORDINATOR_RECORDS)
+    assert left.where(F.col("cluster") == BY_HAND).isEmpty()
+    assert left.count() == simulated
+    assert sorted(map(repr, read_table(spark, str(warehouse), ASSIGNMENTS).collect())) == history
+    assert read_floors(LocalStorage(warehouse), BY_HAND)[5] == Floor(7, 1_760_000_002_000)
+    with open_test_ledger(spark, warehouse, BY_HAND) as ledger:
+        assert known_positions(ledger)[5] == 100  # coverage knows further than the floor
+    again = run(spark, warehouse, keep)
+    assert again["assignments", "optimize"].outcome == "rows that have ended: nothing to compact"
+    assert "nothing is older" in again["coordinator_records", "retention"].outcome
+
+
+def test_what_is_removed_is_unknown(spark: SparkSession, filled_warehouse: Path, tmp_path: Path) -> None:
+    """Goal: below the floor the committed offsets are unknown, not absent."""
+    shutil.copytree(filled_warehouse, tmp_path / "w")
+    raise_floors(LocalStorage(tmp_path / "w"), BY_HAND, {5: Floor(5, 1_760_000_001_600)})
+    answers = Warehouse(spark, str(tmp_path / "w"), BY_HAND)
+    at = datetime.fromtimestamp(1_760_000_001, timezone.utc)
+    with pytest.raises(InputError, match=r"the log is known from 2025-10-09T08:53:21\.600Z on"):
+        offsets_at(answers, ["simple"], at)
+    assert offsets_at(answers, ["simple"], at + timedelta(seconds=2))
+
+
+def test_refused(spark: SparkSession, warehouse: Path, tmp_path: Path) -> None:
+    """Goal: no upkeep beside a writer of any cluster, of a table without dates, of none, and of nothing."""
+    with open_test_ledger(spark, warehouse, SIMULATED), pytest.raises(OutsideError, match="Another writer holds"):
+        run(spark, warehouse, settings())
+    with pytest.raises(InputError, match=r"maintain\.retention_days\.groups: it is not partitioned by date"):
+        run(spark, warehouse, settings(retention_days={"groups": 30}))
+    with pytest.raises(InputError, match=r"maintain\.retention_days\.group: there is no such table"):
+        run(spark, warehouse, settings(retention_days={"group": 30}))
+    with pytest.raises(InputError, match="has no tables"):
+        run(spark, tmp_path, settings())
