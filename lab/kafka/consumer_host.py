@@ -1,6 +1,6 @@
 """Consumers of other clients than Java's, in one process, told what to do by lines as java/Consumers.java says them.
 
-    python consumer_host.py (librdkafka | kafka-python) BOOTSTRAP_SERVERS
+    python -m lab.kafka.consumer_host (librdkafka | kafka-python) BOOTSTRAP_SERVERS
 
 Lines in, their words parted by tabs; settings have Kafka's names:
     start NAME TOPICS SETTING VALUE SETTING VALUE ... | subscribe NAME TOPICS | stall NAME | resume NAME | close NAME

@@ -111,9 +111,10 @@ class Host:
             logging = "-Dlog4j2.loggerContextFactory=org.apache.logging.log4j.simple.SimpleLoggerContextFactory"
             program = [*_java(KAFKA_JARS), *SHORT_LIVED_JVM, logging, str(FOLDER / "java" / "Consumers.java")]
         else:
-            program = [sys.executable, "-W", "ignore", str(FOLDER / "consumer_host.py"), client]
+            program = [sys.executable, "-W", "ignore", "-m", "lab.kafka.consumer_host", client]
         self._process = subprocess.Popen(
             [*program, bootstrap_servers],
+            cwd=FOLDER.parents[1],  # where `lab` is found
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
