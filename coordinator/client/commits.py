@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.coordinator.client.events import CommitFailed, CommitSucceeded
 from groupledger.coordinator.client.fetch_state import FetchState
-from groupledger.coordinator.client.membership import Generation, MemberState
+from groupledger.coordinator.client.membership import MemberGeneration, MemberState
 from groupledger.coordinator.client.network import backoff_ms
 from groupledger.coordinator.client.reactions import Reset, Then, reaction_to
 from groupledger.coordinator.model.errors import Error
@@ -138,13 +138,13 @@ class OffsetCommits:
             if is_known:
                 self._send(commit, then_ms)
             else:
-                self._fail(commit, None, Generation(), then_ms, was_sent=False, may_retry=True)
+                self._fail(commit, None, MemberGeneration(), then_ms, was_sent=False, may_retry=True)
 
         self._lookup.when_answered(looked_up, now_ms)
 
     def _send(self, commit: _Commit, now_ms: int) -> None:
         if not self._subscriptions.topics:  # no group member: nobody checks its commits
-            sent_for, group_instance_id = Generation(), None
+            sent_for, group_instance_id = MemberGeneration(), None
         elif self._membership.state is MemberState.STABLE:
             sent_for, group_instance_id = self._membership.generation, self._config.group_instance_id
         else:
@@ -172,7 +172,7 @@ class OffsetCommits:
 
         self._lookup.send(request, now_ms, answered, lost)
 
-    def _refused(self, commit: _Commit, error: Error, sent_for: Generation, now_ms: int) -> None:
+    def _refused(self, commit: _Commit, error: Error, sent_for: MemberGeneration, now_ms: int) -> None:
         membership = self._membership
         reaction = reaction_to(error, OffsetCommitRequest)
         is_stale = membership.generation != sent_for
@@ -193,7 +193,7 @@ class OffsetCommits:
         self,
         commit: _Commit,
         error: Error | None,
-        sent_for: Generation,
+        sent_for: MemberGeneration,
         now_ms: int,
         *,
         was_sent: bool = True,

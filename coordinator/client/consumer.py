@@ -75,7 +75,7 @@ class Consumer:
         self._rebalance = Rebalance(
             config, self._metadata, self._subscriptions, self._membership, self._commits, emit=emit
         )
-        self._membership.rebalance = self._rebalance
+        self._membership.hooks = self._rebalance
         self._positions = Positions(
             config, self._network, self._lookup, self._metadata, self._subscriptions, self._membership, emit=emit
         )

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from groupledger.coordinator.client.events import ClientError, Fenced, Left, PollTimeout, RejoinRequested
 from groupledger.coordinator.client.reactions import Reset, Then, exception_name, reaction_to
@@ -44,10 +44,8 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.events import Emit
     from groupledger.coordinator.client.heartbeat import Heartbeat
     from groupledger.coordinator.client.network import Network
-    from groupledger.coordinator.client.rebalance import Rebalance
-    from groupledger.coordinator.model.messages import Request, Response
+    from groupledger.coordinator.model.messages import Protocols, Request, Response
 
-    Assignments = tuple[tuple[str, bytes], ...]
 
 _API_NAMES: Mapping[type[Request], str] = {
     JoinGroupRequest: "JOIN_GROUP",
@@ -67,7 +65,7 @@ class MemberState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class MemberGeneration:
     generation_id: int = NO_GENERATION
     member_id: str = ""
     protocol_name: str | None = None
@@ -94,8 +92,28 @@ class _Attempt:
         self.failed, self.name, self.error = then, name, error
 
 
+Assignments = tuple[tuple[str, bytes], ...]
+"""A leader's assignment: (member id, bytes) of every member."""
+
+
+class RebalanceHooks(Protocol):
+    """What a membership leaves to others, as Kafka's AbstractCoordinator leaves it to its subclasses."""
+
+    def prepare_join(self, generation: MemberGeneration, now_ms: int) -> bool:
+        """Returns whether a JoinGroup may be sent now; it is asked again until it may."""
+
+    def protocols(self, generation: MemberGeneration) -> Protocols:
+        """Returns what the JoinGroup offers."""
+
+    def assign(self, response: JoinGroupResponse, now_ms: int) -> Assignments | None:
+        """Returns the leader's assignment, or None until it can be made. Raises ClientError if it never can."""
+
+    def complete_join(self, generation: MemberGeneration, assignment: bytes, now_ms: int) -> None:
+        """Takes the assignment that the member was given."""
+
+
 class Membership:
-    rebalance: Rebalance  # set once by the consumer: the two know each other
+    hooks: RebalanceHooks  # set once by the consumer, since the hooks need the membership too
 
     def __init__(
         self,
@@ -120,7 +138,7 @@ class Membership:
         self._needs_join_prepare = True
         self._heartbeat_failure: ClientError | None = None
         self.state = MemberState.UNJOINED
-        self.generation = Generation()
+        self.generation = MemberGeneration()
 
     @property
     def is_static(self) -> bool:
@@ -151,7 +169,7 @@ class Membership:
             if not self._lookup.ensure_known(now_ms):
                 return False
             if self._needs_join_prepare:
-                if not self.rebalance.prepare_join(self.generation, now_ms):
+                if not self.hooks.prepare_join(self.generation, now_ms):
                     return False
                 self._needs_join_prepare = False
             if self._attempt is None:
@@ -167,7 +185,7 @@ class Membership:
         """Whether the attempt is over, well or not, and no backoff stands before the next one."""
         if attempt.assignment is not None:
             if self.state is MemberState.STABLE:
-                self.rebalance.complete_join(self.generation, attempt.assignment, now_ms)
+                self.hooks.complete_join(self.generation, attempt.assignment, now_ms)
                 self._needs_join_prepare = True
             else:
                 reason = (
@@ -200,7 +218,7 @@ class Membership:
             self._config.session_timeout_ms,
             self._config.max_poll_interval_ms,
             CONSUMER_PROTOCOL_TYPE,
-            self.rebalance.protocols(sent_for),
+            self.hooks.protocols(sent_for),
             self._new_uuid(),
             self._config.group_instance_id,
             self._rejoin_reason[:MAX_REASON_LENGTH],
@@ -212,7 +230,7 @@ class Membership:
             if response.error is Error.NONE:
                 self._joined(response, attempt, then_ms)
             elif response.error is Error.MEMBER_ID_REQUIRED:
-                self.generation = Generation(member_id=response.member_id)
+                self.generation = MemberGeneration(member_id=response.member_id)
                 self.request_rejoin(f"need to re-join with the given member-id: {response.member_id}", then_ms)
                 attempt.fail(Then.AT_ONCE, "", response.error)
             else:
@@ -229,7 +247,7 @@ class Membership:
         else:
             self.state = MemberState.COMPLETING_REBALANCE
             self._heartbeat.reset(now_ms)
-            self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
+            self.generation = MemberGeneration(response.generation_id, response.member_id, response.protocol_name)
             if response.leader == response.member_id:
                 attempt.leading = response
                 self.lead(now_ms)
@@ -246,7 +264,7 @@ class Membership:
             attempt.fail(Then.AT_ONCE, "IllegalGenerationException", Error.ILLEGAL_GENERATION)
             return
         try:
-            assignments = self.rebalance.assign(attempt.leading, now_ms)
+            assignments = self.hooks.assign(attempt.leading, now_ms)
         except ClientError as error:
             attempt.leading = None
             attempt.fail(Then.RAISE, error.reason)
@@ -293,7 +311,9 @@ class Membership:
 
         self._lookup.send(request, now_ms, handler, lost, timeout_ms)
 
-    def _failed(self, api: type[Request], error: Error, sent_for: Generation, attempt: _Attempt, now_ms: int) -> None:
+    def _failed(
+        self, api: type[Request], error: Error, sent_for: MemberGeneration, attempt: _Attempt, now_ms: int
+    ) -> None:
         self.react(api, error, sent_for, now_ms)
         if error is Error.FENCED_INSTANCE_ID:
             self.fenced(now_ms)
@@ -301,7 +321,7 @@ class Membership:
 
     # What errors do to the membership
 
-    def react(self, api: type[Request], error: Error, sent_for: Generation, now_ms: int) -> None:
+    def react(self, api: type[Request], error: Error, sent_for: MemberGeneration, now_ms: int) -> None:
         """What a refusal means for coordinator and membership; one that was meant for another generation resets
         nothing, as that has happened already."""
         reaction = reaction_to(error, api)
@@ -316,7 +336,7 @@ class Membership:
 
     def _reset_and_rejoin(self, reason: str, now_ms: int, *, forget_member: bool) -> None:
         self.state = MemberState.UNJOINED
-        self.generation = Generation(member_id="" if forget_member else self.generation.member_id)
+        self.generation = MemberGeneration(member_id="" if forget_member else self.generation.member_id)
         self._needs_join_prepare = True
         self.request_rejoin(reason, now_ms)
 
@@ -365,7 +385,7 @@ class Membership:
 
         self._lookup.send(request, now_ms, answered, self._heartbeat.failed)
 
-    def _heartbeat_answered(self, error: Error, sent_for: Generation, now_ms: int) -> None:
+    def _heartbeat_answered(self, error: Error, sent_for: MemberGeneration, now_ms: int) -> None:
         reaction = reaction_to(error, HeartbeatRequest)
         is_stale = reaction.reset is not Reset.NOTHING and self.generation != sent_for
         if error is Error.NONE or is_stale or reaction.then is Then.IGNORE:

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.config import ConsumerConfig
     from groupledger.coordinator.client.coordinator_lookup import CoordinatorLookup
     from groupledger.coordinator.client.events import Emit
-    from groupledger.coordinator.client.membership import Generation, Membership
+    from groupledger.coordinator.client.membership import MemberGeneration, Membership
     from groupledger.coordinator.client.messages import EpochEndOffset, ListedOffset
     from groupledger.coordinator.client.metadata import Metadata
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
     from groupledger.coordinator.model.messages import TopicPartition
 
-    Question = tuple[tuple[TopicPartition, ...], Generation | None]
+    Question = tuple[tuple[TopicPartition, ...], MemberGeneration | None]
     """What an OffsetFetch is about. If it no longer is what must be asked, its answer is dropped."""
 
 _TIMESTAMPS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}

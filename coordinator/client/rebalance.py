@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.commits import OffsetCommits
     from groupledger.coordinator.client.config import ConsumerConfig
     from groupledger.coordinator.client.events import Emit
-    from groupledger.coordinator.client.membership import Assignments, Generation, Membership
+    from groupledger.coordinator.client.membership import Assignments, MemberGeneration, Membership
     from groupledger.coordinator.client.metadata import Metadata, Snapshot
     from groupledger.coordinator.client.subscriptions import Subscriptions
     from groupledger.coordinator.model.messages import JoinGroupResponse, Protocols, TopicPartition
@@ -78,7 +78,7 @@ class Rebalance:
 
     # Before
 
-    def prepare_join(self, generation: Generation, now_ms: int) -> bool:
+    def prepare_join(self, generation: MemberGeneration, now_ms: int) -> bool:
         """Waits for an automatic commit, for the rebalance timeout at most."""
         if self._prepare_until_ms is None:
             self._prepare_until_ms = now_ms + self._config.max_poll_interval_ms
@@ -112,7 +112,7 @@ class Rebalance:
             self._emit((Lost if is_lost else Revoked)(now_ms, partitions))
             self._subscriptions.assign(p for p in self._subscriptions.assignment if p not in partitions)
 
-    def protocols(self, generation: Generation) -> Protocols:
+    def protocols(self, generation: MemberGeneration) -> Protocols:
         self._joined_topics = self._subscriptions.topics
         owned = self._subscriptions.assignment
         return offered_protocols(self._config, self._memory, self._joined_topics, owned, generation.generation_id)
@@ -156,7 +156,7 @@ class Rebalance:
 
     # After
 
-    def complete_join(self, generation: Generation, assignment: bytes, now_ms: int) -> None:
+    def complete_join(self, generation: MemberGeneration, assignment: bytes, now_ms: int) -> None:
         if not self.is_leader:
             self._assigned_by = None
         protocol_name = generation.protocol_name or ""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from groupledger.coordinator.java_hash_map import hash_map_order
 from groupledger.coordinator.model.errors import Error, response_error_of_failed_append
-from groupledger.coordinator.model.group import Group, Member, State
 from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.messages import (
     HeartbeatRequest,
@@ -29,8 +28,10 @@ from groupledger.coordinator.model.rebalance import (
     set_and_propagate_assignment,
 )
 from groupledger.coordinator.model.records import new_group_metadata_record
+from groupledger.coordinator.model.states import Event, State
 
 if TYPE_CHECKING:
+    from groupledger.coordinator.model.group import Group, Member
     from groupledger.coordinator.model.operation import Operation
 
 _BATCH_LEAVE_SINCE = 3
@@ -102,7 +103,7 @@ def _receive_assignment(group: Group, leader: Member, assignments: dict[str, byt
     def after_append(error: Error) -> None:
         if error is Error.NONE:
             set_and_propagate_assignment(group, assignments, operation)
-            group.transition_to(State.STABLE, operation.now_ms)
+            group.apply(Event.ASSIGNMENT_STORED, operation.now_ms)
             return
         response_error = response_error_of_failed_append(error)
         reset_and_propagate_assignment_with_error(group, response_error, operation)

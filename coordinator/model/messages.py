@@ -16,6 +16,8 @@ NO_GENERATION = -1
 NO_OFFSET = -1
 NO_LEADER_EPOCH = -1
 NO_RETENTION_TIME = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
 
 Protocols = tuple[tuple[str, bytes], ...]
 """What a member offers, in its order of preference: (protocol name, metadata)."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from groupledger.coordinator.java_hash_map import TimelineHashMap
-from groupledger.coordinator.model.operation import NO_PRODUCER_ID
+from groupledger.coordinator.model.messages import NO_PRODUCER_ID
 from groupledger.schemas.codec.records import Record
 
 

@@ -8,10 +8,11 @@ the part of the handler that waits for it (Kafka's append future), and `response
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-from groupledger.coordinator.model.log_lines import LogEvent
+from groupledger.coordinator.model.messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from groupledger.coordinator.model.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,12 +22,10 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.deadlines import Deadlines
     from groupledger.coordinator.model.errors import Error
     from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.model.log_lines import LogEvent
     from groupledger.coordinator.model.messages import Response
     from groupledger.coordinator.model.offset_store import OffsetStore
     from groupledger.schemas.codec.records import Record
-
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +63,14 @@ class Result(NamedTuple):  # a tuple, because one is built with every request
         return tuple(record for batch in self.batches for record in batch.records)
 
 
-@dataclass(slots=True)
-class Operation:
+@dataclass(slots=True, kw_only=True)
+class Operation(Output):
     config: Config
     deadlines: Deadlines
     groups: TimelineHashMap[str, Group]
     offsets: OffsetStore
-    partition: int
-    now_ms: int
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
-    records: list[Record] = field(default_factory=list)
-    responses: list[Response] = field(default_factory=list)
-    events: list[LogEvent] = field(default_factory=list)
     response: Response | None = None  # the answer that waits for the append
     after_append: Callable[[Error], None] | None = None
     created_group_id: str | None = None  # taken back if the append fails
@@ -89,9 +83,6 @@ class Operation:
     def create_group(self, group: Group) -> None:
         self.groups.put(group.group_id, group)
         self.created_group_id = group.group_id
-
-    def log(self, kind: str, **fields: Any) -> None:
-        self.events.append(LogEvent(self.now_ms, self.partition, kind, fields))
 
     def set_timer(self, kind: str, group_id: str, delay_ms: int, member_id: str = "") -> None:
         self.deadlines.set((kind, self.partition, group_id, member_id), self.now_ms + delay_ms)

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from groupledger.coordinator.java_hash_map import hash_map_order
 from groupledger.coordinator.model.errors import Error
-from groupledger.coordinator.model.group import Group, Member, State
 from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.records import new_group_metadata_record
+from groupledger.coordinator.model.states import Event, State, can_happen
 
 if TYPE_CHECKING:
+    from groupledger.coordinator.model.group import Group, Member
     from groupledger.coordinator.model.operation import Operation
 
 JOIN_TIMER = "join"
@@ -28,7 +29,7 @@ SESSION_TIMER = "heartbeat"
 
 
 def maybe_prepare_rebalance_or_complete_join(group: Group, reason: Reason, operation: Operation) -> None:
-    if group.can_rebalance:
+    if can_happen(group.state, Event.REBALANCE_STARTED):
         prepare_rebalance(group, reason, operation)
     else:
         maybe_complete_join_phase(group, operation)
@@ -40,7 +41,7 @@ def prepare_rebalance(group: Group, reason: Reason, operation: Operation) -> Non
     group.pending_sync_members.clear()
     operation.cancel_timer(SYNC_TIMER, group.group_id)
     is_initial = group.state is State.EMPTY
-    group.transition_to(State.PREPARING_REBALANCE, operation.now_ms)
+    group.apply(Event.REBALANCE_STARTED, operation.now_ms)
     operation.log(
         "preparing_rebalance",
         group_id=group.group_id,

@@ -1,11 +1,14 @@
 """The coordinator of one `__consumer_offsets` partition: its groups, its offsets, the end of its log.
 
-`run` is the way in: it gives a handler an `Operation`, then settles the append. Records that were appended are folded
-into the offset store, and a group's tombstone removes it; whatever else a record says of a live group, the handler has
-done already, as in Kafka. If the append failed nothing is folded, and a group that the operation created is gone.
+State changes in two ways only. What a failover must find again changes by applying appended records: the committed and
+pending offsets, and the end of a group by its tombstone. The soft state of a live group, which is its members, its
+generation and its state, changes by explicit transitions while a handler runs, as in Kafka; the group's own record is
+therefore applied when a log is loaded, and not again when it is appended.
 
-`load` folds a log from nothing: this is all that survives a failover. What the log says of KIP-848, share and streams
-groups is skipped: their state is not modelled here.
+`run` is the way in: it gives a handler an `Operation`, then settles the append. If the append failed, no record is
+applied, a group that the operation created is removed, and the handler's `after_append` takes back what it must.
+`load` applies a log from its beginning. Records of consumer groups of KIP-848, share groups and streams groups are
+skipped, because their state is not modelled here.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import TimelineHashMap
 from groupledger.coordinator.model.errors import Error, IllegalStateError, response_error_of_failed_append
-from groupledger.coordinator.model.group import ANSWERED, Group, State
+from groupledger.coordinator.model.group import ANSWERED, Group
 from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.messages import (
     JoinGroupRequest,
@@ -39,6 +42,7 @@ from groupledger.coordinator.model.rebalance import (
     prepare_rebalance,
     reset_session,
 )
+from groupledger.coordinator.model.states import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -107,7 +111,14 @@ class Shard:
         return self.run(_REBALANCE_TIMERS[kind], group, now_ms=now_ms, append_error=append_error)
 
     def _operation(self, now_ms: int) -> Operation:
-        return Operation(self._config, self._deadlines, self.groups, self.offsets, self.partition, now_ms)
+        return Operation(
+            partition=self.partition,
+            now_ms=now_ms,
+            config=self._config,
+            deadlines=self._deadlines,
+            groups=self.groups,
+            offsets=self.offsets,
+        )
 
     def _append(self, operation: Operation) -> Batch:
         batch = Batch(
@@ -168,7 +179,7 @@ class Shard:
         self._deadlines.cancel_partition(self.partition)
         for group in self.groups.values():
             operation.log("group_unloaded", group_id=group.group_id, generation_id=group.generation_id)
-            group.transition_to(State.DEAD, now_ms)
+            group.apply(Event.UNLOADED, now_ms)
             for member in group.members.values():
                 group.complete_join(member, operation, error=Error.NOT_COORDINATOR)
                 group.complete_sync(member, operation, Error.NOT_COORDINATOR)

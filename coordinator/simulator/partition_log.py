@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.model.operation import NO_PRODUCER_ID, Batch
+from groupledger.coordinator.model.messages import NO_PRODUCER_ID
+from groupledger.coordinator.model.operation import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from groupledger.coordinator.model.group import State
 from groupledger.coordinator.model.messages import (
     ZERO_TOPIC_ID,
     DeleteGroupsRequest,
@@ -29,6 +28,7 @@ from groupledger.coordinator.model.messages import (
     OffsetToCommit,
     TxnOffsetCommitRequest,
 )
+from groupledger.coordinator.model.states import State
 from lab.kafka.broker_driver import TOPICS
 from lab.scenarios.driver import subscription
 

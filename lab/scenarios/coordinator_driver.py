@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.coordinator import Coordinator
 from groupledger.coordinator.model.errors import Error
-from groupledger.coordinator.model.group import State
 from groupledger.coordinator.model.messages import WriteTxnMarkerRequest
+from groupledger.coordinator.model.states import TRANSITIONS, State
 
 from .driver import Call, Driver
 
@@ -76,7 +76,8 @@ class CoordinatorDriver(Driver):
         group = self.coordinator.group(self.group_id)
         assert group is not None
         for state in states:
-            group.transition_to(State(state), self.now_ms)
+            row = TRANSITIONS[group.state]
+            group.apply(next(event for event in row if row[event] is State(state)), self.now_ms)
 
     def failover(self, **settings: Any) -> None:
         self.config = replace(self.config, **settings)

@@ -175,7 +175,7 @@ def test_every_template_is_used_and_every_use_has_one() -> None:
             if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Constant):
                 continue
             name = ast.unparse(node.func)
-            if name == "operation.log":
+            if name in ("operation.log", "output.log"):
                 logged.add(node.args[0].value)
             elif name in ("Reason", "_reason"):
                 reasons.add(node.args[0].value)

@@ -6,7 +6,7 @@ import pytest
 
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.errors import Error
-from groupledger.coordinator.model.group import Group, State
+from groupledger.coordinator.model.group import Group
 from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     OffsetCommitRequest,
@@ -18,6 +18,7 @@ from groupledger.coordinator.model.messages import (
     WriteTxnMarkerRequest,
 )
 from groupledger.coordinator.model.offsets import is_expired
+from groupledger.coordinator.model.states import State
 from groupledger.schemas.codec.records import decode_record, encode_record
 
 DAY_MS = 86_400_000
@@ -222,6 +223,12 @@ def test_members_keep_offsets_of_their_topics_only(driver: Any) -> None:
     assert (tombstone.key["topic"], tombstone.value) == ("dropped", None)
 
 
+def group_in(state: State, **fields: Any) -> Group:
+    group = Group("g", 500, **fields)
+    group.state = state
+    return group
+
+
 CONSUMER: dict[str, Any] = {"protocol_type": "consumer", "subscribed_topics": frozenset({"orders"})}
 
 
@@ -236,13 +243,13 @@ CONSUMER: dict[str, Any] = {"protocol_type": "consumer", "subscribed_topics": fr
         (Group("g", 500, protocol_type="consumer"), 100, -1, RETENTION_MS + 500, True),
         (Group("g", -1, protocol_type="consumer"), 100, -1, RETENTION_MS + 100, True),
         # Stable consumers whose topics are known: from the commit on.
-        (Group("g", 500, state=State.STABLE, **CONSUMER), 100, -1, RETENTION_MS + 100, True),
-        (Group("g", 500, state=State.STABLE, **CONSUMER), 100, -1, RETENTION_MS + 99, False),
+        (group_in(State.STABLE, **CONSUMER), 100, -1, RETENTION_MS + 100, True),
+        (group_in(State.STABLE, **CONSUMER), 100, -1, RETENTION_MS + 99, False),
         # Everybody else who has members: never, not even with an expiry in the record.
-        (Group("g", 500, state=State.STABLE, protocol_type="consumer"), 100, -1, 10 * RETENTION_MS, False),
-        (Group("g", 500, state=State.STABLE, protocol_type="connect"), 100, 200, 10 * RETENTION_MS, False),
-        (Group("g", 500, state=State.PREPARING_REBALANCE, **CONSUMER), 100, -1, 10 * RETENTION_MS, False),
-        (Group("g", 500, state=State.COMPLETING_REBALANCE, **CONSUMER), 100, 200, 10 * RETENTION_MS, False),
+        (group_in(State.STABLE, protocol_type="consumer"), 100, -1, 10 * RETENTION_MS, False),
+        (group_in(State.STABLE, protocol_type="connect"), 100, 200, 10 * RETENTION_MS, False),
+        (group_in(State.PREPARING_REBALANCE, **CONSUMER), 100, -1, 10 * RETENTION_MS, False),
+        (group_in(State.COMPLETING_REBALANCE, **CONSUMER), 100, 200, 10 * RETENTION_MS, False),
         # An expiry in the record counts by itself.
         (Group("g", 50), 100, 200, 199, False),
         (Group("g", 50), 100, 200, 200, True),
