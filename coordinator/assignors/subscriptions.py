@@ -26,7 +26,7 @@ class AssignmentError(Exception):
     """Kafka's own assignor throws on this input, so the leader sends no assignment and the rebalance fails."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
     """One member's subscription as ConsumerProtocol carries it; a negative generation_id means none.
 

@@ -88,12 +88,12 @@ def read_subscriptions(members: Iterable[JoinedMember]) -> dict[str, Subscriptio
 def _subscription(member: JoinedMember) -> Subscription:
     fields = decode_subscription(member.metadata).fields
     return Subscription(
-        tuple(fields["topics"]),
-        _flat(fields.get("owned_partitions") or ()),
-        fields.get("generation_id", NO_GENERATION),
-        fields.get("rack_id"),
-        member.group_instance_id,
-        fields["user_data"],
+        topics=tuple(fields["topics"]),
+        owned_partitions=_flat(fields.get("owned_partitions") or ()),
+        generation_id=fields.get("generation_id", NO_GENERATION),
+        rack_id=fields.get("rack_id"),
+        group_instance_id=member.group_instance_id,
+        user_data=fields["user_data"],
     )
 
 

@@ -72,7 +72,12 @@ class OffsetCommits:
     def consumed(self) -> Offsets:
         """The valid positions of all owned partitions."""
         return tuple(
-            OffsetToCommit(topic, number, at.offset, NO_LEADER_EPOCH if at.epoch is None else at.epoch)
+            OffsetToCommit(
+                topic=topic,
+                partition=number,
+                offset=at.offset,
+                leader_epoch=NO_LEADER_EPOCH if at.epoch is None else at.epoch,
+            )
             for (topic, number), state in self._subscriptions.partitions.items()
             for at in (state.position,)
             if state.fetch_state is FetchState.FETCHING and at is not None
@@ -82,7 +87,10 @@ class OffsetCommits:
         if offsets is None:
             chosen = self.consumed()
         else:
-            chosen = tuple(OffsetToCommit(topic, number, offsets[topic, number]) for topic, number in sorted(offsets))
+            chosen = tuple(
+                OffsetToCommit(topic=topic, partition=number, offset=offsets[topic, number])
+                for topic, number in sorted(offsets)
+            )
         self._send_when_known(_Commit(chosen), now_ms)
 
     # Automatic
@@ -153,10 +161,10 @@ class OffsetCommits:
         request = OffsetCommitRequest(
             self._network.new_request_id(),
             self._config.group_id,
-            commit.offsets,
-            sent_for.generation_id,
-            sent_for.member_id,
-            group_instance_id,
+            offsets=commit.offsets,
+            generation_id=sent_for.generation_id,
+            member_id=sent_for.member_id,
+            group_instance_id=group_instance_id,
         )
 
         def answered(response: OffsetCommitResponse, then_ms: int) -> None:
@@ -203,7 +211,13 @@ class OffsetCommits:
         if commit.is_automatic and may_retry:
             self._next_auto_commit_ms = now_ms + self._config.retry_backoff_ms
         failed = CommitFailed(
-            now_ms, error, commit.offsets, sent_for.generation_id, sent_for.member_id, was_sent, may_retry
+            now_ms,
+            error=error,
+            offsets=commit.offsets,
+            generation_id=sent_for.generation_id,
+            member_id=sent_for.member_id,
+            was_sent=was_sent,
+            is_retriable=may_retry,
         )
         self._emit(failed)
 

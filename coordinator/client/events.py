@@ -52,7 +52,7 @@ class RejoinRequested(ConsumerEvent):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Joined(ConsumerEvent):
     """A rebalance is complete. `assignment` is all that is owned now, `added` what came with this generation."""
 
@@ -85,7 +85,7 @@ class CommitSucceeded(ConsumerEvent):
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFailed(ConsumerEvent):
     """`error` is the broker's, or None where no answer came: the connection was lost, or the client itself refused.
 
@@ -117,7 +117,7 @@ class Left(ConsumerEvent):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetReset(ConsumerEvent):
     """A partition without a usable position begins at `offset`; `strategy` is earliest or latest."""
 

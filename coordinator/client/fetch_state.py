@@ -53,7 +53,7 @@ class Position:
     leader: Leader | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class PartitionState:
     """One owned partition. `retry_ms`: no request for it before this time."""
 

@@ -78,7 +78,7 @@ class MemberGeneration:
         )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Attempt:
     """A rebalance under way, from JoinGroup to SyncGroup; `name` is the exception's that it failed with."""
 
@@ -214,16 +214,16 @@ class Membership:
         request = JoinGroupRequest(
             self._network.new_request_id(),
             self._config.group_id,
-            sent_for.member_id,
-            self._config.session_timeout_ms,
-            self._config.max_poll_interval_ms,
-            CONSUMER_PROTOCOL_TYPE,
-            self.hooks.protocols(sent_for),
-            self._new_uuid(),
-            self._config.group_instance_id,
-            self._rejoin_reason[:MAX_REASON_LENGTH],
-            self._config.client_id,
-            self._config.client_host,
+            member_id=sent_for.member_id,
+            session_timeout_ms=self._config.session_timeout_ms,
+            rebalance_timeout_ms=self._config.max_poll_interval_ms,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocols=self.hooks.protocols(sent_for),
+            new_member_uuid=self._new_uuid(),
+            group_instance_id=self._config.group_instance_id,
+            reason=self._rejoin_reason[:MAX_REASON_LENGTH],
+            client_id=self._config.client_id,
+            client_host=self._config.client_host,
         )
 
         def joined(response: JoinGroupResponse, then_ms: int) -> None:
@@ -281,12 +281,12 @@ class Membership:
         request = SyncGroupRequest(
             self._network.new_request_id(),
             self._config.group_id,
-            sent_for.generation_id,
-            sent_for.member_id,
-            self._config.group_instance_id,
-            CONSUMER_PROTOCOL_TYPE,
-            sent_for.protocol_name,
-            assignments,
+            generation_id=sent_for.generation_id,
+            member_id=sent_for.member_id,
+            group_instance_id=self._config.group_instance_id,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol_name=sent_for.protocol_name,
+            assignments=assignments,
         )
 
         def synced(response: SyncGroupResponse, then_ms: int) -> None:
@@ -375,9 +375,9 @@ class Membership:
         request = HeartbeatRequest(
             self._network.new_request_id(),
             self._config.group_id,
-            sent_for.generation_id,
-            sent_for.member_id,
-            self._config.group_instance_id,
+            generation_id=sent_for.generation_id,
+            member_id=sent_for.member_id,
+            group_instance_id=self._config.group_instance_id,
         )
 
         def answered(response: HeartbeatResponse, then_ms: int) -> None:

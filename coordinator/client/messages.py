@@ -93,7 +93,7 @@ class ListOffsetsRequest(Request):
     partitions: tuple[ListOffsetsPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListedOffset:
     topic: str
     partition: int
@@ -122,7 +122,7 @@ class OffsetForLeaderEpochRequest(Request):
     partitions: tuple[EpochPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEndOffset:
     topic: str
     partition: int
@@ -152,7 +152,7 @@ class FetchRequest(Request):
     max_wait_ms: int = 500
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedPartition:
     """Records from the offset that was asked for, up to but without `next_offset`; `next_offset` is the same if none.
 

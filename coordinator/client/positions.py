@@ -178,7 +178,11 @@ class Positions:
             strategy = state.reset_strategy or "latest"
             # Without an epoch: this position was led to by no record, so there is nothing to validate.
             state.seek_unvalidated(Position(found.offset, None, self._metadata.leader(partition)))
-            self._emit(OffsetReset(then_ms, *partition, found.offset, strategy))
+            self._emit(
+                OffsetReset(
+                    then_ms, topic=found.topic, partition=found.partition, offset=found.offset, strategy=strategy
+                )
+            )
 
         self._ask(request, waiting, take, now_ms)
 

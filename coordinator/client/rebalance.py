@@ -180,11 +180,11 @@ class Rebalance:
         self._emit(
             Joined(
                 now_ms,
-                generation.generation_id,
-                generation.member_id,
-                protocol_name,
-                self.is_leader,
-                assigned,
-                added,
+                generation_id=generation.generation_id,
+                member_id=generation.member_id,
+                protocol_name=protocol_name,
+                is_leader=self.is_leader,
+                assignment=assigned,
+                added=added,
             )
         )

@@ -33,26 +33,33 @@ def describe_group(group: Group | None, group_id: str, api_version: int) -> Desc
     if group is None:
         is_told = api_version >= _GROUP_ID_NOT_FOUND_SINCE
         return DescribedGroup(
-            group_id,
-            Error.GROUP_ID_NOT_FOUND if is_told else Error.NONE,
-            State.DEAD.value,
+            group_id=group_id,
+            error=Error.GROUP_ID_NOT_FOUND if is_told else Error.NONE,
+            group_state=State.DEAD.value,
             error_message=f"Group {group_id} not found." if is_told else None,
         )
     is_stable = group.state is State.STABLE
     members = tuple(
         DescribedMember(
-            member.member_id,
-            member.group_instance_id,
-            member.client_id,
-            member.client_host,
-            member.metadata(group.protocol_name) if is_stable else b"",
-            member.assignment,
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            metadata=member.metadata(group.protocol_name) if is_stable else b"",
+            assignment=member.assignment,
         )
         for member in group.members.values()
     )
     protocol_data = (group.protocol_name or "") if is_stable else ""
     protocol_type = group.protocol_type or ""
-    return DescribedGroup(group_id, Error.NONE, group.state.value, protocol_type, protocol_data, members)
+    return DescribedGroup(
+        group_id=group_id,
+        error=Error.NONE,
+        group_state=group.state.value,
+        protocol_type=protocol_type,
+        protocol_data=protocol_data,
+        members=members,
+    )
 
 
 def list_groups(groups: Iterable[Group], request: ListGroupsRequest) -> list[ListedGroup]:

@@ -212,7 +212,7 @@ class Coordinator:
         for group_id in request.group_ids:
             shard = self._shard(self.partition_for(group_id))
             if isinstance(shard, Error):
-                groups.append(DescribedGroup(group_id, shard))
+                groups.append(DescribedGroup(group_id=group_id, error=shard))
             else:
                 groups.append(describe_group(shard.groups.get(group_id), group_id, request.api_version))
         return Result(responses=(DescribeGroupsResponse(request.request_id, tuple(groups)),))

@@ -27,7 +27,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 ANSWERED = -1  # stands for a parked request whose answer has gone out
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Member:
     member_id: str
     group_instance_id: str | None
@@ -70,7 +70,7 @@ class Member:
         )
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Group:
     """A new group is at generation 0 and has neither protocol nor leader."""
 
@@ -102,7 +102,7 @@ class Group:
     def from_record(cls, group_id: str, value: Mapping[str, Any]) -> Group:
         """Returns the group as its last record tells it, of any value version."""
         birth = Event.LOADED_WITH_MEMBERS if value["members"] else Event.LOADED_WITHOUT_MEMBERS
-        group = cls(group_id, value["current_state_timestamp_ms"], birth)
+        group = cls(group_id=group_id, current_state_timestamp_ms=value["current_state_timestamp_ms"], birth=birth)
         group.generation_id = value["generation"]
         group.protocol_type = value["protocol_type"] or None
         group.protocol_name = value["protocol"]
@@ -303,10 +303,15 @@ class Group:
         """Answer the parked sync of a member, if there is one, with its assignment or an error. True if there was."""
         if member.awaiting_sync is None:
             return False
-        response = SyncGroupResponse(member.awaiting_sync, error)
+        response = SyncGroupResponse(member.awaiting_sync, error=error)
         if error is Error.NONE:
-            names = self.protocol_type, self.protocol_name
-            response = SyncGroupResponse(member.awaiting_sync, error, *names, member.assignment)
+            response = SyncGroupResponse(
+                member.awaiting_sync,
+                error=error,
+                protocol_type=self.protocol_type,
+                protocol_name=self.protocol_name,
+                assignment=member.assignment,
+            )
         output.responses.append(response)
         member.awaiting_sync = None
         return True

@@ -43,7 +43,7 @@ def join_group(request: JoinGroupRequest, operation: Operation) -> None:
         if request.member_id:
             _refuse(request, operation, Error.UNKNOWN_MEMBER_ID, request.member_id)
             return
-        group = Group(request.group_id, operation.now_ms)
+        group = Group(group_id=request.group_id, current_state_timestamp_ms=operation.now_ms)
         operation.create_group(group)
     if not _has_capacity(group, request.member_id, operation.config.group_max_size):
         group.remove(request.member_id)
@@ -178,7 +178,7 @@ def _current_generation(group: Group, request: JoinGroupRequest, member: Member)
     """Its join response was lost, or nothing has changed: tell the member where the group stands."""
     return JoinGroupResponse(
         request.request_id,
-        Error.NONE,
+        error=Error.NONE,
         member_id=member.member_id,
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,
@@ -282,7 +282,7 @@ def _restore_static_member(group: Group, member: Member, before: Member, error: 
 
 
 def _refuse(request: JoinGroupRequest, operation: Operation, error: Error, member_id: str = "") -> None:
-    operation.responses.append(JoinGroupResponse(request.request_id, error, member_id))
+    operation.responses.append(JoinGroupResponse(request.request_id, error=error, member_id=member_id))
 
 
 def _reason(kind: str, request: JoinGroupRequest, **fields: str | None) -> Reason:

@@ -45,7 +45,7 @@ def sync_group(request: SyncGroupRequest, operation: Operation) -> None:
     else:
         error = _validate(group, request, "sync-group", operation) or _validate_phase(group, request)
     if group is None or error is not Error.NONE:
-        operation.responses.append(SyncGroupResponse(request.request_id, error))
+        operation.responses.append(SyncGroupResponse(request.request_id, error=error))
         return
     member = group.members[request.member_id]
     group.pending_sync_members.pop(member.member_id)

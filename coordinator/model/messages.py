@@ -44,7 +44,7 @@ class Response:
 # Membership
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupRequest(GroupRequest):
     """`new_member_uuid` is the UUID that the broker would draw, should this member need a fresh id."""
 
@@ -68,7 +68,7 @@ class JoinedMember:
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupResponse(Response):
     error: Error
     member_id: str = ""
@@ -80,7 +80,7 @@ class JoinGroupResponse(Response):
     members: tuple[JoinedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroupRequest(GroupRequest):
     """`assignments` are the leader's: (member id, assignment)."""
 
@@ -93,7 +93,7 @@ class SyncGroupRequest(GroupRequest):
     api_version: int = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroupResponse(Response):
     error: Error
     protocol_type: str | None = None
@@ -101,7 +101,7 @@ class SyncGroupResponse(Response):
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRequest(GroupRequest):
     generation_id: int
     member_id: str
@@ -142,7 +142,7 @@ class LeaveGroupResponse(Response):
 # Offsets
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetToCommit:
     """`topic_id` is the id by which the client named the topic (API 10); the caller has resolved it to `topic`."""
 
@@ -154,7 +154,7 @@ class OffsetToCommit:
     topic_id: str = ZERO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRequest(GroupRequest):
     offsets: tuple[OffsetToCommit, ...]
     generation_id: int = NO_GENERATION
@@ -164,7 +164,7 @@ class OffsetCommitRequest(GroupRequest):
     api_version: int = 9
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TxnOffsetCommitRequest(GroupRequest):
     producer_id: int
     producer_epoch: int
@@ -188,7 +188,7 @@ class OffsetCommitResponse(Response):
     partitions: tuple[PartitionResult, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTxnMarkerRequest(Request):
     """The end of a transaction, as the transaction coordinator tells one `__consumer_offsets` partition."""
 
@@ -217,7 +217,7 @@ class OffsetFetchRequest(Request):
     require_stable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedOffset:
     topic: str
     partition: int
@@ -259,7 +259,7 @@ class DescribeGroupsRequest(Request):
     api_version: int = 6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedMember:
     member_id: str
     group_instance_id: str | None
@@ -269,7 +269,7 @@ class DescribedMember:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedGroup:
     group_id: str
     error: Error
@@ -323,7 +323,7 @@ class DeleteGroupsResponse(Response):
     results: tuple[DeletedGroup, ...]
 
 
-_ERROR_RESPONSES: dict[type[Request], Callable[[int, Error], Response]] = {
+_ERROR_RESPONSES: dict[type[Request], Callable[..., Response]] = {
     JoinGroupRequest: JoinGroupResponse,
     SyncGroupRequest: SyncGroupResponse,
     HeartbeatRequest: HeartbeatResponse,
@@ -342,4 +342,4 @@ def refusal(request: Any, error: Error) -> Response:
     if isinstance(request, DeleteGroupsRequest):
         deleted = (DeletedGroup(group_id, error) for group_id in request.group_ids)
         return DeleteGroupsResponse(request.request_id, tuple(deleted))
-    return _ERROR_RESPONSES[type(request)](request.request_id, error)
+    return _ERROR_RESPONSES[type(request)](request.request_id, error=error)

@@ -57,7 +57,7 @@ def commit_offsets(request: OffsetCommitRequest, operation: Operation) -> None:
             reset_session(group, group.members[request.member_id], operation)
     elif request.generation_id < 0:
         operation.log("simple_group_created", group_id=request.group_id)
-        operation.create_group(Group(request.group_id, operation.now_ms))
+        operation.create_group(Group(group_id=request.group_id, current_state_timestamp_ms=operation.now_ms))
     elif request.api_version >= _GROUP_ID_NOT_FOUND_SINCE:
         error = Error.GROUP_ID_NOT_FOUND
     else:
@@ -75,7 +75,7 @@ def commit_transactional_offsets(request: TxnOffsetCommitRequest, operation: Ope
     if group is not None:
         error = _validate_commit(group, request, operation, is_transactional=True)
     elif request.generation_id < 0:
-        operation.create_group(Group(request.group_id, operation.now_ms))
+        operation.create_group(Group(group_id=request.group_id, current_state_timestamp_ms=operation.now_ms))
     else:
         error = Error.ILLEGAL_GENERATION
     operation.producer_id = request.producer_id
@@ -139,12 +139,18 @@ def fetch_offsets(
     for topic, partition in partitions:
         offset = offsets.committed.get(group_id, topic, partition) if is_known else None
         if require_stable and offsets.has_pending(group_id, topic, partition):
-            one = FetchedOffset(topic, partition, error=Error.UNSTABLE_OFFSET_COMMIT)
+            one = FetchedOffset(topic=topic, partition=partition, error=Error.UNSTABLE_OFFSET_COMMIT)
         elif offset is None:
-            one = FetchedOffset(topic, partition)
+            one = FetchedOffset(topic=topic, partition=partition)
         else:
             value = offset.value
-            one = FetchedOffset(topic, partition, value["offset"], value["leader_epoch"], value["metadata"])
+            one = FetchedOffset(
+                topic=topic,
+                partition=partition,
+                offset=value["offset"],
+                leader_epoch=value["leader_epoch"],
+                metadata=value["metadata"],
+            )
         fetched.append(one)
     return FetchedGroup(group_id, Error.NONE, tuple(fetched))
 

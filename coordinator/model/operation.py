@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.codec.records import Record
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """Records as one batch of one `__consumer_offsets` partition; or, without records, a transaction marker."""
 

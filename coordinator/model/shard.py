@@ -122,12 +122,12 @@ class Shard:
 
     def _append(self, operation: Operation) -> Batch:
         batch = Batch(
-            self.partition,
-            self.log_end_offset,
-            operation.now_ms,
-            tuple(operation.records),
-            operation.producer_id,
-            operation.producer_epoch,
+            partition=self.partition,
+            base_offset=self.log_end_offset,
+            timestamp_ms=operation.now_ms,
+            records=tuple(operation.records),
+            producer_id=operation.producer_id,
+            producer_epoch=operation.producer_epoch,
         )
         for record in batch.records:
             if record.record_type != "group_metadata" or record.value is None:
@@ -189,13 +189,13 @@ class Shard:
         """Append the end of a transaction and fold it."""
         operation = self._operation(now_ms)
         batch = Batch(
-            self.partition,
-            self.log_end_offset,
-            now_ms,
-            (),
-            request.producer_id,
-            request.producer_epoch,
-            request.committed,
+            partition=self.partition,
+            base_offset=self.log_end_offset,
+            timestamp_ms=now_ms,
+            records=(),
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+            committed=request.committed,
         )
         self._replay(batch, operation)
         operation.responses.append(WriteTxnMarkerResponse(request.request_id, Error.NONE))
@@ -215,7 +215,7 @@ class Shard:
         group_id = record.key["group_id"]
         if record.record_type in _OFFSET_RECORDS:
             if record.value is not None and self.groups.get(group_id) is None:
-                self.groups.put(group_id, Group(group_id, operation.now_ms))
+                self.groups.put(group_id, Group(group_id=group_id, current_state_timestamp_ms=operation.now_ms))
             self.offsets.apply(record, self.log_end_offset, operation.producer_id)
         elif record.record_type == "group_metadata":
             if record.value is None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.events import ConsumerEvent
     from groupledger.coordinator.model.messages import Request, Response
     from groupledger.coordinator.simulator.network import Connection
+    from groupledger.coordinator.simulator.random_source import RandomSource
     from groupledger.coordinator.simulator.simulation import Simulation
-    from groupledger.coordinator.simulator.source import Source
 
 _EVENTS_KEPT = 1_000
 _RETRY_MS = 5_000
@@ -35,7 +35,9 @@ Answered = Callable[["Response"], None]
 class RawClient:
     """Sends single requests to a group's coordinator: an administrator, a producer, or a client that went astray."""
 
-    def __init__(self, simulation: Simulation, group_id: str, client_id: str, client_host: str, source: Source) -> None:
+    def __init__(
+        self, simulation: Simulation, group_id: str, client_id: str, client_host: str, source: RandomSource
+    ) -> None:
         self.client_id = client_id
         self.client_host = client_host
         self.planted: str | None = None
@@ -73,7 +75,7 @@ class Application:
         simulation: Simulation,
         config: ConsumerConfig,
         topics: tuple[str, ...],
-        source: Source,
+        source: RandomSource,
         *,
         processing_ms: tuple[int, int],
     ) -> None:

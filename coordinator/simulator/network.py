@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from groupledger.coordinator.client.messages import Destination
     from groupledger.coordinator.model.messages import Request, Response
-    from groupledger.coordinator.simulator.source import Source
+    from groupledger.coordinator.simulator.random_source import RandomSource
 
 
 class Client(Protocol):
@@ -29,14 +29,14 @@ class Client(Protocol):
     def client_host(self) -> str: ...
 
     @property
-    def source(self) -> Source: ...
+    def source(self) -> RandomSource: ...
 
     def receive(self, response: Response) -> None: ...
 
     def disconnected(self, destination: Destination) -> None: ...
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Connection:
     connection_id: int
     client: Client
@@ -49,7 +49,7 @@ class Connection:
     last_response_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
     """A request, its answer, and when the broker received the one and sent the other."""
 

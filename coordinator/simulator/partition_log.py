@@ -88,7 +88,14 @@ def cleaned(batches: Sequence[Batch], to_offset: int, now_ms: int) -> list[Batch
     for batch in dirty:
         is_old = now_ms - batch.timestamp_ms > DELETE_RETENTION_MS
         records = [
-            Batch(batch.partition, offset, batch.timestamp_ms, (record,), batch.producer_id, batch.producer_epoch)
+            Batch(
+                partition=batch.partition,
+                base_offset=offset,
+                timestamp_ms=batch.timestamp_ms,
+                records=(record,),
+                producer_id=batch.producer_id,
+                producer_epoch=batch.producer_epoch,
+            )
             for offset, record in _records(batch)
             if last[_key(record)] == offset and not (record.value is None and is_old)
         ]

@@ -16,7 +16,7 @@ from groupledger.coordinator.model.messages import JoinGroupRequest, JoinGroupRe
 from groupledger.coordinator.model.subscription import topics_of_subscription
 from groupledger.coordinator.simulator.changes import Roster, Seat, changes_between, has_added_partitions, revokers
 from groupledger.coordinator.simulator.rejections import group_of, refusal_error, rejection
-from groupledger.coordinator.simulator.truth import Action, Cause, Generation, Owner, Tenure, Truth
+from groupledger.coordinator.simulator.truth import Action, Cause, Owner, Tenure, TrueGeneration, Truth
 from groupledger.schemas.codec.consumer_protocol import decode_assignment, decode_subscription
 
 if TYPE_CHECKING:
@@ -43,15 +43,15 @@ _TRIGGERS = {
 _POLL_TIMEOUT = "consumer poll timeout has expired."
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Life:
     """One incarnation of one group."""
 
     group_id: str
     incarnation: int
     is_over: bool = False
-    generation: Generation | None = None  # the current one
-    recorded: Generation | None = None  # the last with a record; the same object, if the current one has one
+    generation: TrueGeneration | None = None  # the current one
+    recorded: TrueGeneration | None = None  # the last with a record; the same object, if the current one has one
     roster: Roster | None = None  # of the last with a record
     topics: dict[str, frozenset[str]] = field(default_factory=dict)  # subscribed now, by member id
     brought: dict[str, list[TopicPartition]] = field(default_factory=dict)  # what members said they owned, by member id
@@ -188,7 +188,7 @@ class Recorder:
         life = self._lives.get(group_id)
         if life is not None and not life.is_over:
             return
-        life = self._lives[group_id] = _Life(group_id, 1 if life is None else life.incarnation + 1)
+        life = self._lives[group_id] = _Life(group_id=group_id, incarnation=1 if life is None else life.incarnation + 1)
         if is_birth:
             self._begin(life, batch.partition, 0, batch.timestamp_ms)
             self._record(life, _Written(offset, batch.timestamp_ms), {})
@@ -243,11 +243,11 @@ class Recorder:
         generation.protocol_type = protocol_type
         self._record(life, call.written[life.group_id], {})
 
-    def _begin(self, life: _Life, partition: int, number: int, now_ms: int) -> Generation:
+    def _begin(self, life: _Life, partition: int, number: int, now_ms: int) -> TrueGeneration:
         """A generation begins, as yet without members and without a record."""
         if life.generation is not None:
             life.generation.ended_at_ms = now_ms
-        life.generation = Generation(
+        life.generation = TrueGeneration(
             group_id=life.group_id,
             incarnation=life.incarnation,
             generation=number,
@@ -290,7 +290,7 @@ class Recorder:
             life.universe[topic] = max(life.universe.get(topic, 0), partition + 1)
         life.gone.clear()
 
-    def _settle_cause(self, life: _Life, generation: Generation, owned: Mapping[TopicPartition, str]) -> None:
+    def _settle_cause(self, life: _Life, generation: TrueGeneration, owned: Mapping[TopicPartition, str]) -> None:
         before = life.roster
         life.roster = self._roster(life, generation)
         life.recorded = generation
@@ -305,11 +305,13 @@ class Recorder:
         life.cause.from_generation = None if before is None else before.generation
         life.cause = None
 
-    def _roster(self, life: _Life, generation: Generation) -> Roster:
+    def _roster(self, life: _Life, generation: TrueGeneration) -> Roster:
         seats = {member_id: self._identities[life.group_id, member_id].seat for member_id in generation.member_ids}
         return Roster(generation.generation, generation.protocol, generation.leader, seats, life.topics)
 
-    def _own(self, life: _Life, generation: Generation, owned: Mapping[TopicPartition, str], written: _Written) -> None:
+    def _own(
+        self, life: _Life, generation: TrueGeneration, owned: Mapping[TopicPartition, str], written: _Written
+    ) -> None:
         for place, owner in [*life.owners.items()]:
             if owned.get(place) == owner.member_id:
                 owner.to_generation = generation.generation
@@ -365,7 +367,13 @@ class Recorder:
 
     def _join(self, life: _Life, member_id: str, now_ms: int) -> None:
         identity = self._identities[life.group_id, member_id]
-        life.tenures[member_id] = Tenure(life.group_id, life.incarnation, member_id, *identity, joined_at_ms=now_ms)
+        life.tenures[member_id] = Tenure(
+            group_id=life.group_id,
+            incarnation=life.incarnation,
+            member_id=member_id,
+            joined_at_ms=now_ms,
+            **identity._asdict(),
+        )
         self.truth.members.append(life.tenures[member_id])
 
     @staticmethod

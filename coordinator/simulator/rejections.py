@@ -71,18 +71,20 @@ def rejection(
     offsets = request.offsets if isinstance(request, _COMMITS) else ()
     group_id = group_of(request)
     return Rejection(
-        exchange.received_at_ms,
-        group_id,
-        _APIS[type(request)],
-        error.name,
-        getattr(request, "member_id", ""),
-        getattr(request, "group_instance_id", None),
-        exchange.client_id,
-        getattr(request, "generation_id", None),
-        generation_of(group_id),
-        tuple((each.topic, each.partition) for each in offsets),
-        tuple(each.offset for each in offsets),
-        "coordinator_failover" if error in _NOBODY_COORDINATES else exchange.planted or planted or "rebalance",
+        requested_at_ms=exchange.received_at_ms,
+        group_id=group_id,
+        api=_APIS[type(request)],
+        error=error.name,
+        member_id=getattr(request, "member_id", ""),
+        group_instance_id=getattr(request, "group_instance_id", None),
+        client_id=exchange.client_id,
+        claimed_generation=getattr(request, "generation_id", None),
+        current_generation=generation_of(group_id),
+        partitions=tuple((each.topic, each.partition) for each in offsets),
+        offsets=tuple(each.offset for each in offsets),
+        root_cause="coordinator_failover"
+        if error in _NOBODY_COORDINATES
+        else exchange.planted or planted or "rebalance",
     )
 
 

@@ -30,8 +30,8 @@ from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from groupledger.coordinator.simulator.brokers import OFFSETS_TOPIC, Brokers
 from groupledger.coordinator.simulator.network import Connection, Exchange
+from groupledger.coordinator.simulator.random_source import RandomSource
 from groupledger.coordinator.simulator.recorder import Recorder
-from groupledger.coordinator.simulator.source import Source
 from groupledger.coordinator.simulator.topics import Topics
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class Settings:
     is_compacted: bool = False  # the log is captured at the end, as the cleaner has left it
 
 
-@dataclass(frozen=True, slots=True)
-class Watermark:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedWatermark:
     sampled_at_ms: int
     topic: str
     partition: int
@@ -69,8 +69,8 @@ class Watermark:
     topic_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class GroupState:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedGroupState:
     """A group as DescribeGroups told it; `error` is the refusal's name, null if there was none."""
 
     sampled_at_ms: int
@@ -82,21 +82,21 @@ class GroupState:
     error: str | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Outputs:
     """What came out since it was last taken; `batches` are those of a read_committed reader."""
 
     batches: list[Batch] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
     events: list[tuple[int, LogEvent]] = field(default_factory=list)  # by broker id
-    watermarks: list[Watermark] = field(default_factory=list)
-    group_states: list[GroupState] = field(default_factory=list)
+    watermarks: list[SimulatedWatermark] = field(default_factory=list)
+    group_states: list[SimulatedGroupState] = field(default_factory=list)
 
 
 class Simulation:
     def __init__(self, seed: int, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
-        self.source = Source(seed)
+        self.source = RandomSource(seed)
         self.cluster_id = self.source.kafka_id()
         self.offsets_topic_id = self.source.kafka_id()
         self.now_ms = BEGAN_AT_MS
@@ -149,7 +149,9 @@ class Simulation:
         return next(self._ids)
 
     def connect(self, client: Client, destination: Destination, broker_id: int) -> Connection:
-        connection = Connection(next(self._connection_ids), client, destination, broker_id)
+        connection = Connection(
+            connection_id=next(self._connection_ids), client=client, destination=destination, broker_id=broker_id
+        )
         if destination is Destination.COORDINATOR:
             self._connections[broker_id][connection.connection_id] = connection
         return connection
@@ -204,15 +206,15 @@ class Simulation:
         self._deliver(connection, response, self.now_ms)
         client = connection.client
         return Exchange(
-            request,
-            response,
-            connection.broker_id,
-            connection.connection_id,
-            client.client_id,
-            client.client_host,
-            received_at_ms,
-            self.now_ms,
-            client.planted,
+            request=request,
+            response=response,
+            broker_id=connection.broker_id,
+            connection_id=connection.connection_id,
+            client_id=client.client_id,
+            client_host=client.client_host,
+            received_at_ms=received_at_ms,
+            sent_at_ms=self.now_ms,
+            planted=client.planted,
         )
 
     def _deliver(self, connection: Connection, response: Response, sent_at_ms: int) -> None:
@@ -329,14 +331,15 @@ class Simulation:
     def _sample(self) -> None:
         """One round: first the ends of `__consumer_offsets`, then the topics' watermarks, then the groups."""
         self.at(self.now_ms + self.settings.sample_interval_ms, self._sample)
-        now_ms, watermarks = self.now_ms, self.outputs.watermarks
+        now_ms = self.now_ms
         for partition, log in enumerate(self.brokers.logs):
-            ends = (log.end_offset, log.last_stable_offset)
-            watermarks.append(Watermark(now_ms, OFFSETS_TOPIC, partition, 0, *ends, self.offsets_topic_id))
+            self._watermark(
+                OFFSETS_TOPIC, self.offsets_topic_id, partition, (0, log.end_offset, log.last_stable_offset)
+            )
         for topic in self.topics.by_name.values():
             for partition in range(len(topic.partitions)):
                 start, end = topic.start_offset(partition, now_ms), topic.end_offset(partition, now_ms)
-                watermarks.append(Watermark(now_ms, topic.name, partition, start, end, end, topic.topic_id))
+                self._watermark(topic.name, topic.topic_id, partition, (start, end, end))
         by_broker: dict[int, list[str]] = {}
         for group_id in self.group_ids:
             broker = self.brokers.coordinator_of(group_id)
@@ -350,9 +353,30 @@ class Simulation:
                 if isinstance(response, DescribeGroupsResponse):
                     self.outputs.group_states += [_group_state(now_ms, group) for group in response.groups]
 
+    def _watermark(self, topic: str, topic_id: str, partition: int, offsets: tuple[int, int, int]) -> None:
+        """Writes down (log start offset, high watermark, last stable offset) of a partition."""
+        log_start_offset, high_watermark, last_stable_offset = offsets
+        self.outputs.watermarks.append(
+            SimulatedWatermark(
+                sampled_at_ms=self.now_ms,
+                topic=topic,
+                partition=partition,
+                log_start_offset=log_start_offset,
+                high_watermark=high_watermark,
+                last_stable_offset=last_stable_offset,
+                topic_id=topic_id,
+            )
+        )
 
-def _group_state(now_ms: int, group: DescribedGroup) -> GroupState:
+
+def _group_state(now_ms: int, group: DescribedGroup) -> SimulatedGroupState:
     error = group.error.name if group.error else None
-    return GroupState(
-        now_ms, group.group_id, group.group_state, group.protocol_type, group.protocol_data, len(group.members), error
+    return SimulatedGroupState(
+        sampled_at_ms=now_ms,
+        group_id=group.group_id,
+        state=group.group_state,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol_data,
+        member_count=len(group.members),
+        error=error,
     )

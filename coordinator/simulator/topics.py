@@ -24,7 +24,7 @@ from groupledger.coordinator.client.messages import (
 from groupledger.coordinator.model.errors import Error
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.simulator.source import Source
+    from groupledger.coordinator.simulator.random_source import RandomSource
 
 MINUTE_MS = 60_000
 RETENTION_MS = 7 * 86_400_000  # Kafka's default
@@ -89,7 +89,7 @@ class Topics:
         *,
         records_per_minute: int,
         now_ms: int,
-        source: Source,
+        source: RandomSource,
         retention_ms: int = RETENTION_MS,
     ) -> Topic:
         topic = Topic(name, source.kafka_id(), retention_ms)
@@ -98,7 +98,7 @@ class Topics:
         return topic
 
     def add_partitions(
-        self, name: str, count: int, *, records_per_minute: int, now_ms: int, source: Source | None = None
+        self, name: str, count: int, *, records_per_minute: int, now_ms: int, source: RandomSource | None = None
     ) -> None:
         """Partitions up to `count`; those of a topic that has a past (`source`) begin somewhere."""
         topic = self.by_name[name]
@@ -121,19 +121,27 @@ class Topics:
         topic = self.by_name[asked.topic]
         is_earliest = asked.timestamp_ms == EARLIEST_TIMESTAMP
         offset = (topic.start_offset if is_earliest else topic.end_offset)(asked.partition, now_ms)
-        return ListedOffset(asked.topic, asked.partition, offset, _LEADER_EPOCH)
+        return ListedOffset(topic=asked.topic, partition=asked.partition, offset=offset, leader_epoch=_LEADER_EPOCH)
 
     def epoch_end(self, asked: EpochPartition, now_ms: int) -> EpochEndOffset:
         end = self.by_name[asked.topic].end_offset(asked.partition, now_ms)
-        return EpochEndOffset(asked.topic, asked.partition, _LEADER_EPOCH, end)
+        return EpochEndOffset(topic=asked.topic, partition=asked.partition, leader_epoch=_LEADER_EPOCH, end_offset=end)
 
     def fetched(self, asked: FetchPartition, max_records: int, now_ms: int) -> FetchedPartition:
         topic = self.by_name[asked.topic]
         start, end = topic.start_offset(asked.partition, now_ms), topic.end_offset(asked.partition, now_ms)
         if not start <= asked.fetch_offset <= end:
-            return FetchedPartition(asked.topic, asked.partition, high_watermark=end, error=Error.OFFSET_OUT_OF_RANGE)
+            return FetchedPartition(
+                topic=asked.topic, partition=asked.partition, high_watermark=end, error=Error.OFFSET_OUT_OF_RANGE
+            )
         to_offset = min(end, asked.fetch_offset + max_records)
-        return FetchedPartition(asked.topic, asked.partition, to_offset, end, _LEADER_EPOCH)
+        return FetchedPartition(
+            topic=asked.topic,
+            partition=asked.partition,
+            next_offset=to_offset,
+            high_watermark=end,
+            leader_epoch=_LEADER_EPOCH,
+        )
 
     def next_record_ms(self, partitions: tuple[FetchPartition, ...], now_ms: int) -> int | None:
         """When one of them will have something new."""

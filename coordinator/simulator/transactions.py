@@ -45,7 +45,7 @@ class TransactionalApplication(Application):
         if consumer is not self.consumer or self._is_frozen or self._open_transaction is not None:
             return
         offsets = tuple(
-            OffsetToCommit(topic, partition, position)
+            OffsetToCommit(topic=topic, partition=partition, offset=position)
             for topic, partition in consumer.assignment
             if (position := consumer.position(topic, partition)) is not None
         )
@@ -54,12 +54,12 @@ class TransactionalApplication(Application):
         request = TxnOffsetCommitRequest(
             self.simulation.new_id(),
             self.config.group_id,
-            self._producer_id,
-            _PRODUCER_EPOCH,
-            offsets,
-            consumer.generation_id,
-            consumer.member_id,
-            self.config.group_instance_id,
+            producer_id=self._producer_id,
+            producer_epoch=_PRODUCER_EPOCH,
+            offsets=offsets,
+            generation_id=consumer.generation_id,
+            member_id=consumer.member_id,
+            group_instance_id=self.config.group_instance_id,
         )
         self._open_transaction = request.request_id
         self._producer.planted = self.planted
@@ -84,6 +84,10 @@ class TransactionalApplication(Application):
             partition = self.simulation.brokers.partition_for(self.config.group_id)
             self.simulation.write_marker(
                 WriteTxnMarkerRequest(
-                    self.simulation.new_id(), partition, self._producer_id, _PRODUCER_EPOCH, is_committed
+                    self.simulation.new_id(),
+                    partition=partition,
+                    producer_id=self._producer_id,
+                    producer_epoch=_PRODUCER_EPOCH,
+                    committed=is_committed,
                 )
             )

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.messages import TopicPartition
 
 
-@dataclass(slots=True)
-class Generation:
+@dataclass(slots=True, kw_only=True)
+class TrueGeneration:
     """`started_at_ms` is the end of the join phase, of a later revision the static member's replacement.
 
     Generation 0 is a group's birth. `protocol` and `leader` are null without members.
@@ -44,7 +44,7 @@ class Generation:
     ended_at_ms: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Owner:
     """An interval from the record that gave the partition to the member to the one that gave it to another, or none.
 
@@ -65,7 +65,7 @@ class Owner:
     to_kafka_offset: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Cause:
     """`started_at_ms` is when the rebalance began, `to_generation` what came of it.
 
@@ -87,7 +87,7 @@ class Cause:
     changes: tuple[str, ...] | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Tenure:
     """From the first generation that counts the member to its removal; `leave_cause` is null while it stays.
 
@@ -109,7 +109,7 @@ class Tenure:
     leave_reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
     """A request that was refused, other than by what is no refusal: MEMBER_ID_REQUIRED, and the REBALANCE_IN_PROGRESS
     that heartbeats and syncs are told to rejoin with. `current_generation` is null if there is no such group.
@@ -139,11 +139,11 @@ class Action:
     client_id: str | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Truth:
     """The tables, each in the order in which its rows began."""
 
-    generations: list[Generation] = field(default_factory=list)
+    generations: list[TrueGeneration] = field(default_factory=list)
     owners: list[Owner] = field(default_factory=list)
     causes: list[Cause] = field(default_factory=list)
     members: list[Tenure] = field(default_factory=list)

@@ -189,7 +189,15 @@ class Player:
     def heartbeat(self, group: int, who: int, claim: str | None, shift: int) -> None:
         member_id, instance_id = self._identity(group, who, claim)
         generation = self._generation(group, shift)
-        self.driver.send(HeartbeatRequest(self._id(), self._group_id(group), generation, member_id, instance_id))
+        self.driver.send(
+            HeartbeatRequest(
+                self._id(),
+                self._group_id(group),
+                generation_id=generation,
+                member_id=member_id,
+                group_instance_id=instance_id,
+            )
+        )
 
     def leave(self, group: int, leaving: list[tuple[int, str | None, bool]], version: int) -> None:
         """Each with whether it is named by its instance alone."""
@@ -210,12 +218,12 @@ class Player:
         request = OffsetCommitRequest(
             self._id(),
             self._group_id(group),
-            self._offsets(places, offset, named=version < TOPIC_IDS_SINCE),
-            -1 if who is None else self._generation(group, shift),
-            member_id,
-            instance_id if version >= INSTANCE_SINCE["commit"] else None,
-            RETENTION_MS if version <= RETENTION_UP_TO else -1,
-            version,
+            offsets=self._offsets(places, offset, named=version < TOPIC_IDS_SINCE),
+            generation_id=-1 if who is None else self._generation(group, shift),
+            member_id=member_id,
+            group_instance_id=instance_id if version >= INSTANCE_SINCE["commit"] else None,
+            retention_time_ms=RETENTION_MS if version <= RETENTION_UP_TO else -1,
+            api_version=version,
         )
         self.driver.send(request)
 
@@ -223,7 +231,7 @@ class Player:
         ids = dict.fromkeys(TOPICS, ZERO_TOPIC_ID) if named else self.driver.broker.topic_ids
         texts = itertools.cycle(["", None, "x" * 4_097, "metadata"])
         return tuple(
-            OffsetToCommit(topic, partition, offset, metadata=text, topic_id=ids[topic])
+            OffsetToCommit(topic=topic, partition=partition, offset=offset, metadata=text, topic_id=ids[topic])
             for (topic, partition), text in zip(places, texts, strict=False)
         )
 
@@ -234,12 +242,12 @@ class Player:
         request = TxnOffsetCommitRequest(
             self._id(),
             self._group_id(group),
-            producer,
-            0,
-            self._offsets(places, offset),
-            -1 if who is None else self._generation(group, shift),
-            member_id,
-            instance_id,
+            producer_id=producer,
+            producer_epoch=0,
+            offsets=self._offsets(places, offset),
+            generation_id=-1 if who is None else self._generation(group, shift),
+            member_id=member_id,
+            group_instance_id=instance_id,
             api_version=5 if producer % 2 else 3,
         )
         self.open_producers.add(producer)

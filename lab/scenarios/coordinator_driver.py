@@ -67,7 +67,15 @@ class CoordinatorDriver(Driver):
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         partition = self.coordinator.partition_for(self.group_id)
-        self.answer(WriteTxnMarkerRequest(self.next_request_id(), partition, producer_id, 0, committed))
+        self.answer(
+            WriteTxnMarkerRequest(
+                self.next_request_id(),
+                partition=partition,
+                producer_id=producer_id,
+                producer_epoch=0,
+                committed=committed,
+            )
+        )
 
     def fail_next_append(self, error: Error) -> None:
         self._append_error = error

@@ -120,8 +120,10 @@ def txn_markers_out_of_order(driver: Driver) -> None:
 @scenario(63, "OffsetMetadataTooLarge")
 def offset_metadata_too_large(driver: Driver) -> None:
     metadata = ("x" * 4_097, "x" * 4_096, "\U0001f600" * 2_049, None)
-    offsets = tuple(OffsetToCommit("orders", index, 1, metadata=text) for index, text in enumerate(metadata))
-    response = driver.answer(OffsetCommitRequest(driver.next_request_id(), driver.group_id, offsets))
+    offsets = tuple(
+        OffsetToCommit(topic="orders", partition=index, offset=1, metadata=text) for index, text in enumerate(metadata)
+    )
+    response = driver.answer(OffsetCommitRequest(driver.next_request_id(), driver.group_id, offsets=offsets))
     large = Error.OFFSET_METADATA_TOO_LARGE
     assert [one.error for one in response.partitions] == [large, Error.NONE, large, Error.NONE]
     written = [record.value["metadata"] for record in driver.take_records() if record.value]
@@ -205,9 +207,9 @@ def offsets_expire(driver: Driver) -> None:
 @scenario(65, "OffsetsExpireAsRequested", offsets_retention_check_interval_ms=60_000)
 def offsets_expire_as_requested(driver: Driver) -> None:
     # Up to API 4 a client could say how long its offsets are kept: that counts, whatever the broker's retention.
-    offsets = (OffsetToCommit("orders", 0, 1),)
+    offsets = (OffsetToCommit(topic="orders", partition=0, offset=1),)
     retention: dict[str, Any] = {"retention_time_ms": 10_000, "api_version": 2}
-    driver.answer(OffsetCommitRequest(driver.next_request_id(), driver.group_id, offsets, **retention))
+    driver.answer(OffsetCommitRequest(driver.next_request_id(), driver.group_id, offsets=offsets, **retention))
     (record,) = driver.take_records()
     assert record.value_version == 1
     driver.advance(60_000)

@@ -103,17 +103,18 @@ def at_pace_of_day(group: Script) -> None:
 
 _CONFIG = Config(offsets_retention_ms=60 * MINUTE_MS)
 DAY = Scenario(
-    "day",
-    "A day of many groups, each with one of the other scenarios at its own hour.",
-    play,
+    name="day",
+    summary="A day of many groups, each with one of the other scenarios at its own hour.",
+    play=play,
     hours=_HOURS,
     settings=Settings(_CONFIG),
     groups=len(SINGLE),
 )
 DEMO = Scenario(
-    "demo",
-    "The same, two groups for each scenario, and with consumers that take their time: what `groupledger demo` plays.",
-    play_demo,
+    name="demo",
+    summary="The same, two groups for each scenario, and with consumers that take their time:"
+    " what `groupledger demo` plays.",
+    play=play_demo,
     hours=_HOURS,
     settings=Settings(_CONFIG, sample_interval_ms=5 * MINUTE_MS),
     groups=_DEMO_GROUPS,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.simulator.scenarios.script import Script
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """`play` schedules all that befalls one group. `hours` is how long that takes; `settings` the cluster's."""
 
@@ -29,4 +29,4 @@ def scenario(
     name: str, summary: str, *, hours: float = 0.5, settings: Settings | None = None
 ) -> Callable[[Callable[[Script], None]], Scenario]:
     """Makes a scenario of the function that plays it."""
-    return lambda play: Scenario(name, summary, play, hours, settings or Settings())
+    return lambda play: Scenario(name=name, summary=summary, play=play, hours=hours, settings=settings or Settings())

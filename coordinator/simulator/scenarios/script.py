@@ -17,8 +17,8 @@ from groupledger.coordinator.simulator.topics import RETENTION_MS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from groupledger.coordinator.simulator.random_source import RandomSource
     from groupledger.coordinator.simulator.simulation import Simulation
-    from groupledger.coordinator.simulator.source import Source
 
 MINUTE_MS = 60_000
 SECOND_MS = 1_000
@@ -27,7 +27,9 @@ _START_WITHIN_MS = 2_000  # applications of one deployment start together, but n
 
 
 class Script:
-    def __init__(self, simulation: Simulation, group_id: str, number: int, source: Source, began_at_ms: int) -> None:
+    def __init__(
+        self, simulation: Simulation, group_id: str, number: int, source: RandomSource, began_at_ms: int
+    ) -> None:
         self.simulation = simulation
         self.group_id = group_id
         self.number = number

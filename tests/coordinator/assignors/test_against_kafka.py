@@ -239,9 +239,13 @@ def subscription(
         user_data = sticky_user_data(claims, generation) if claims else None
         if user_data and rng.random() < 0.1:
             user_data = user_data[: -rng.randint(1, len(user_data))] if rng.random() < 0.2 else user_data[:-4]
-        return Subscription(topics, (), field_generation, user_data=broken or user_data)
+        return Subscription(
+            topics=topics, owned_partitions=(), generation_id=field_generation, user_data=broken or user_data
+        )
     user_data = None if rng.random() < 0.1 else cooperative_sticky_user_data(generation)
-    return Subscription(topics, tuple(claims), field_generation, user_data=broken or user_data)
+    return Subscription(
+        topics=topics, owned_partitions=tuple(claims), generation_id=field_generation, user_data=broken or user_data
+    )
 
 
 def random_history(rng: random.Random, assignor: str) -> Iterator[Group]:

@@ -29,7 +29,11 @@ def next_round(
 ) -> Assignment:
     """One rebalance in which every member that owns something had it since the last generation."""
     members = {
-        member_id: Subscription(tuple(names), tuple(owned.get(member_id, ())), generation if member_id in owned else -1)
+        member_id: Subscription(
+            topics=tuple(names),
+            owned_partitions=tuple(owned.get(member_id, ())),
+            generation_id=generation if member_id in owned else -1,
+        )
         for member_id, names in subscribed.items()
     }
     return assign(topics, members)

@@ -32,7 +32,9 @@ STICKY = bytes.fromhex(
 
 
 def member(user_data: bytes | None, *, generation_id: int = -1) -> Subscription:
-    return Subscription(("orders",), (("orders", 5),), generation_id, user_data=user_data)
+    return Subscription(
+        topics=("orders",), owned_partitions=(("orders", 5),), generation_id=generation_id, user_data=user_data
+    )
 
 
 def test_sticky_user_data_is_laid_out_as_kafka_does() -> None:

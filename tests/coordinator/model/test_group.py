@@ -30,7 +30,7 @@ LEGAL: dict[tuple[State | None, Event], State] = {
 @pytest.mark.parametrize("event", Event)
 def test_transitions(old: State, event: Event) -> None:
     """The table is Kafka's: 11 transitions of a live group, each stamped; the others are refused and change nothing."""
-    group = Group("g", 0)
+    group = Group(group_id="g", current_state_timestamp_ms=0)
     group.state = old
     if (old, event) in LEGAL:
         group.apply(event, 7)
@@ -46,10 +46,10 @@ def test_transitions(old: State, event: Event) -> None:
 def test_births(birth: Event) -> None:
     """A new group and a loaded one pass through the same table; no other event brings a group into being."""
     if (None, birth) in LEGAL:
-        assert Group("g", 0, birth).state is LEGAL[None, birth]
+        assert Group(group_id="g", current_state_timestamp_ms=0, birth=birth).state is LEGAL[None, birth]
     else:
         with pytest.raises(IllegalStateError):
-            Group("g", 0, birth)
+            Group(group_id="g", current_state_timestamp_ms=0, birth=birth)
 
 
 def test_table_is_complete() -> None:
@@ -73,10 +73,21 @@ def test_only_the_table_sets_a_state() -> None:
 
 def group_of(*preferences: str) -> Group:
     """A group whose members prefer these protocols, each a text like `range roundrobin`."""
-    group = Group("g", 0)
+    group = Group(group_id="g", current_state_timestamp_ms=0)
     for number, names in enumerate(preferences):
         protocols = tuple((name, b"") for name in names.split())
-        group.add(Member(f"m{number}", None, "client", "/host", 1, 1, "test", protocols))
+        group.add(
+            Member(
+                member_id=f"m{number}",
+                group_instance_id=None,
+                client_id="client",
+                client_host="/host",
+                rebalance_timeout_ms=1,
+                session_timeout_ms=1,
+                protocol_type="test",
+                protocols=protocols,
+            )
+        )
     return group
 
 
@@ -99,7 +110,7 @@ def test_vote(preferences: list[str], selected: str) -> None:
 def test_vote_without_members_or_candidates() -> None:
     """Nothing to choose from is an illegal state, not a guess."""
     with pytest.raises(IllegalStateError):
-        Group("g", 0).select_protocol()
+        Group(group_id="g", current_state_timestamp_ms=0).select_protocol()
     with pytest.raises(IllegalStateError):
         group_of("a", "b").select_protocol()
 

@@ -166,7 +166,13 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(producer_id=st.integers(1, 3), committed=st.booleans())
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         partition = self.driver.coordinator.partition_for(self.driver.group_id)
-        request = WriteTxnMarkerRequest(self.driver.next_request_id(), partition, producer_id, 0, committed)
+        request = WriteTxnMarkerRequest(
+            self.driver.next_request_id(),
+            partition=partition,
+            producer_id=producer_id,
+            producer_epoch=0,
+            committed=committed,
+        )
         assert self.driver.answer(request).error is Error.NONE
 
     @rule(topic=st.sampled_from(["orders", "other"]), error=append_errors)

@@ -38,7 +38,11 @@ def captured(played: Played) -> list[Batch]:
         for offset, record in enumerate(batch.records, batch.base_offset):
             decoded = decode_record(*encode_record(record))
             assert decoded == record
-            rows.append(Batch(batch.partition, offset, batch.timestamp_ms, (decoded,)))
+            rows.append(
+                Batch(
+                    partition=batch.partition, base_offset=offset, timestamp_ms=batch.timestamp_ms, records=(decoded,)
+                )
+            )
     return rows
 
 

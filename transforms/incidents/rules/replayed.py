@@ -163,7 +163,14 @@ class Replay:
     def _load(self, now_ms: int) -> None:
         log = []
         if self._last is not None and self._last.record_json is not None:
-            log = [Batch(0, 0, self._last.at_ms, (_record(self._group_id, self._last.record_json),))]
+            log = [
+                Batch(
+                    partition=0,
+                    base_offset=0,
+                    timestamp_ms=self._last.at_ms,
+                    records=(_record(self._group_id, self._last.record_json),),
+                )
+            ]
         self._take(self._belief.coordinator.load(0, log, now_ms=self._time(now_ms)))
         self._belief.written.clear()
         self._belief.sure_of.clear()  # whoever waited there is answered by nobody now

@@ -53,6 +53,14 @@ class Consumer:
     owned: list[tuple[str, int]] = field(default_factory=list)
     generation: int = -1
 
+    def identity(self, generation: int | None = None) -> dict[str, Any]:
+        """Returns the fields by which requests name a member, of its own generation unless told otherwise."""
+        return {
+            "generation_id": self.generation if generation is None else generation,
+            "member_id": self.member_id,
+            "group_instance_id": self.group_instance_id,
+        }
+
 
 @dataclass(frozen=True)
 class Truth:
@@ -106,8 +114,7 @@ class LiveGroup:
             self._collect(self.coordinator.advance(self.now_ms))
             for consumer in self.consumers:
                 if consumer.generation >= 0:
-                    fields = (consumer.generation, consumer.member_id, consumer.group_instance_id)
-                    self.ask(HeartbeatRequest(self.request_id(), GROUP, *fields))
+                    self.ask(HeartbeatRequest(self.request_id(), GROUP, **consumer.identity()))
 
     def request_id(self) -> int:
         self._requests += 1
@@ -161,10 +168,11 @@ class LiveGroup:
         for consumer in self.consumers:
             self.committed += 1
             self.now_ms += 13
-            offsets = tuple(OffsetToCommit(topic, number, self.committed) for topic, number in consumer.owned)
+            offsets = tuple(
+                OffsetToCommit(topic=topic, partition=number, offset=self.committed) for topic, number in consumer.owned
+            )
             if offsets and consumer.generation >= 0:
-                identity = (consumer.generation, consumer.member_id, consumer.group_instance_id)
-                self.ask(OffsetCommitRequest(self.request_id(), GROUP, offsets, *identity))
+                self.ask(OffsetCommitRequest(self.request_id(), GROUP, offsets=offsets, **consumer.identity()))
 
     # Rebalances
 
@@ -214,11 +222,21 @@ class LiveGroup:
         """The leader dies while the others wait for its assignment."""
         self.consumers.remove(leader)
         for consumer in self.consumers:
-            identity = (generation, consumer.member_id, consumer.group_instance_id)
-            self.ask(SyncGroupRequest(self.request_id(), GROUP, *identity, "consumer", self.protocol))
+            self._send_sync(consumer, generation)
         self.now_ms += SESSION_MS + STEP_MS
         self._collect(self.coordinator.advance(self.now_ms))
         return True
+
+    def _send_sync(self, consumer: Consumer, generation: int, assignments: tuple[tuple[str, bytes], ...] = ()) -> Any:
+        request = SyncGroupRequest(
+            self.request_id(),
+            GROUP,
+            protocol_type="consumer",
+            protocol_name=self.protocol,
+            assignments=assignments,
+            **consumer.identity(generation),
+        )
+        return self.ask(request)
 
     def _sync(self, leader: Consumer, answer: Any) -> bool:
         members = {member.member_id: self._subscription(member) for member in answer.members}
@@ -228,9 +246,7 @@ class LiveGroup:
         self.now_ms += 7
         followers = [consumer for consumer in self.consumers if consumer is not leader]
         for consumer in (leader, *followers):
-            identity = (answer.generation_id, consumer.member_id, consumer.group_instance_id)
-            names = ("consumer", self.protocol, encoded if consumer is leader else ())
-            synced = self.ask(SyncGroupRequest(self.request_id(), GROUP, *identity, *names))
+            synced = self._send_sync(consumer, answer.generation_id, encoded if consumer is leader else ())
             assert synced.error is Error.NONE
             if consumer is leader:
                 owners = {unit: member_id for member_id, units in assigned.items() for unit in units}
@@ -246,7 +262,10 @@ class LiveGroup:
         fields = decode_subscription(member.metadata).fields
         owned = tuple((each["topic"], number) for each in fields["owned_partitions"] for number in each["partitions"])
         return Subscription(
-            tuple(fields["topics"]), owned, fields["generation_id"], group_instance_id=member.group_instance_id
+            topics=tuple(fields["topics"]),
+            owned_partitions=owned,
+            generation_id=fields["generation_id"],
+            group_instance_id=member.group_instance_id,
         )
 
     def _join_request(self, consumer: Consumer) -> JoinGroupRequest:
@@ -262,11 +281,11 @@ class LiveGroup:
         return JoinGroupRequest(
             request_id,
             GROUP,
-            consumer.member_id,
-            SESSION_MS,
-            REBALANCE_MS,
-            "consumer",
-            ((self.protocol, encode_subscription(ProtocolMessage(3, fields))),),
+            member_id=consumer.member_id,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            protocol_type="consumer",
+            protocols=((self.protocol, encode_subscription(ProtocolMessage(3, fields))),),
             new_member_uuid=f"{request_id:012x}",
             group_instance_id=consumer.group_instance_id,
             client_id=consumer.client_id,

@@ -12,7 +12,7 @@ from hashlib import blake2b
 _MASK = (1 << 64) - 1
 
 
-class Source:
+class RandomSource:
     """Named by the seed, and by what it is for."""
 
     __slots__ = ("_name", "_state")
@@ -22,9 +22,9 @@ class Source:
         digest = blake2b(repr(self._name).encode(), digest_size=8).digest()
         self._state = int.from_bytes(digest, "big")
 
-    def source(self, *name: str | int) -> Source:
+    def source(self, *name: str | int) -> RandomSource:
         """A source of its own, whatever was drawn from this one."""
-        return Source(*self._name, *name)
+        return RandomSource(*self._name, *name)
 
     def bits(self) -> int:
         """64 of them."""
