@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from groupledger.coordinator.assignors import cooperative_sticky, round_robin, sticky
 from groupledger.coordinator.assignors import range as range_assignor
-from groupledger.coordinator.assignors.subscriptions import (
-    Assignment,
-    AssignmentError,
-    Subscription,
-    TopicPartition,
-    TopicPartitions,
-)
+from groupledger.coordinator.assignors.subscriptions import Assignment, AssignmentError, Subscription, TopicPartitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,6 +33,5 @@ __all__ = [
     "Assignment",
     "AssignmentError",
     "Subscription",
-    "TopicPartition",
     "TopicPartitions",
 ]

@@ -14,12 +14,8 @@ from groupledger.coordinator.assignors.user_data import cooperative_member_data
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from groupledger.coordinator.assignors.subscriptions import (
-        Assignment,
-        Subscription,
-        TopicPartition,
-        TopicPartitions,
-    )
+    from groupledger.coordinator.assignors.subscriptions import Assignment, Subscription, TopicPartitions
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
 def assign(topics: Mapping[str, TopicPartitions], members: Mapping[str, Subscription]) -> Assignment:

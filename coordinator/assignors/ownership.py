@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from groupledger.coordinator.assignors.subscriptions import Subscription, TopicPartition
+    from groupledger.coordinator.assignors.subscriptions import Subscription
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 NO_GENERATION: Final = -1
 
@@ -50,7 +51,7 @@ def resolve_claims(
         generation = member_data[consumer].known_generation
         own = owned[consumer] = []
         for partition in member_data[consumer].partitions:
-            if partition[0] not in topics:
+            if partition.topic not in topics:
                 continue
             rival = last_claimant.get(partition)
             if rival is None:

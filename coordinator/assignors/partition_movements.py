@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from groupledger.coordinator.java_hash_map import JavaHashMap, string_hash_code
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.assignors.subscriptions import TopicPartition
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
 class PartitionMovements:
@@ -24,7 +24,7 @@ class PartitionMovements:
 
     def record(self, partition: TopicPartition, source: str, destination: str) -> None:
         """A partition that moved before keeps its first source; one that is back with it has not moved at all."""
-        by_pair = self._by_topic.setdefault(partition[0], {})
+        by_pair = self._by_topic.setdefault(partition.topic, {})
         before = self._between.pop(partition, None)
         if before is not None:
             by_pair[before].pop(_hash_code(partition))
@@ -39,11 +39,10 @@ class PartitionMovements:
         """The partition to move from source to destination in place of the one that was chosen."""
         if partition in self._between:
             source = self._between[partition][0]
-        reverse = self._by_topic.get(partition[0], {}).get((destination, source))
+        reverse = self._by_topic.get(partition.topic, {}).get((destination, source))
         return reverse.values()[0] if reverse else partition
 
 
 def _hash_code(partition: TopicPartition) -> int:
     """TopicPartition.hashCode() of Kafka as an unsigned number; no two partitions of a topic share one."""
-    topic, number = partition
-    return (31 * (31 + number) + string_hash_code(topic)) & 0xFFFF_FFFF
+    return (31 * (31 + partition.partition) + string_hash_code(partition.topic)) & 0xFFFF_FFFF

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from groupledger.coordinator.assignors.subscriptions import Subscription, TopicPartition, TopicPartitions
+    from groupledger.coordinator.assignors.subscriptions import Subscription, TopicPartitions
 
 
 def racks_can_help(consumer_racks: Collection[str], partition_racks: Collection[frozenset[str]]) -> bool:
@@ -34,7 +36,7 @@ class RackInfo:
     def of(cls, topics: Mapping[str, TopicPartitions], members: Mapping[str, Subscription]) -> RackInfo:
         consumer_racks = {member_id: member.rack_id for member_id, member in members.items() if member.rack_id}
         partition_racks = {
-            (topic, partition): partitions.racks(partition)
+            TopicPartition(topic, partition): partitions.racks(partition)
             for topic, partitions in topics.items()
             for partition in range(partitions.partition_count)
         }

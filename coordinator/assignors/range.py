@@ -17,12 +17,12 @@ from groupledger.coordinator.assignors.racks import racks_can_help
 from groupledger.coordinator.assignors.subscriptions import (
     Assignment,
     Subscription,
-    TopicPartition,
     TopicPartitions,
     member_order,
     members_in_map_order,
     topics_in_map_order,
 )
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,7 +49,7 @@ def assign(topics: Mapping[str, TopicPartitions], members: Mapping[str, Subscrip
     assignment: Assignment = {member_id: [] for member_id in members}
     for share in shares:
         for consumer, partitions in share.taken.items():
-            assignment[consumer] += ((share.topic, partition) for partition in partitions)
+            assignment[consumer] += (TopicPartition(share.topic, partition) for partition in partitions)
     if use_racks:
         for assigned in assignment.values():
             assigned.sort(key=_by_topic_and_number)
@@ -136,5 +136,4 @@ def _match_racks(alike: list[_TopicShares]) -> None:
 
 
 def _by_topic_and_number(topic_partition: TopicPartition) -> tuple[bytes, int]:
-    topic, partition = topic_partition
-    return utf16_order(topic), partition
+    return utf16_order(topic_partition.topic), topic_partition.partition

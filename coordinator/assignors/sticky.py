@@ -16,7 +16,6 @@ from groupledger.coordinator.assignors.racks import RackInfo
 from groupledger.coordinator.assignors.subscriptions import (
     Assignment,
     Subscription,
-    TopicPartition,
     TopicPartitions,
     members_in_map_order,
     topics_in_map_order,
@@ -25,6 +24,8 @@ from groupledger.coordinator.assignors.user_data import sticky_member_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
 def assign(topics: Mapping[str, TopicPartitions], members: Mapping[str, Subscription]) -> Assignment:

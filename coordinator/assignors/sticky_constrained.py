@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Final
 from groupledger.coordinator.assignors.java_order import utf16_order
 from groupledger.coordinator.assignors.ownership import remaining_partitions
 from groupledger.coordinator.assignors.subscriptions import AssignmentError
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from groupledger.coordinator.assignors.ownership import Ownership
     from groupledger.coordinator.assignors.racks import RackInfo
-    from groupledger.coordinator.assignors.subscriptions import Assignment, TopicPartition, TopicPartitions
+    from groupledger.coordinator.assignors.subscriptions import Assignment, TopicPartitions
 
 _LOST_PARTITIONS: Final = "members still claim partitions that their topics no longer have"
 
@@ -71,10 +72,14 @@ class _Constrained:
     def build(self) -> tuple[Assignment, dict[TopicPartition, str]]:
         kept = sorted(
             (partition for partitions in self.assignment.values() for partition in partitions),
-            key=lambda partition: (self.order[partition[0]], partition[1]),
+            key=lambda partition: (self.order[partition.topic], partition.partition),
         )
         unassigned = remaining_partitions(
-            ((topic, partition) for topic in self.order for partition in range(self.topics[topic].partition_count)),
+            (
+                TopicPartition(topic, partition)
+                for topic in self.order
+                for partition in range(self.topics[topic].partition_count)
+            ),
             kept,
         )
         self.under_minimum.sort(key=utf16_order)
@@ -89,7 +94,7 @@ class _Constrained:
         self.released.update(dict.fromkeys(mismatched, consumer))
         keepable = sorted(
             set(owned).difference(mismatched, self.doubly_claimed),
-            key=lambda partition: (partition[1], self.order[partition[0]]),
+            key=lambda partition: (partition.partition, self.order[partition.topic]),
         )
         if len(keepable) < self.minimum:
             share = len(keepable)

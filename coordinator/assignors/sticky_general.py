@@ -24,18 +24,14 @@ from groupledger.coordinator.assignors.java_order import utf16_order
 from groupledger.coordinator.assignors.ownership import remaining_partitions
 from groupledger.coordinator.assignors.partition_movements import PartitionMovements
 from groupledger.coordinator.assignors.subscriptions import AssignmentError
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from groupledger.coordinator.assignors.ownership import Ownership
     from groupledger.coordinator.assignors.racks import RackInfo
-    from groupledger.coordinator.assignors.subscriptions import (
-        Assignment,
-        Subscription,
-        TopicPartition,
-        TopicPartitions,
-    )
+    from groupledger.coordinator.assignors.subscriptions import Assignment, Subscription, TopicPartitions
 
 
 def assign(
@@ -96,7 +92,7 @@ class _General:
         }
         self.potential_consumers = Counter(chain.from_iterable(self.topics_of.values()))
         self.partitions = [
-            (topic, partition)
+            TopicPartition(topic, partition)
             for topic in sorted(topics, key=self.fewest_consumers_first)
             for partition in range(topics[topic].partition_count)
         ]
@@ -116,7 +112,7 @@ class _General:
             kept = [
                 partition
                 for partition in owned
-                if partition[0] in self.topics_of[consumer] and not self.racks.mismatch(consumer, partition)
+                if partition.topic in self.topics_of[consumer] and not self.racks.mismatch(consumer, partition)
             ]
             self.revocation_required |= len(kept) < len(owned)
             self.assignment[consumer] = kept
@@ -125,7 +121,7 @@ class _General:
         rank = {topic: self.fewest_consumers_first(topic) for topic in self.topics}
         assigned = chain.from_iterable(self.assignment.values())
         self.unassigned = remaining_partitions(
-            self.partitions, sorted(assigned, key=lambda partition: (rank[partition[0]], partition[1]))
+            self.partitions, sorted(assigned, key=lambda partition: (rank[partition.topic], partition.partition))
         )
 
     def assign_and_balance(self) -> None:
@@ -149,7 +145,7 @@ class _General:
 
     def give_to_least_loaded(self, partition: TopicPartition, *, within_racks: bool = False) -> bool:
         for index, (_, _, consumer) in enumerate(self.by_load):
-            if partition[0] in self.topics_of[consumer] and not (
+            if partition.topic in self.topics_of[consumer] and not (
                 within_racks and self.racks.mismatch(consumer, partition)
             ):
                 del self.by_load[index]
@@ -172,7 +168,7 @@ class _General:
         return fixed
 
     def can_move(self, partition: TopicPartition) -> bool:
-        return self.potential_consumers[partition[0]] > 1
+        return self.potential_consumers[partition.topic] > 1
 
     def improve(self, candidates: Sequence[TopicPartition]) -> bool:
         """Move partitions until nothing improves; whether any was moved."""
@@ -202,7 +198,7 @@ class _General:
         for least, _, consumer in self.by_load:
             if load <= least + 1:
                 break
-            if partition[0] in self.topics_of[consumer]:
+            if partition.topic in self.topics_of[consumer]:
                 return consumer
         return None
 
@@ -238,7 +234,8 @@ class _General:
             held = frozenset(self.assignment[consumer])
             for topic in self.topics_of[consumer]:
                 for partition in range(self.topics[topic].partition_count):
-                    if holder_load[topic, partition] > load + 1 and (topic, partition) not in held:
+                    candidate = TopicPartition(topic, partition)
+                    if holder_load[candidate] > load + 1 and candidate not in held:
                         return True
         return False
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from groupledger.coordinator.assignors.java_order import hash_map_order, utf16_order
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-TopicPartition: TypeAlias = tuple[str, int]
 Assignment: TypeAlias = dict[str, list[TopicPartition]]
 
 

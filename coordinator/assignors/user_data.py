@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from groupledger.coordinator.assignors.java_order import computed_hash_map_order
 from groupledger.coordinator.assignors.ownership import NO_GENERATION, MemberData
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from groupledger.coordinator.assignors.subscriptions import Subscription, TopicPartition
+    from groupledger.coordinator.assignors.subscriptions import Subscription
 
 INT16: Final = struct.Struct(">h")
 INT32: Final = struct.Struct(">i")
@@ -78,7 +79,7 @@ def _read_previous_assignment(data: bytes) -> tuple[list[TopicPartition], int]:
         count, offset = _read_length(data, offset + name_length, INT32)
         numbers = struct.unpack_from(f">{count}i", data, offset)
         offset += count * INT32.size
-        partitions += ((topic, number) for number in numbers)
+        partitions += (TopicPartition(topic, number) for number in numbers)
     return partitions, offset
 
 

@@ -21,12 +21,13 @@ from groupledger.schemas.codec.consumer_protocol import (
     encode_subscription,
 )
 from groupledger.schemas.codec.protocol_message import ProtocolMessage
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from groupledger.coordinator.client.config import ConsumerConfig
-    from groupledger.coordinator.model.messages import JoinedMember, Protocols, TopicPartition
+    from groupledger.coordinator.model.messages import JoinedMember, Protocols
 
 CONSUMER_PROTOCOL_VERSION = 3
 
@@ -123,4 +124,4 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
 
 
 def _flat(topics: Iterable[dict[str, Any]]) -> tuple[TopicPartition, ...]:
-    return tuple((topic["topic"], number) for topic in topics for number in topic["partitions"])
+    return tuple(TopicPartition(topic["topic"], number) for topic in topics for number in topic["partitions"])

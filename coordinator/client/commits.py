@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.membership import Membership
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
-    from groupledger.coordinator.model.messages import OffsetCommitResponse, TopicPartition
+    from groupledger.coordinator.model.messages import OffsetCommitResponse
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
     Offsets = tuple[OffsetToCommit, ...]
 
@@ -88,8 +89,8 @@ class OffsetCommits:
             chosen = self.consumed()
         else:
             chosen = tuple(
-                OffsetToCommit(topic=topic, partition=number, offset=offsets[topic, number])
-                for topic, number in sorted(offsets)
+                OffsetToCommit(topic=each.topic, partition=each.partition, offset=offsets[each])
+                for each in sorted(offsets)
             )
         self._send_when_known(_Commit(chosen), now_ms)
 

@@ -34,6 +34,7 @@ from groupledger.coordinator.client.positions import Positions
 from groupledger.coordinator.client.rebalance import Rebalance
 from groupledger.coordinator.client.subscriptions import Subscriptions
 from groupledger.coordinator.model.errors import IllegalStateError
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.events import ConsumerEvent, Polled
     from groupledger.coordinator.client.fetch_state import FetchState
     from groupledger.coordinator.client.messages import Sent
-    from groupledger.coordinator.model.messages import Response, TopicPartition
+    from groupledger.coordinator.model.messages import Response
 
 __all__ = ["Consumer", "MemberState"]
 
@@ -243,10 +244,10 @@ class Consumer:
 
     def position(self, topic: str, partition: int) -> int | None:
         """The offset that the next poll begins at; None if it is not known (yet), or the partition not owned."""
-        state = self._subscriptions.partitions.get((topic, partition))
+        state = self._subscriptions.partitions.get(TopicPartition(topic, partition))
         return None if state is None or state.position is None else state.position.offset
 
     def fetch_state(self, topic: str, partition: int) -> FetchState | None:
         """None if the partition is not owned."""
-        state = self._subscriptions.partitions.get((topic, partition))
+        state = self._subscriptions.partitions.get(TopicPartition(topic, partition))
         return None if state is None else state.fetch_state

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from groupledger.coordinator.model.errors import Error
-    from groupledger.coordinator.model.messages import OffsetToCommit, TopicPartition
+    from groupledger.coordinator.model.messages import OffsetToCommit
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
     Emit = Callable[["ConsumerEvent"], None]
 

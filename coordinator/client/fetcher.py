@@ -17,6 +17,7 @@ from groupledger.coordinator.client.messages import Destination, FetchPartition,
 from groupledger.coordinator.client.reactions import Then, reaction_to
 from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import NO_LEADER_EPOCH
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from groupledger.coordinator.client.config import ConsumerConfig
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.metadata import Metadata
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
-    from groupledger.coordinator.model.messages import TopicPartition
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Fetcher:
                 self._next_ms = then_ms + self._config.retry_backoff_ms
                 return
             for found in response.partitions:
-                partition = found.topic, found.partition
+                partition = TopicPartition(found.topic, found.partition)
                 if partition in asked:
                     self._completed.append(_CompletedFetch(partition, *asked[partition], found))
 

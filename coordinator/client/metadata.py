@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.config import ConsumerConfig
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
-    from groupledger.coordinator.model.messages import TopicPartition
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 Snapshot: TypeAlias = Mapping[str, tuple[frozenset[str], ...]]
 """Of each topic that has partitions, the racks of each one; empty sets to a client that is in no rack."""

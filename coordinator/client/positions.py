@@ -32,6 +32,7 @@ from groupledger.coordinator.model.messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from groupledger.coordinator.client.config import ConsumerConfig
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.metadata import Metadata
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
-    from groupledger.coordinator.model.messages import TopicPartition
 
     Question = tuple[tuple[TopicPartition, ...], MemberGeneration | None]
     """What an OffsetFetch is about. If it no longer is what must be asked, its answer is dropped."""
@@ -140,12 +140,12 @@ class Positions:
                 self._lookup.give_up(f"error response {error.name}", now_ms)
             self._back_off(now_ms)
             if reaction.then is Then.RAISE:
-                wrong = tuple((p.topic, p.partition) for p in group.partitions if p.error is error)
+                wrong = tuple(TopicPartition(p.topic, p.partition) for p in group.partitions if p.error is error)
                 raise ClientError(error, f"OffsetFetch failed: {error.name}", wrong)
             return False
         self._failures = 0
         for found in group.partitions:
-            partition = found.topic, found.partition
+            partition = TopicPartition(found.topic, found.partition)
             state = self._subscriptions.partitions.get(partition)
             if state is not None and found.offset != NO_OFFSET:
                 epoch = None if found.leader_epoch == NO_LEADER_EPOCH else found.leader_epoch
@@ -172,7 +172,7 @@ class Positions:
         request = ListOffsetsRequest(self._network.new_request_id(), partitions)
 
         def take(state: PartitionState, found: ListedOffset, then_ms: int) -> None:
-            partition = found.topic, found.partition
+            partition = TopicPartition(found.topic, found.partition)
             if state.fetch_state is not FetchState.AWAITING_RESET or found.offset == NO_OFFSET:
                 return
             strategy = state.reset_strategy or "latest"
@@ -200,7 +200,7 @@ class Positions:
         request = OffsetForLeaderEpochRequest(self._network.new_request_id(), partitions)
 
         def take(state: PartitionState, found: EpochEndOffset, _: int) -> None:
-            partition = found.topic, found.partition
+            partition = TopicPartition(found.topic, found.partition)
             if state.fetch_state is FetchState.AWAITING_VALIDATION and state.position == positions[partition]:
                 self._compare(state, positions[partition], found)
 
@@ -212,7 +212,7 @@ class Positions:
         if not is_unknown and found.end_offset >= position.offset:
             state.complete_validation()
         elif self._config.auto_offset_reset == "none":
-            partition = found.topic, found.partition
+            partition = TopicPartition(found.topic, found.partition)
             self._failure = ClientError(None, "Detected log truncation with no reset policy", (partition,))
         elif is_unknown:
             state.request_reset(self._config.auto_offset_reset)
@@ -240,7 +240,7 @@ class Positions:
             state.retry_ms = deadline_ms
 
         def handle(response: Any, then_ms: int) -> None:
-            answers = {} if response is None else {(p.topic, p.partition): p for p in response.partitions}
+            answers = {} if response is None else {TopicPartition(p.topic, p.partition): p for p in response.partitions}
             failed = {}
             for partition, state in states.items():
                 found = answers.get(partition)

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.membership import Assignments, MemberGeneration, Membership
     from groupledger.coordinator.client.metadata import Metadata, Snapshot
     from groupledger.coordinator.client.subscriptions import Subscriptions
-    from groupledger.coordinator.model.messages import JoinGroupResponse, Protocols, TopicPartition
+    from groupledger.coordinator.model.messages import JoinGroupResponse, Protocols
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
 class Rebalance:
@@ -94,7 +95,7 @@ class Rebalance:
         elif self._protocol is RebalanceProtocol.EAGER:
             self._give_up(owned, now_ms)
         else:
-            self._give_up(tuple(p for p in owned if p[0] not in self._subscriptions.topics), now_ms)
+            self._give_up(tuple(p for p in owned if p.topic not in self._subscriptions.topics), now_ms)
         self.is_leader = False
         self._subscriptions.group_topics = ()
         return True

@@ -12,7 +12,7 @@ from groupledger.coordinator.client.fetch_state import FetchState, PartitionStat
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from groupledger.coordinator.model.messages import TopicPartition
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
 class Subscriptions:

@@ -46,7 +46,6 @@ from groupledger.coordinator.model.messages import (
     Request,
     Response,
     SyncGroupRequest,
-    TopicPartition,
     TxnOffsetCommitRequest,
     WriteTxnMarkerRequest,
     refusal,
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.operation import Batch, Operation
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 _INT32_MIN = -(1 << 31)
 _SYNC_NAMES_PROTOCOL_SINCE = 5

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from groupledger.coordinator.model.errors import Error
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 ZERO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 NO_GENERATION = -1
@@ -21,7 +22,6 @@ NO_PRODUCER_EPOCH = -1
 
 Protocols = tuple[tuple[str, bytes], ...]
 """What a member offers, in its order of preference: (protocol name, metadata)."""
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from groupledger.coordinator.model.messages import (
     OffsetDeleteResponse,
     OffsetFetchGroup,
     PartitionResult,
-    TopicPartition,
     TxnOffsetCommitRequest,
     refusal,
 )
@@ -34,6 +33,7 @@ from groupledger.coordinator.model.records import (
     new_offset_commit_tombstone_record,
 )
 from groupledger.coordinator.model.states import State
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -134,7 +134,7 @@ def fetch_offsets(
     is_known = group is not None and group.state is not State.DEAD
     partitions: Iterable[TopicPartition] = request.partitions or ()
     if request.partitions is None and is_known:
-        partitions = [(topic, partition) for topic, partition, _ in offsets.committed.of_group(group_id)]
+        partitions = [TopicPartition(topic, number) for topic, number, _ in offsets.committed.of_group(group_id)]
     fetched = []
     for topic, partition in partitions:
         offset = offsets.committed.get(group_id, topic, partition) if is_known else None
@@ -203,7 +203,7 @@ def delete_offsets_of_partitions(partitions: tuple[TopicPartition, ...], operati
                     for partition in by_topic.get(topic, ())
                     if partition in found
                 )
-    printed = [f"{topic}-{partition}" for topic, partition in partitions]
+    printed = [str(partition) for partition in partitions]
     operation.log("partitions_deleted", tombstone_count=len(operation.records), partitions=printed)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from groupledger.coordinator.model.messages import TopicPartition
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
 class Seat(NamedTuple):

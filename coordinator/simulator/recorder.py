@@ -18,12 +18,13 @@ from groupledger.coordinator.simulator.changes import Roster, Seat, changes_betw
 from groupledger.coordinator.simulator.rejections import group_of, refusal_error, rejection
 from groupledger.coordinator.simulator.truth import Action, Cause, Owner, Tenure, TrueGeneration, Truth
 from groupledger.schemas.codec.consumer_protocol import decode_assignment, decode_subscription
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from groupledger.coordinator.model.log_lines import LogEvent
-    from groupledger.coordinator.model.messages import Request, TopicPartition
+    from groupledger.coordinator.model.messages import Request
     from groupledger.coordinator.model.operation import Batch, Result
     from groupledger.coordinator.simulator.network import Exchange
 
@@ -99,7 +100,7 @@ def _identity(request: JoinGroupRequest, known: _Identity | None) -> _Identity:
 
 
 def _places(rows: Iterable[Mapping[str, Any]]) -> list[TopicPartition]:
-    return [(row["topic"], partition) for row in rows for partition in row["partitions"]]
+    return [TopicPartition(row["topic"], partition) for row in rows for partition in row["partitions"]]
 
 
 class _Written(NamedTuple):
@@ -318,13 +319,13 @@ class Recorder:
             else:
                 owner.to_kafka_offset, owner.valid_to_ms = written
                 del life.owners[place]
-        for (topic, partition), member_id in sorted(owned.items()):
-            if (topic, partition) not in life.owners:
-                owner = life.owners[topic, partition] = Owner(
+        for place, member_id in sorted(owned.items()):
+            if place not in life.owners:
+                owner = life.owners[place] = Owner(
                     group_id=life.group_id,
                     incarnation=life.incarnation,
-                    topic=topic,
-                    partition=partition,
+                    topic=place.topic,
+                    partition=place.partition,
                     member_id=member_id,
                     client_id=self._identities[life.group_id, member_id].client_id,
                     from_generation=generation.generation,

@@ -24,6 +24,7 @@ from groupledger.coordinator.model.messages import (
     TxnOffsetCommitRequest,
 )
 from groupledger.coordinator.simulator.truth import Rejection
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +81,7 @@ def rejection(
         client_id=exchange.client_id,
         claimed_generation=getattr(request, "generation_id", None),
         current_generation=generation_of(group_id),
-        partitions=tuple((each.topic, each.partition) for each in offsets),
+        partitions=tuple(TopicPartition(each.topic, each.partition) for each in offsets),
         offsets=tuple(each.offset for each in offsets),
         root_cause="coordinator_failover"
         if error in _NOBODY_COORDINATES

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.model.messages import TopicPartition
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
 @dataclass(slots=True, kw_only=True)

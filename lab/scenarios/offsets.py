@@ -11,6 +11,7 @@ from groupledger.coordinator.model.messages import (
     OffsetFetchRequest,
     OffsetToCommit,
 )
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 from .driver import Driver
 from .registry import DEAD_GROUP, LONG_WAIT, scenario
@@ -20,7 +21,7 @@ CHECK_INTERVAL_MS = 600_000
 
 
 def committed_offset(driver: Driver) -> int:
-    groups = (OffsetFetchGroup(driver.group_id, (("orders", 0),)),)
+    groups = (OffsetFetchGroup(driver.group_id, (TopicPartition("orders", 0),)),)
     response = driver.answer(OffsetFetchRequest(driver.next_request_id(), groups))
     offset: int = response.groups[0].partitions[0].offset
     return offset
@@ -157,7 +158,7 @@ def delete_group(driver: Driver) -> None:
 @scenario(64, "OffsetDelete")
 def offset_delete(driver: Driver) -> None:
     def delete(*topics: str) -> list[Error]:
-        partitions = tuple((topic, 0) for topic in topics)
+        partitions = tuple(TopicPartition(topic, 0) for topic in topics)
         response = driver.answer(OffsetDeleteRequest(driver.next_request_id(), driver.group_id, partitions))
         return [response.error, *(one.error for one in response.partitions)]
 
@@ -183,7 +184,7 @@ def offset_delete_after_unreadable_subscription(driver: Driver) -> None:
     again = driver.join(group.leader.member_id, protocols=unreadable, session_ms=60_000)
     assert again.error is Error.UNKNOWN_SERVER_ERROR
     # What the members subscribe to is what it was before.
-    partitions = (("orders", 0), ("other", 0))
+    partitions = (TopicPartition("orders", 0), TopicPartition("other", 0))
     response = driver.answer(OffsetDeleteRequest(driver.next_request_id(), driver.group_id, partitions))
     assert [one.error for one in response.partitions] == [Error.GROUP_SUBSCRIBED_TO_TOPIC, Error.NONE]
 

@@ -14,19 +14,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pytest
 
-from groupledger.coordinator.assignors import (
-    ASSIGNORS,
-    Assignment,
-    AssignmentError,
-    Subscription,
-    TopicPartition,
-    TopicPartitions,
-)
+from groupledger.coordinator.assignors import ASSIGNORS, Assignment, AssignmentError, Subscription, TopicPartitions
 from groupledger.coordinator.assignors.user_data import (
     cooperative_sticky_user_data,
     sticky_member_data,
     sticky_user_data,
 )
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -218,11 +212,11 @@ def random_claims(
     for topic, partitions in topics.items():
         for partition in range(partitions.partition_count):
             if rng.random() < owned_share:
-                claims[rng.choice(owners)].append((topic, partition))
+                claims[rng.choice(owners)].append(TopicPartition(topic, partition))
             while rng.random() < doubled_share:
-                claims[rng.choice(owners)].append((topic, partition))
+                claims[rng.choice(owners)].append(TopicPartition(topic, partition))
     if rng.random() < 0.05:
-        claims[rng.choice(owners)].append((rng.choice((*names, "nobody's")), rng.randint(0, 70)))
+        claims[rng.choice(owners)].append(TopicPartition(rng.choice((*names, "nobody's")), rng.randint(0, 70)))
     for claimed in claims.values():
         if rng.random() < 0.5:
             rng.shuffle(claimed)

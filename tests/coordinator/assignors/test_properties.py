@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupledger.coordinator.assignors import ASSIGNORS, Assignment, Subscription, TopicPartition, TopicPartitions
+from groupledger.coordinator.assignors import ASSIGNORS, Assignment, Subscription, TopicPartitions
 from groupledger.coordinator.assignors.user_data import sticky_user_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hypothesis.strategies import DrawFn
+
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 pytestmark = pytest.mark.slow
 

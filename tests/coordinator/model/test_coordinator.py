@@ -27,6 +27,7 @@ from groupledger.coordinator.model.messages import (
     TxnOffsetCommitRequest,
     WriteTxnMarkerRequest,
 )
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 PARTITION = partition_for("g", 50)
 OFFSETS = (OffsetToCommit(topic="orders", partition=0, offset=1),)
@@ -58,7 +59,7 @@ def one_of_each(group_id: str = "g") -> list[Request]:
         LeaveGroupRequest(1, group_id, (LeavingMember("m"),)),
         OffsetCommitRequest(1, group_id, offsets=OFFSETS),
         TxnOffsetCommitRequest(1, group_id, producer_id=1, producer_epoch=0, offsets=OFFSETS),
-        OffsetDeleteRequest(1, group_id, (("orders", 0),)),
+        OffsetDeleteRequest(1, group_id, (TopicPartition("orders", 0),)),
         OffsetFetchRequest(1, (OffsetFetchGroup(group_id),)),
         DescribeGroupsRequest(1, (group_id,)),
         DeleteGroupsRequest(1, (group_id,)),
@@ -167,7 +168,7 @@ def test_failed_appends_of_other_apis(driver: Any) -> None:
     deleted = driver.answer(DeleteGroupsRequest(driver.next_request_id(), (driver.group_id, "unknown")))
     assert {one.error for one in deleted.results} == {Error.COORDINATOR_NOT_AVAILABLE, Error.GROUP_ID_NOT_FOUND}
     driver.fail_next_append(Error.NOT_ENOUGH_REPLICAS)
-    request = OffsetDeleteRequest(driver.next_request_id(), driver.group_id, (("orders", 0),))
+    request = OffsetDeleteRequest(driver.next_request_id(), driver.group_id, (TopicPartition("orders", 0),))
     assert driver.answer(request).error is Error.COORDINATOR_NOT_AVAILABLE
     partition = driver.coordinator.partition_for(driver.group_id)
     driver.fail_next_append(Error.NOT_ENOUGH_REPLICAS)

@@ -20,6 +20,7 @@ from groupledger.coordinator.model.messages import (
 from groupledger.coordinator.model.offsets import is_expired
 from groupledger.coordinator.model.states import State
 from groupledger.schemas.codec.records import decode_record, encode_record
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 DAY_MS = 86_400_000
 RETENTION_MS = Config().offsets_retention_ms
@@ -32,7 +33,7 @@ def commit(driver: Any, *offsets: OffsetToCommit, **options: Any) -> list[Error]
 
 
 def fetch(driver: Any, *partitions: tuple[str, int], require_stable: bool = False) -> list[tuple[Any, ...]]:
-    groups = (OffsetFetchGroup(driver.group_id, partitions or None),)
+    groups = (OffsetFetchGroup(driver.group_id, tuple(TopicPartition(*one) for one in partitions) or None),)
     response = driver.answer(OffsetFetchRequest(driver.next_request_id(), groups, require_stable))
     return [(one.topic, one.partition, one.offset, one.error) for one in response.groups[0].partitions]
 
@@ -163,7 +164,9 @@ def test_offset_delete_of_a_pending_offset(driver: Any) -> None:
     """A tombstone is written for it too; what is not there at all needs none."""
     in_transaction(driver, 7, OffsetToCommit(topic="orders", partition=0, offset=9))
     driver.take_records()
-    request = OffsetDeleteRequest(driver.next_request_id(), driver.group_id, (("orders", 0), ("orders", 1)))
+    request = OffsetDeleteRequest(
+        driver.next_request_id(), driver.group_id, (TopicPartition("orders", 0), TopicPartition("orders", 1))
+    )
     assert [one.error for one in driver.answer(request).partitions] == [Error.NONE, Error.NONE]
     assert [record.key["partition"] for record in driver.take_records()] == [0]
     end(driver, 7, committed=True)
@@ -173,7 +176,7 @@ def test_offset_delete_of_a_pending_offset(driver: Any) -> None:
 def test_offset_delete_of_a_group_that_is_no_consumer(driver: Any) -> None:
     """Members of another protocol type: the coordinator can't know what they read."""
     driver.join_with_new_id(protocol_type="connect")
-    request = OffsetDeleteRequest(driver.next_request_id(), driver.group_id, (("orders", 0),))
+    request = OffsetDeleteRequest(driver.next_request_id(), driver.group_id, (TopicPartition("orders", 0),))
     assert driver.answer(request).error is Error.NON_EMPTY_GROUP
 
 

@@ -32,6 +32,7 @@ from groupledger.coordinator.model.messages import (
 )
 from groupledger.coordinator.model.rebalance import INITIAL_JOIN_TIMER, JOIN_TIMER, SESSION_TIMER, SYNC_TIMER
 from groupledger.coordinator.model.states import TRANSITIONS, Event, State
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -178,7 +179,7 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(topic=st.sampled_from(["orders", "other"]), error=append_errors)
     def delete_offset(self, topic: str, error: Error) -> None:
         self.driver.fail_next_append(error)
-        request = OffsetDeleteRequest(self.driver.next_request_id(), self.driver.group_id, ((topic, 0),))
+        request = OffsetDeleteRequest(self.driver.next_request_id(), self.driver.group_id, (TopicPartition(topic, 0),))
         assert self.driver.answer(request).error in (
             Error.NONE,
             Error.GROUP_ID_NOT_FOUND,

@@ -22,6 +22,7 @@ from groupledger.coordinator.model.messages import (
 )
 from groupledger.coordinator.simulator.network import Exchange
 from groupledger.coordinator.simulator.request_log import render_line
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +96,8 @@ def rare_exchanges() -> list[Exchange]:
             OffsetCommitResponse(1, results[:1]),
         ),
         exchange(
-            OffsetDeleteRequest(2, "g", (("t", 0), ("u", 1), ("t", 1))), OffsetDeleteResponse(2, Error.NONE, results)
+            OffsetDeleteRequest(2, "g", (TopicPartition("t", 0), TopicPartition("u", 1), TopicPartition("t", 1))),
+            OffsetDeleteResponse(2, Error.NONE, results),
         ),
     ]
 

@@ -26,6 +26,7 @@ from groupledger.coordinator.model.messages import (
 )
 from groupledger.schemas.codec.consumer_protocol import decode_subscription, encode_assignment, encode_subscription
 from groupledger.schemas.codec.protocol_message import ProtocolMessage
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.history.rules import GroupTombstone, group_record
 from groupledger.transforms.records.decoded_record import record_fields, record_json
 from lab.truth.histories import GROUP, Commit, Entry
@@ -41,7 +42,7 @@ REBALANCE_MS = 30_000
 STEP_MS = 1_000
 ROUNDS_MAX = 8
 
-Owners = dict[tuple[str, int], str]
+Owners = dict[TopicPartition, str]
 
 
 @dataclass
@@ -50,7 +51,7 @@ class Consumer:
     topics: tuple[str, ...]
     group_instance_id: str | None = None
     member_id: str = ""
-    owned: list[tuple[str, int]] = field(default_factory=list)
+    owned: list[TopicPartition] = field(default_factory=list)
     generation: int = -1
 
     def identity(self, generation: int | None = None) -> dict[str, Any]:
@@ -260,7 +261,11 @@ class LiveGroup:
 
     def _subscription(self, member: Any) -> Subscription:
         fields = decode_subscription(member.metadata).fields
-        owned = tuple((each["topic"], number) for each in fields["owned_partitions"] for number in each["partitions"])
+        owned = tuple(
+            TopicPartition(each["topic"], number)
+            for each in fields["owned_partitions"]
+            for number in each["partitions"]
+        )
         return Subscription(
             topics=tuple(fields["topics"]),
             owned_partitions=owned,
