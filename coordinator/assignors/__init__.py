@@ -1,8 +1,8 @@
-"""Kafka's client-side assignors: the choice that a group's leader makes between JoinGroup and SyncGroup.
+"""Kafka's client-side assignors, by which a group's leader assigns partitions between JoinGroup and SyncGroup.
 
-Each is a pure function `assign(topics, members)` in a file of its own and gives what the class of kafka-clients 4.2
-of the same name gives, down to the order of every member's list. They raise AssignmentError where that class throws.
-There is at least one member: the leader.
+Each is a pure function `assign(topics, members)` in a file of its own. It returns what the class of the same name in
+kafka-clients 4.2 returns, down to the order of every member's list, and raises AssignmentError where that class throws.
+There is always at least one member: the leader.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@
    where racks help, first only to subscribers within a rack of it. Ties go by member id.
 3. Until nothing improves, a partition moves to the consumer that had it in an earlier generation, or to the least
    loaded subscriber, if its consumer holds at least two more. New partitions are tried before owned ones, unless step 1
-   took something away. If owned ones moved and the balance score is no better than before, all moves are undone.
-Only topics with two potential consumers or more, and only consumers that could have more or hold such a topic, take
-part in step 3. An earlier owner gets its partition back even if it left the topic: so does Kafka. Kafka also throws if
-the earlier owner takes no part; so does this. It throws likewise if a subscriber of the topic takes no part because
-lost partitions (of a topic that came back smaller) fill it up; that one is left out here instead.
+   took a partition away. If owned ones moved and the balance score is no better than before, all moves are undone.
+Step 3 is only about topics with two potential consumers or more, and about consumers that could have more partitions or
+hold such a topic. As in Kafka, an earlier owner gets its partition back even if it no longer subscribes to the topic,
+and the assignor throws if the earlier owner has no part in step 3. In one case Kafka throws and this does not: a
+subscriber that has no part in step 3, because partitions of a topic that came back smaller fill it up, is left out.
 Source: Kafka AbstractStickyAssignor.GeneralAssignmentBuilder; KIP-54, KIP-881.
 """
 
@@ -171,7 +171,7 @@ class _General:
         return self.potential_consumers[partition.topic] > 1
 
     def improve(self, candidates: Sequence[TopicPartition]) -> bool:
-        """Move partitions until nothing improves; whether any was moved."""
+        """Moves partitions until nothing improves. Returns whether any was moved."""
         movable = [partition for partition in candidates if self.can_move(partition)]
         moved = False
         modified = True
@@ -241,6 +241,6 @@ class _General:
 
 
 def _balance_score(assignment: Assignment) -> int:
-    """Sum of the differences in load over all pairs of consumers; 0 is perfect balance."""
+    """Returns the sum of the differences in load over all pairs of consumers; 0 is perfect balance."""
     loads = sorted(map(len, assignment.values()))
     return sum(load * (2 * rank - len(loads) + 1) for rank, load in enumerate(loads))

@@ -1,8 +1,9 @@
 """Committing offsets: on request, every auto.commit.interval.ms, before a rejoin, and at close.
 
-A commit carries the positions and the generation of its moment; only a stable member sends one, others fail at once
-without a word to the broker. What is committed is what poll has returned. Commits before a rejoin and at close are
-waited for and repeated while that can help ("settled" below); the others are tried once.
+A commit carries the positions and the generation at the time when it is sent. Only a stable member sends one; a commit
+of another member fails at once, and the broker never sees it. Committed are the offsets of records that poll has
+returned. Commits before a rejoin and at close are waited for, and repeated while that can help ("settled" below); all
+others are tried once.
 Source: the offset half of Kafka's ConsumerCoordinator; its requests name topics by name, not by id, also in 4.2.
 """
 
@@ -66,12 +67,12 @@ class OffsetCommits:
         self._fenced: ClientError | None = None
 
     def raise_if_fenced(self) -> None:
-        """A commit that was fenced ends the consumer: every later poll raises again."""
+        """Raises ClientError if a commit was fenced. That ends the consumer: every later poll raises it again."""
         if self._fenced is not None:
             raise self._fenced
 
     def consumed(self) -> Offsets:
-        """The valid positions of all owned partitions."""
+        """Returns the valid positions of all owned partitions."""
         return tuple(
             OffsetToCommit(
                 topic=topic,
@@ -107,7 +108,7 @@ class OffsetCommits:
             self._send_when_known(_Commit(self.consumed(), is_automatic=True), now_ms)
 
     def is_settled(self, now_ms: int) -> bool:
-        """Commit what was consumed, if auto-commit is on: whether that is over, or has become pointless."""
+        """Commits the consumed offsets if auto-commit is on. Returns whether that is done, or need not be done."""
         if not self._config.enable_auto_commit:
             return True
         if self._settling is None:
@@ -152,7 +153,7 @@ class OffsetCommits:
         self._lookup.when_answered(looked_up, now_ms)
 
     def _send(self, commit: _Commit, now_ms: int) -> None:
-        if not self._subscriptions.topics:  # no group member: nobody checks its commits
+        if not self._subscriptions.topics:  # it is not a member of the group: nobody checks its commits
             sent_for, group_instance_id = MemberGeneration(), None
         elif self._membership.state is MemberState.STABLE:
             sent_for, group_instance_id = self._membership.generation, self._config.group_instance_id
@@ -192,7 +193,7 @@ class OffsetCommits:
         elif error is Error.FENCED_INSTANCE_ID and not is_stale:
             self._fenced = membership.fenced(now_ms)
         elif reaction.reset is not Reset.NOTHING and not (
-            # A stale commit resets too, unlike other requests, if the next rebalance is not on its way already.
+            # Unlike other requests, a stale commit resets too, unless the next rebalance has begun already.
             is_stale and membership.state is MemberState.PREPARING_REBALANCE
         ):
             membership.reset_on_error(OffsetCommitRequest, error, now_ms)
@@ -224,5 +225,5 @@ class OffsetCommits:
 
 
 def _decisive(errors: list[Error]) -> Error:
-    """The first one, but topics that are forbidden are only told when nothing else is wrong."""
+    """Returns the first error, or a forbidden topic only if there is no other error."""
     return next((error for error in errors if error is not Error.TOPIC_AUTHORIZATION_FAILED), errors[0])

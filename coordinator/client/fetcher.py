@@ -1,8 +1,8 @@
-"""Fetching records: one request out at a time, its answer kept until poll hands it out, max.poll.records at a time.
+"""Fetches records: one request is out at a time, and its records are kept until poll returns them.
 
-A partition with records in store is not fetched again. What came for a partition that was given up, reset or sought
-elsewhere in the meantime is dropped; errors show only when poll comes to them. Source: Kafka AbstractFetch,
-FetchCollector.
+Poll returns at most max.poll.records. A partition whose records are not all returned yet is not fetched again. Records
+of a partition that was given up or got another position meanwhile are dropped. An error is raised when its turn comes.
+Source: Kafka AbstractFetch, FetchCollector.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class _CompletedFetch:
     partition: TopicPartition
     state: PartitionState
-    offset: int  # of the next record in store
+    offset: int  # of the next record that poll returns
     found: FetchedPartition
 
 
@@ -80,7 +80,7 @@ class Fetcher:
         self._network.send(Destination.BROKER, request, now_ms + self._config.request_timeout_ms, handle)
 
     def collect(self, now_ms: int) -> tuple[Polled, ...]:
-        """Raises ClientError only if there is nothing to hand out before it."""
+        """Returns records that were fetched. Raises ClientError only if there are no records before the error."""
         polled: list[Polled] = []
         room = self._config.max_poll_records
         while self._completed and room > 0:

@@ -1,16 +1,16 @@
-"""A member's life in its group: join, sync, heartbeats, leave (the member half of Kafka's AbstractCoordinator).
+"""How a member joins, syncs, heartbeats and leaves (the member half of Kafka's AbstractCoordinator).
 
-    UNJOINED              no member, or not any more              JoinGroup is sent        -> PREPARING_REBALANCE
+    UNJOINED              is not a member, or no longer           JoinGroup is sent        -> PREPARING_REBALANCE
     PREPARING_REBALANCE   JoinGroup is out                        it succeeds              -> COMPLETING_REBALANCE
     COMPLETING_REBALANCE  SyncGroup is out                        it succeeds              -> STABLE
     STABLE                has an assignment                       the next JoinGroup       -> PREPARING_REBALANCE
     any                   membership lost (error, leave, poll expiry)                      -> UNJOINED
 
-Two threads act on it. The application's, inside poll, starts every rebalance and completes it: `ensure_active_group`.
-The heartbeat thread, `run_heartbeats`, runs only from the JoinGroup's success on, until the membership is lost or the
-next JoinGroup is sent: a member whose application does not poll while its JoinGroup is out sends no heartbeats, and
-does not see the answer. The reason of a JoinGroup is the last one that asked for it; the broker logs it.
-What a rebalance means for partitions is rebalance.py's concern.
+Two threads act on it. The application's thread, inside poll, starts and completes every rebalance
+(`ensure_active_group`). The heartbeat thread (`run_heartbeats`) runs from the JoinGroup's success until the membership
+is lost or the next JoinGroup is sent. So a member whose application does not poll while its JoinGroup is out sends no
+heartbeats, and does not see the answer. A JoinGroup carries the reason that was given last for a rejoin, and the broker
+logs it. What a rebalance does to partitions is left to `RebalanceHooks`, which rebalance.py implements.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _API_NAMES: Mapping[type[Request], str] = {
     HeartbeatRequest: "HEARTBEAT",
     OffsetCommitRequest: "OFFSET_COMMIT",
 }
-JOIN_GROUP_TIMEOUT_LAPSE_MS = 5_000  # a JoinGroup may be parked for the rebalance timeout, and then some
+JOIN_GROUP_TIMEOUT_LAPSE_MS = 5_000  # a JoinGroup may wait for the rebalance timeout, and some time more
 MAX_REASON_LENGTH = 255
 
 
@@ -71,7 +71,7 @@ class MemberGeneration:
     protocol_name: str | None = None
 
     def __str__(self) -> str:
-        """Java's toString: it can become a reason."""
+        """Returns Java's toString, which can become the reason of a join."""
         return (
             f"Generation{{generationId={self.generation_id}, memberId='{self.member_id}',"
             f" protocol='{self.protocol_name or 'null'}'}}"
@@ -80,7 +80,7 @@ class MemberGeneration:
 
 @dataclass(slots=True, kw_only=True)
 class _Attempt:
-    """A rebalance under way, from JoinGroup to SyncGroup; `name` is the exception's that it failed with."""
+    """A rebalance from JoinGroup to SyncGroup; `name` is that of the exception that it failed with."""
 
     leading: JoinGroupResponse | None = None  # the assignment is still to be made
     assignment: bytes | None = None
@@ -150,7 +150,7 @@ class Membership:
 
     @property
     def rejoin_needed(self) -> bool:
-        """Or under way."""
+        """Whether a rebalance is needed or under way."""
         return self._rejoin_needed or self._attempt is not None
 
     # The application's thread
@@ -164,7 +164,7 @@ class Membership:
             raise failure
 
     def ensure_active_group(self, now_ms: int) -> bool:
-        """Do all that can be done now of the rebalance that is due; whether none is, in the end."""
+        """Does all that can be done now of a rebalance that is due. Returns whether none is due any more."""
         while self.rejoin_needed:
             if not self._lookup.ensure_known(now_ms):
                 return False
@@ -182,7 +182,7 @@ class Membership:
         return True
 
     def _conclude(self, attempt: _Attempt, now_ms: int) -> bool:
-        """Whether the attempt is over, well or not, and no backoff stands before the next one."""
+        """Ends an attempt that has succeeded or failed. Returns whether the next step may follow at once."""
         if attempt.assignment is not None:
             if self.state is MemberState.STABLE:
                 self.hooks.complete_join(self.generation, attempt.assignment, now_ms)
@@ -242,7 +242,7 @@ class Membership:
     def _joined(self, response: JoinGroupResponse, attempt: _Attempt, now_ms: int) -> None:
         if response.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE):
             attempt.fail(Then.RAISE, "InconsistentGroupProtocolException", Error.INCONSISTENT_GROUP_PROTOCOL)
-        elif self.state is not MemberState.PREPARING_REBALANCE:  # it left in the meantime
+        elif self.state is not MemberState.PREPARING_REBALANCE:  # the member has left in the meantime
             attempt.fail(Then.BACK_OFF, "UnjoinedGroupException")
         else:
             self.state = MemberState.COMPLETING_REBALANCE
@@ -255,7 +255,7 @@ class Membership:
                 self._sync((), attempt, now_ms)
 
     def lead(self, now_ms: int) -> None:
-        """Make the assignment, if this member leads a generation that waits for it, and its metadata is fresh."""
+        """Makes the assignment, if this member leads a generation that waits for it and its metadata is fresh."""
         attempt = self._attempt
         if attempt is None or attempt.leading is None:
             return
@@ -322,8 +322,8 @@ class Membership:
     # What errors do to the membership
 
     def react(self, api: type[Request], error: Error, sent_for: MemberGeneration, now_ms: int) -> None:
-        """What a refusal means for coordinator and membership; one that was meant for another generation resets
-        nothing, as that has happened already."""
+        """Gives up the coordinator, or resets the membership, as the error asks for. An error of a request that was
+        sent for another generation resets nothing: that generation is gone already."""
         reaction = reaction_to(error, api)
         if reaction.rediscover:
             self._lookup.give_up(f"error response {error.name}", now_ms)
@@ -356,7 +356,7 @@ class Membership:
         return is_member and self._heartbeat_failure is None
 
     def run_heartbeats(self, now_ms: int) -> None:
-        """What the heartbeat thread finds to do now."""
+        """Does what the heartbeat thread has to do now."""
         if not self.runs_heartbeats:
             return
         if self._lookup.is_known and now_ms >= self._heartbeat.session_expires_ms:
@@ -406,7 +406,7 @@ class Membership:
     # Leave
 
     def leave(self, reason: str, now_ms: int) -> None:
-        """Give the membership up; static members do so without a word, and the broker's session timer finds out."""
+        """Gives up the membership. A static member sends no LeaveGroup: the broker's session timer ends it later."""
         member_id = self.generation.member_id
         if not self.is_static and self._lookup.is_known and self.state is not MemberState.UNJOINED and member_id:
             leaving = LeavingMember(member_id, reason=reason[:MAX_REASON_LENGTH])
@@ -421,4 +421,4 @@ class Membership:
 
 
 def _ignore(*_: Response | int) -> None:
-    """A LeaveGroup is not repeated, whatever the answer, and whether or not there is one."""
+    """Does nothing: a LeaveGroup is not repeated, whether it is answered or lost."""

@@ -1,9 +1,10 @@
-"""What a rebalance means for partitions: before, as the leader, and after (the hooks of Kafka's ConsumerCoordinator).
+"""What a rebalance does to partitions (the hooks of Kafka's ConsumerCoordinator): before it, as the leader, after it.
 
-Before a join an eager member gives up all it owns, a cooperative one only topics that it no longer subscribes to; who
-lost its membership loses everything. After it, an eager member takes the assignment; a cooperative one first gives up
-what the assignment lacks, and rejoins at once so that others may have it. A leader remembers the metadata that it
-assigned by, and rejoins when the partitions of a topic of its group have changed.
+Before a join, an eager member gives up all partitions, a cooperative one only those of topics that it no longer
+subscribes to, and a member that lost its membership loses everything. After the join, an eager member takes the
+assignment. A cooperative one first gives up the partitions that the assignment lacks, and rejoins at once so that
+others may have them. A leader keeps the metadata by which it assigned, and rejoins when the partitions of one of its
+group's topics have changed.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Rebalance:
     # Before
 
     def prepare_join(self, generation: MemberGeneration, now_ms: int) -> bool:
-        """Waits for an automatic commit, for the rebalance timeout at most."""
+        """Gives up partitions, after an automatic commit that is waited for as long as the rebalance timeout."""
         if self._prepare_until_ms is None:
             self._prepare_until_ms = now_ms + self._config.max_poll_interval_ms
             if self._config.enable_auto_commit and self._protocol is RebalanceProtocol.EAGER:
@@ -140,7 +141,7 @@ class Rebalance:
             raise ClientError(None, "IllegalStateException") from error
 
     def _has_metadata_of(self, members: dict[str, Subscription], now_ms: int) -> bool:
-        """Whether the metadata is up to date for the topics of all members; if not, wait for one answer."""
+        """Returns whether the metadata of all members' topics is up to date. If not, one answer is waited for."""
         if self._awaited_version is None:
             known = self._subscriptions.metadata_topics
             self._subscriptions.group_topics = tuple(sorted({t for m in members.values() for t in m.topics}))
@@ -163,7 +164,7 @@ class Rebalance:
         protocol_name = generation.protocol_name or ""
         try:
             in_order = read_assignment(assignment)
-        except DecodeError as error:  # no bytes too: the leader gave this member nothing, not even an empty assignment
+        except DecodeError as error:  # also if there are no bytes, because the leader left this member out
             raise ClientError(None, "the assignment can not be read") from error
         assigned, owned = tuple(sorted(set(in_order))), self._subscriptions.assignment
         if any(topic not in self._subscriptions.topics for topic, _ in assigned):

@@ -29,7 +29,7 @@ _GROUP_ID_NOT_FOUND_SINCE = 6
 
 
 def describe_group(group: Group | None, group_id: str, api_version: int) -> DescribedGroup:
-    """Before API 6 a missing group is described as a Dead one, without an error."""
+    """Describes a group. Before API 6 a missing group is described as a Dead one, without an error."""
     if group is None:
         is_told = api_version >= _GROUP_ID_NOT_FOUND_SINCE
         return DescribedGroup(
@@ -73,7 +73,7 @@ def list_groups(groups: Iterable[Group], request: ListGroupsRequest) -> list[Lis
 
 
 def delete_groups(request: DeleteGroupsRequest, operation: Operation) -> None:
-    """Delete those of the groups that are Empty, offsets first."""
+    """Deletes the Empty ones among these groups, their offsets first."""
     results = []
     deleted = []
     offset_count = 0

@@ -1,4 +1,4 @@
-"""The broker settings that the group coordinator reads, under Kafka's names, with Kafka's defaults."""
+"""The broker settings that the group coordinator reads, under Kafka's names and with Kafka's defaults."""
 
 from dataclasses import dataclass
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.output import Output
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-ANSWERED = -1  # stands for a parked request whose answer has gone out
+ANSWERED = -1  # stands for a waiting request that has been answered already
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,11 +56,11 @@ class Member:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """A parked request keeps a member alive, unless it is new: then only its join timeout counts."""
+        """Whether a request that waits keeps the member alive; for a new member only its join timeout counts."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def __str__(self) -> str:
-        """Java's toString: the server log prints a newly elected leader this way."""
+        """Returns Java's toString, by which the server log prints a newly elected leader."""
         return (
             f"ClassicGroupMember(memberId='{self.member_id}', groupInstanceId='{self.group_instance_id or ''}',"
             f" clientId='{self.client_id}', clientHost='{self.client_host}',"
@@ -153,7 +153,7 @@ class Group:
         self.pending_join_members.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Forget a member or pending member; the first of the others succeeds a leader."""
+        """Removes a member or a pending member. If it was the leader, the first member that is left becomes leader."""
         member = self.members.pop(member_id)
         if member is not None:
             self._count_protocols(member, -1)
@@ -174,7 +174,7 @@ class Group:
         session_timeout_ms: int,
         awaiting_join: int | None,
     ) -> None:
-        """What a JoinGroup changes about a member. An older parked join is never answered, as in Kafka."""
+        """Sets what a JoinGroup changes about a member. An older join that waits is never answered, as in Kafka."""
         self._count_protocols(member, -1)
         member.protocols = protocols
         self._count_protocols(member, 1)
@@ -184,7 +184,7 @@ class Group:
         member.awaiting_join = awaiting_join
 
     def replace_static_member(self, old_member_id: str, new_member_id: str, output: Output) -> Member:
-        """The same instance under a new id; whatever the old id waits for is fenced."""
+        """Gives a static member a new id. Requests that wait under the old id are answered as fenced."""
         member = self.members.pop(old_member_id)
         if member is None or member.group_instance_id is None:
             raise IllegalStateError(f"cannot replace {old_member_id}: no static member")
@@ -199,7 +199,10 @@ class Group:
         return member
 
     def validate_member(self, member_id: str, group_instance_id: str | None, api: str, output: Output) -> Error:
-        """The instance is checked before the member. `api` names the request in the server log."""
+        """Returns why a request of this member is refused, or NONE. The instance is checked before the member.
+
+        `api` names the request in the server log.
+        """
         if group_instance_id is not None:
             existing_member_id = self.static_members.get(group_instance_id)
             if existing_member_id is None:
@@ -224,14 +227,14 @@ class Group:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """What the leader is told of the members."""
+        """Returns the members as the leader is told of them."""
         return tuple(
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(self.protocol_name))
             for member in self.members.values()
         )
 
     def elect_joined_leader(self, output: Output) -> bool:
-        """Keep a leader that has rejoined, else take the first member that has. False if none has."""
+        """Keeps a leader that has rejoined, or else elects the first member that has. Returns False if none has."""
         leader = None if self.leader_id is None else self.members.get(self.leader_id)
         if leader is None or leader.awaiting_join is not None:
             return leader is not None
@@ -254,7 +257,8 @@ class Group:
         )
 
     def select_protocol(self) -> str:
-        """Each member votes for the first of its protocols that all support; ties in HashMap order."""
+        """Returns the protocol with most votes. Each member votes for the first of its protocols that all members
+        support; of equal protocols the first in HashMap order wins."""
         if not self.members:
             raise IllegalStateError("an empty group has no protocol to select")
         candidates = {name for name, count in self.supported_protocols.items() if count == len(self.members)}
@@ -265,9 +269,9 @@ class Group:
         return max(votes.items(), key=lambda vote: vote[1])[0]
 
     def compute_subscribed_topics(self) -> None:
-        """The topics of all members, as far as the broker reads their subscriptions.
+        """Sets the topics of all members, as the broker reads them from the subscriptions.
 
-        The topics stay what they were if one makes its reader throw.
+        If a subscription makes the broker's reader throw, the topics stay what they were.
         """
         topics: frozenset[str] | None = None
         if self.protocol_type == CONSUMER_PROTOCOL_TYPE and (not self.members or self.protocol_name is not None):
@@ -287,10 +291,10 @@ class Group:
         for name, _ in member.protocols:
             self.supported_protocols[name] = self.supported_protocols.get(name, 0) + sign
 
-    # Parked requests
+    # Requests that wait
 
     def complete_join(self, member: Member, output: Output, **response: Any) -> None:
-        """Answer the parked join of a member, if there is one."""
+        """Answers the join that waits for this member, if there is one."""
         if member.awaiting_join is None:
             return
         if member.awaiting_join != ANSWERED:
@@ -300,7 +304,7 @@ class Group:
         self.num_awaiting_join -= 1
 
     def complete_sync(self, member: Member, output: Output, error: Error = Error.NONE) -> bool:
-        """Answer the parked sync of a member, if there is one, with its assignment or an error. True if there was."""
+        """Answers the sync that waits for this member with its assignment or an error. Returns whether one waited."""
         if member.awaiting_sync is None:
             return False
         response = SyncGroupResponse(member.awaiting_sync, error=error)

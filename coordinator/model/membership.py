@@ -80,7 +80,7 @@ def _differs(of_request: str | None, of_group: str | None) -> bool:
 
 
 def _receive_assignment(group: Group, leader: Member, assignments: dict[str, bytes], operation: Operation) -> None:
-    """The leader's assignment ends the rebalance once it is in the log."""
+    """Appends the leader's assignment. Once it is in the log, the rebalance is over."""
     operation.log(
         "assignment_received",
         member_id=leader.member_id,
@@ -128,9 +128,9 @@ def heartbeat(request: HeartbeatRequest, operation: Operation) -> None:
 
 
 def leave_group(request: LeaveGroupRequest, operation: Operation) -> None:
-    """Members leave one by one; those who could leave start one rebalance together.
+    """Removes members one by one, and then starts one rebalance for all that were removed.
 
-    Before API 3 a request is of one member, whose error is that of the response.
+    Before API 3 a request names one member, and the response carries that member's error.
     """
     group = operation.groups.get(request.group_id)
     if group is not None and group.state is State.DEAD:
@@ -155,7 +155,7 @@ def leave_group(request: LeaveGroupRequest, operation: Operation) -> None:
 
 
 def _leave(group: Group, leaving: LeavingMember, operation: Operation) -> Error:
-    """With an instance id and no member id, an administrator removes whoever is that instance."""
+    """Removes one member, and returns its error. An administrator names an instance id and no member id."""
     member_id: str | None = leaving.member_id
     reason = _NOT_PROVIDED if leaving.reason is None else leaving.reason
     kind = "member_left"

@@ -1,8 +1,8 @@
 """Requests and responses of the group coordinator, as plain data.
 
-Fields are Kafka's, snake_cased, with units last. `request_id` is the caller's correlation, not negative: a response
-carries that of the request that it answers, which may have been parked long before. Topics with partitions are
-flattened to partitions, in the order of the request. `api_version` stands where the coordinator behaves by it.
+Fields have Kafka's names in snake case, with units last. `request_id` is the caller's correlation id and not negative;
+a response carries the id of the request that it answers, which may be an old one. Lists of topics with partitions are
+flat lists of partitions, in the order of the request. `api_version` is there where the coordinator depends on it.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupRequest(GroupRequest):
-    """`new_member_uuid` is the UUID that the broker would draw, should this member need a fresh id."""
+    """`new_member_uuid` is the UUID that the broker would draw if this member needs a new id."""
 
     member_id: str
     session_timeout_ms: int
@@ -190,7 +190,7 @@ class OffsetCommitResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTxnMarkerRequest(Request):
-    """The end of a transaction, as the transaction coordinator tells one `__consumer_offsets` partition."""
+    """Tells one `__consumer_offsets` partition that a transaction has ended; the transaction coordinator sends it."""
 
     partition: int
     producer_id: int
@@ -205,7 +205,7 @@ class WriteTxnMarkerResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchGroup:
-    """`partitions` None asks for every partition with an offset."""
+    """With `partitions` None, all partitions that have an offset are asked for."""
 
     group_id: str
     partitions: tuple[TopicPartition, ...] | None = None
@@ -287,7 +287,7 @@ class DescribeGroupsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ListGroupsRequest(Request):
-    """Empty filters let everything pass; both compare without regard to case."""
+    """An empty filter lets every group pass; both filters ignore case."""
 
     states_filter: tuple[str, ...] = ()
     types_filter: tuple[str, ...] = ()
@@ -335,7 +335,7 @@ _ERROR_RESPONSES: dict[type[Request], Callable[..., Response]] = {
 
 
 def refusal(request: Any, error: Error) -> Response:
-    """The answer that refuses all of a request."""
+    """Returns the answer that refuses the whole request."""
     if isinstance(request, (OffsetCommitRequest, TxnOffsetCommitRequest)):
         results = (PartitionResult(offset.topic, offset.partition, error) for offset in request.offsets)
         return OffsetCommitResponse(request.request_id, tuple(results))

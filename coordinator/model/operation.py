@@ -1,9 +1,9 @@
 """One operation of a coordinator, and what comes out of it.
 
-An operation is one request, one timer that fired, or one load: what it appends goes into one batch, all or nothing.
-Handlers touch neither log nor clock: they see the groups, the offsets and `now_ms`, set timers, and collect records,
-responses and log events. Then comes the caller's verdict on the append, which is immediate here: `after_append` tells
-the part of the handler that waits for it (Kafka's append future), and `response` goes out, or a refusal in its place.
+An operation is one request, one timer that fired, or one load. Its records are appended as one batch, all or none.
+Handlers use neither log nor clock: they see the groups, the offsets and `now_ms`, set timers, and collect records,
+responses and log events. Then the caller says at once whether the append failed. `after_append` is the part of the
+handler that waits for this (Kafka's append future), and `response` is sent, or a refusal in its place.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Records as one batch of one `__consumer_offsets` partition; or, without records, a transaction marker."""
+    """A batch of records in one `__consumer_offsets` partition; without records, it is a transaction marker."""
 
     partition: int
     base_offset: int
@@ -38,11 +38,11 @@ class Batch:
     records: tuple[Record, ...]
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
-    committed: bool | None = None  # the marker's verdict; None for a batch of records
+    committed: bool | None = None  # of a marker: whether the transaction was committed; None for a batch of records
 
 
 class Result(NamedTuple):  # a tuple, because one is built with every request
-    """What operations did, in order. A request without a response in its own result is parked."""
+    """What operations did, in order. A request that has no response in its own result is answered by a later one."""
 
     batches: tuple[Batch, ...] = ()
     responses: tuple[Response, ...] = ()
@@ -50,7 +50,7 @@ class Result(NamedTuple):  # a tuple, because one is built with every request
 
     @classmethod
     def of(cls, results: Iterable[Result]) -> Result:
-        """Several results as one."""
+        """Returns several results as one."""
         merged: tuple[list[Batch], list[Response], list[LogEvent]] = ([], [], [])
         for result in results:
             merged[0].extend(result.batches)
@@ -73,10 +73,10 @@ class Operation(Output):
     producer_epoch: int = NO_PRODUCER_EPOCH
     response: Response | None = None  # the answer that waits for the append
     after_append: Callable[[Error], None] | None = None
-    created_group_id: str | None = None  # taken back if the append fails
+    created_group_id: str | None = None  # this group is removed if the append fails
 
     def append(self, record: Record, after_append: Callable[[Error], None]) -> None:
-        """Append a group's record; `after_append` is called with Error.NONE or with why it failed."""
+        """Appends a group's record; `after_append` is called with Error.NONE or with the error of the append."""
         self.records.append(record)
         self.after_append = after_append
 

@@ -76,9 +76,10 @@ class Shard:
         now_ms: int,
         append_error: Error,
     ) -> Result:
-        """One operation from handler to result; `append_error` is the fate of what it wants to append.
+        """Runs one operation, from its handler to its result.
 
-        The subject is what the handler is about: a request, or the group of a timer.
+        The subject is what the handler gets: a request, or the group of a timer. `append_error` says whether the append
+        will fail, and with which error.
         """
         operation = self._operation(now_ms)
         try:
@@ -89,7 +90,7 @@ class Shard:
         if operation.records and append_error is Error.NONE:
             batch = self._append(operation)
         elif operation.records:
-            self._take_back(operation)
+            self._remove_created_group(operation)
             if operation.response is not None:
                 operation.response = refusal(subject, response_error_of_failed_append(append_error))
         if operation.after_append is not None:
@@ -99,7 +100,7 @@ class Shard:
         return _result(operation, batch)
 
     def fire(self, timer: Timer, *, now_ms: int, append_error: Error) -> Result:
-        """A timer has run out; it may be that of a group that is gone."""
+        """Handles a timer that has run out. Its group may be gone; then nothing happens."""
         kind, _, group_id, member_id = timer
         group = self.groups.get(group_id)
         if kind == EXPIRATION_TIMER:
@@ -131,17 +132,17 @@ class Shard:
         )
         for record in batch.records:
             if record.record_type != "group_metadata" or record.value is None:
-                self._fold(record, operation)
+                self._apply(record, operation)
             self.log_end_offset += 1
         return batch
 
-    def _take_back(self, operation: Operation) -> None:
+    def _remove_created_group(self, operation: Operation) -> None:
         if operation.created_group_id is not None:
             self.groups.pop(operation.created_group_id)
 
     def _fail(self, operation: Operation, subject: Any) -> Result:
-        """Answer a request as failed; a member that waits with it goes on waiting, as in Kafka."""
-        self._take_back(operation)
+        """Answers a request with UNKNOWN_SERVER_ERROR. Its member still counts as one that waits, as in Kafka."""
+        self._remove_created_group(operation)
         if isinstance(subject, Request):
             operation.responses.append(refusal(subject, Error.UNKNOWN_SERVER_ERROR))
         if isinstance(subject, JoinGroupRequest) and subject.group_id in self.groups:
@@ -157,7 +158,7 @@ class Shard:
     # The log
 
     def load(self, batches: Iterable[Batch], now_ms: int) -> Result:
-        """Become the coordinator of a partition with this log; a compacted log has a batch per record."""
+        """Rebuilds groups and offsets from the partition's log. A compacted log has a batch for each record."""
         operation = self._operation(now_ms)
         for batch in batches:
             self._replay(batch, operation)
@@ -174,7 +175,7 @@ class Shard:
         return _result(operation, None)
 
     def unload(self, now_ms: int) -> Result:
-        """Stop being the coordinator: every group is Dead, and who waits is sent elsewhere."""
+        """Makes every group Dead, and answers all requests that wait with NOT_COORDINATOR."""
         operation = self._operation(now_ms)
         self._deadlines.cancel_partition(self.partition)
         for group in self.groups.values():
@@ -186,7 +187,7 @@ class Shard:
         return _result(operation, None)
 
     def write_txn_marker(self, request: WriteTxnMarkerRequest, now_ms: int) -> Result:
-        """Append the end of a transaction and fold it."""
+        """Appends the marker that ends a transaction, and applies it."""
         operation = self._operation(now_ms)
         batch = Batch(
             partition=self.partition,
@@ -208,10 +209,10 @@ class Shard:
             self.offsets.end_transaction(batch.producer_id, committed=batch.committed)
             self.log_end_offset += 1
         for record in batch.records:
-            self._fold(record, operation)
+            self._apply(record, operation)
             self.log_end_offset += 1
 
-    def _fold(self, record: Record, operation: Operation) -> None:
+    def _apply(self, record: Record, operation: Operation) -> None:
         group_id = record.key["group_id"]
         if record.record_type in _OFFSET_RECORDS:
             if record.value is not None and self.groups.get(group_id) is None:

@@ -1,4 +1,4 @@
-"""Which answers are refusals, and what the truth tells of them."""
+"""Decides which answers are refusals, and makes the rows of the truth's `rejections`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _APIS: dict[type[Request], str] = {
     OffsetDeleteRequest: "OFFSET_DELETE",
     DeleteGroupsRequest: "DELETE_GROUPS",
 }
-# Where an answer has an error for each of several things.
+# Responses with an error for each of several things, and the field that holds these.
 _ROWS: dict[type[Response], str] = {
     LeaveGroupResponse: "members",
     OffsetCommitResponse: "partitions",
@@ -55,7 +55,7 @@ _COMMITS = (OffsetCommitRequest, TxnOffsetCommitRequest)
 
 
 def refusal_error(request: Request, response: Any) -> Error:
-    """Why a request was refused; NONE for what is no refusal, as life goes on: see `Rejection`."""
+    """Returns the error of a refusal, or NONE for answers that belong to normal operation (see `Rejection`)."""
     error: Error = getattr(response, "error", Error.NONE)
     rows = _ROWS.get(type(response))
     if rows is not None and error is Error.NONE:
@@ -67,7 +67,8 @@ def refusal_error(request: Request, response: Any) -> Error:
 def rejection(
     exchange: Exchange, error: Error, planted: str | None, generation_of: Callable[[str], int | None]
 ) -> Rejection:
-    """`planted` is the scenario's last step on the group, for clients that nothing befell themselves."""
+    """Returns the row of a refused request. `planted` is the scenario's last action on the group; an action on the
+    client itself comes before it."""
     request: Any = exchange.request
     offsets = request.offsets if isinstance(request, _COMMITS) else ()
     group_id = group_of(request)
@@ -90,7 +91,7 @@ def rejection(
 
 
 def group_of(request: Any) -> str:
-    """The group that a request is about, or the first of several."""
+    """Returns the group that a request is about, or the first of several."""
     if isinstance(request, OffsetFetchRequest):
         return request.groups[0].group_id
     if isinstance(request, DeleteGroupsRequest):

@@ -1,8 +1,8 @@
-"""Virtual time: one heap of what happens next, by (time, order of scheduling).
+"""A cluster and its clients in virtual time: one heap of actions, ordered by time and then by order of scheduling.
 
-The simulation joins what knows nothing of each other: clients, connections, brokers, topics and the recorder of the
-truth. Nothing here looks at a clock; the caller says how far to `run` and takes what came out, as often as it likes:
-the same seed and settings give the same outputs, whatever the slices.
+The simulation connects clients, connections, brokers, topics and the recorder of the truth, which do not know each
+other. Nothing here looks at a clock: the caller says how far to `run`, and takes the outputs, as often as it likes. The
+same seed and settings give the same outputs, however the run is cut into slices.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Settings:
     config: Config = field(default_factory=Config)
     broker_count: int = 3
     sample_interval_ms: int = 60_000
-    is_compacted: bool = False  # the log is captured at the end, as the cleaner has left it
+    is_compacted: bool = False  # the log is read at the end only, after the cleaner has been over it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class SimulatedWatermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedGroupState:
-    """A group as DescribeGroups told it; `error` is the refusal's name, null if there was none."""
+    """A group as DescribeGroups described it. `error` is the name of the error, or null."""
 
     sampled_at_ms: int
     group_id: str
@@ -84,7 +84,7 @@ class SimulatedGroupState:
 
 @dataclass(slots=True, kw_only=True)
 class Outputs:
-    """What came out since it was last taken; `batches` are those of a read_committed reader."""
+    """The outputs since they were last taken. `batches` are those that a read_committed reader gets."""
 
     batches: list[Batch] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Simulation:
             self.settings.config, self.settings.broker_count, is_compacted_first=self.settings.is_compacted
         )
         self.recorder = Recorder(self.brokers.generation_of)
-        self.group_ids: list[str] = []  # those that samples describe
+        self.group_ids: list[str] = []  # of the groups that samples describe
         self.request_count = 0
         self.outputs = Outputs()
         self._ids = count(1)
@@ -124,11 +124,11 @@ class Simulation:
     # Time
 
     def at(self, time_ms: int, action: Callable[..., None], *arguments: Any) -> None:
-        """Schedule; what is scheduled for the same instant happens in the order of scheduling."""
+        """Schedules an action. Actions of the same instant happen in the order of scheduling."""
         heappush(self._heap, (max(time_ms, self.now_ms), next(self._sequence), action, arguments))
 
     def run(self, until_ms: int) -> None:
-        """Let everything happen that does so before `until_ms`."""
+        """Runs all actions before `until_ms`."""
         heap = self._heap
         while heap and heap[0][0] < until_ms:
             self.now_ms, _, action, arguments = heappop(heap)
@@ -136,7 +136,7 @@ class Simulation:
         self.now_ms = until_ms
 
     def take(self, *, is_last: bool = False) -> Outputs:
-        """What came out since the last call. A compacted log can be read at the end only."""
+        """Returns the outputs since the last call. A compacted log can be read at the end only."""
         outputs, self.outputs = self.outputs, Outputs()
         if is_last or not self.settings.is_compacted:
             for log in self.brokers.logs:
@@ -157,7 +157,7 @@ class Simulation:
         return connection
 
     def disconnect(self, connection: Connection) -> None:
-        """The client hangs up; what it had sent may still arrive, and is answered to nobody."""
+        """Closes a connection from the client's side. Requests on their way still arrive; their answers are lost."""
         connection.is_open = False
         self._connections[connection.broker_id].pop(connection.connection_id, None)
 
@@ -186,7 +186,7 @@ class Simulation:
             self._ask_coordinator(connection, connection.waiting.popleft())
 
     def _settle(self, broker: int, result: Result, request: Request | None = None) -> None:
-        """Carry the answers of a coordinator to their clients, and everything to the recorder."""
+        """Carries the responses of a coordinator to their clients, and the whole result to the recorder."""
         exchanges = [exchange for response in result.responses if (exchange := self._answer(response)) is not None]
         self.outputs.exchanges += exchanges
         self.recorder.observe(result, exchanges, request)
@@ -254,7 +254,7 @@ class Simulation:
         raise TypeError(f"no broker answers a {type(request).__name__}")
 
     def _fetch(self, connection: Connection, request: FetchRequest, until_ms: int) -> None:
-        """Answer with what there is, or once there is something, or when the wait is over."""
+        """Answers at once if there are records, or else when there are, or when the wait is over."""
         next_ms = self.topics.next_record_ms(request.partitions, self.now_ms)
         fetched = tuple(self.topics.fetched(each, _MAX_RECORDS_PER_FETCH, self.now_ms) for each in request.partitions)
         is_empty = all(
@@ -281,7 +281,7 @@ class Simulation:
             self._settle(broker, self.brokers.advance(broker, self.now_ms))
 
     def write_marker(self, request: WriteTxnMarkerRequest) -> None:
-        """The end of a transaction; the transaction coordinator tries until the partition's leader takes it."""
+        """Ends a transaction. The transaction coordinator tries again until the partition's leader takes the marker."""
         broker = self.brokers.leaders[request.partition]
         if self.brokers.is_up[broker]:
             result = self.brokers.handle(broker, request, self.now_ms)
@@ -291,7 +291,8 @@ class Simulation:
         self.at(self.now_ms + _MARKER_RETRY_MS, self.write_marker, request)
 
     def crash_broker(self, broker: int, down_ms: int) -> None:
-        """A broker dies and comes back `down_ms` later; its partitions move away and back. One at a time."""
+        """Crashes a broker, which comes back after `down_ms`; its partitions move away and back. While one broker is
+        away, no other crashes."""
         if self._is_failing_over:
             return
         self._is_failing_over = True
@@ -322,14 +323,14 @@ class Simulation:
             self._settle(broker, result)
 
     def clean_logs(self) -> None:
-        """Let the cleaner pass over `__consumer_offsets`."""
+        """Runs the log cleaner over `__consumer_offsets`."""
         for log in self.brokers.logs:
             log.clean(self.now_ms)
 
     # Samples
 
     def _sample(self) -> None:
-        """One round: first the ends of `__consumer_offsets`, then the topics' watermarks, then the groups."""
+        """Takes one sample: first the ends of `__consumer_offsets`, then the topics' watermarks, then the groups."""
         self.at(self.now_ms + self.settings.sample_interval_ms, self._sample)
         now_ms = self.now_ms
         for partition, log in enumerate(self.brokers.logs):

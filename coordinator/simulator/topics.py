@@ -1,7 +1,7 @@
-"""The topics that groups read: how many partitions they have, and how far their logs reach at any time.
+"""The topics that groups read: how many partitions they have, and the start and end of their logs at any time.
 
-Producers write at a steady rate that changes now and then, so a log's end is a function of time: nothing happens when
-a record is produced. Every record is as old as retention lets it be, and a log starts where its retention ends.
+Producers write at a steady rate that changes now and then, so a log's end is a function of time, and producing a record
+needs no action. A log starts at the oldest record that its retention keeps.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LEADER_EPOCH = 0
 
 @dataclass(slots=True)
 class PartitionOfTopic:
-    """Stretches of steady production: since when, from which offset, how many records a minute."""
+    """Periods of steady production: the time and the offset at which each began, and its records per minute."""
 
     since_ms: list[int]
     offsets: list[int]
@@ -45,7 +45,7 @@ class PartitionOfTopic:
         return self.offsets[index] + self.records_per_minute[index] * elapsed_ms // MINUTE_MS
 
     def next_record_ms(self, now_ms: int) -> int | None:
-        """When the end moves next, if production goes on as it does; None if it rests."""
+        """Returns when the next record is written at the present rate; None if nothing is written."""
         rate = self.records_per_minute[-1]
         if not rate:
             return None
@@ -77,7 +77,7 @@ class Topic:
 
 
 class Topics:
-    """All of the cluster's, by name; the internal one is not among them."""
+    """All topics of the cluster by name, without the internal one."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Topic] = {}
@@ -100,14 +100,14 @@ class Topics:
     def add_partitions(
         self, name: str, count: int, *, records_per_minute: int, now_ms: int, source: RandomSource | None = None
     ) -> None:
-        """Partitions up to `count`; those of a topic that has a past (`source`) begin somewhere."""
+        """Adds partitions up to `count`. With a `source` they begin at random offsets, as in a topic with a past."""
         topic = self.by_name[name]
         while len(topic.partitions) < count:
             start = 0 if source is None else source.between(0, 1_000_000)
             topic.partitions.append(PartitionOfTopic([now_ms], [start], [records_per_minute]))
 
     def produce(self, name: str, records_per_minute: int, now_ms: int) -> None:
-        """Change the rate of every partition."""
+        """Changes the rate of every partition."""
         for partition in self.by_name[name].partitions:
             partition.produce(records_per_minute, now_ms)
 
@@ -144,7 +144,7 @@ class Topics:
         )
 
     def next_record_ms(self, partitions: tuple[FetchPartition, ...], now_ms: int) -> int | None:
-        """When one of them will have something new."""
+        """Returns when one of these partitions will have a new record; None if none will."""
         times = [
             self.by_name[each.topic].partitions[each.partition].next_record_ms(now_ms)
             for each in partitions
