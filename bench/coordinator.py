@@ -22,6 +22,7 @@ from groupledger.coordinator.model.messages import (
     OffsetToCommit,
     SyncGroupRequest,
 )
+from lab.scenarios.coordinator_driver import lead_all
 
 MEMBERS_PER_GROUP = 4
 REQUESTS_PER_COMMIT = 5
@@ -115,7 +116,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=400_000)
     arguments = parser.parse_args()
     coordinator = Coordinator()
-    coordinator.lead_all(now_ms=0)
+    lead_all(coordinator, 0)
     members, now_ms = stable_groups(coordinator, arguments.groups)
     sent, seconds = run(coordinator, members, now_ms, arguments.requests)
     print(

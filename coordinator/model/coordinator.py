@@ -130,11 +130,6 @@ class Coordinator:
         self._shards[partition] = shard
         return shard.load(batches, now_ms)
 
-    def lead_all(self, *, now_ms: int) -> Result:
-        """Lead every partition, each with an empty log: a cluster of one broker that starts."""
-        partitions = range(self.config.offsets_topic_num_partitions)
-        return Result.of(self.load(partition, (), now_ms=now_ms) for partition in partitions)
-
     def unload(self, partition: int, *, now_ms: int) -> Result:
         """Ceases to lead a partition."""
         self._move_to(now_ms)

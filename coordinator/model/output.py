@@ -1,24 +1,18 @@
-"""What one operation of a coordinator gives to the outside: records for the log, responses, lines of the server log."""
+"""What a group may give to the outside while it changes: responses, and lines of the server log.
+
+It is a protocol, so that a group need not know the operation that it is part of.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from groupledger.coordinator.model.log_lines import LogEvent
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.messages import Response
-    from groupledger.schemas.codec.records import Record
 
 
-@dataclass(slots=True, kw_only=True)
-class Output:
-    partition: int
-    now_ms: int
-    records: list[Record] = field(default_factory=list)
-    responses: list[Response] = field(default_factory=list)
-    events: list[LogEvent] = field(default_factory=list)
+class Output(Protocol):
+    responses: list[Response]
 
     def log(self, kind: str, **fields: Any) -> None:
-        self.events.append(LogEvent(self.now_ms, self.partition, kind, fields))
+        """Adds a line of this kind, with its fields, to the server log."""

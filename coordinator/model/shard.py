@@ -112,14 +112,7 @@ class Shard:
         return self.run(_REBALANCE_TIMERS[kind], group, now_ms=now_ms, append_error=append_error)
 
     def _operation(self, now_ms: int) -> Operation:
-        return Operation(
-            partition=self.partition,
-            now_ms=now_ms,
-            config=self._config,
-            deadlines=self._deadlines,
-            groups=self.groups,
-            offsets=self.offsets,
-        )
+        return Operation(self._config, self._deadlines, self.groups, self.offsets, self.partition, now_ms)
 
     def _append(self, operation: Operation) -> Batch:
         batch = Batch(

@@ -8,7 +8,6 @@ id.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from groupledger.coordinator.simulator.random_source import RandomSource
     from groupledger.coordinator.simulator.simulation import Simulation
 
-_EVENTS_KEPT = 1_000
 _RETRY_MS = 5_000
 
 Answered = Callable[["Response"], None]
@@ -86,7 +84,6 @@ class Application:
         self.processing_ms = processing_ms
         self.planted: str | None = None
         self.consumer: Consumer | None = None  # None while the process does not run
-        self.events: deque[ConsumerEvent] = deque(maxlen=_EVENTS_KEPT)
         self.is_stuck = False  # at a record that it can't read and tries again and again
         self.crashes_when: Callable[[Response], bool] | None = None
         self._is_closing = False
@@ -257,7 +254,6 @@ class Application:
             self.commit()
 
     def _notice(self, event: ConsumerEvent) -> None:
-        self.events.append(event)
         if isinstance(event, CoordinatorUnknown):
             connection = self._connections.pop(Destination.COORDINATOR, None)
             if connection is not None:

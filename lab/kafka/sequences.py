@@ -29,6 +29,7 @@ from groupledger.coordinator.model.messages import (
     TxnOffsetCommitRequest,
 )
 from groupledger.coordinator.model.states import State
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from lab.kafka.broker_driver import TOPICS
 from lab.scenarios.driver import subscription
 
@@ -259,12 +260,14 @@ class Player:
             self.driver.end_transaction(producer, committed=committed)
 
     def fetch(self, groups: list[int], places: list[Any] | None, require_stable: bool) -> None:
-        asked = None if places is None else tuple(places)
+        asked = None if places is None else tuple(TopicPartition(*place) for place in places)
         wanted = tuple(OffsetFetchGroup(self._group_id(group), asked) for group in groups)
         self.driver.send(OffsetFetchRequest(self._id(), wanted, require_stable))
 
     def delete_offsets(self, group: int, places: list[Any]) -> None:
-        self.driver.send(OffsetDeleteRequest(self._id(), self._group_id(group), tuple(places)))
+        self.driver.send(
+            OffsetDeleteRequest(self._id(), self._group_id(group), tuple(TopicPartition(*place) for place in places))
+        )
 
     # Administration
 

@@ -9,6 +9,7 @@ from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.coordinator import Coordinator
 from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import WriteTxnMarkerRequest
+from groupledger.coordinator.model.operation import Result
 from groupledger.coordinator.model.states import TRANSITIONS, State
 
 from .driver import Call, Driver
@@ -16,8 +17,14 @@ from .driver import Call, Driver
 if TYPE_CHECKING:
     from groupledger.coordinator.model.log_lines import LogEvent
     from groupledger.coordinator.model.messages import Request, Response
-    from groupledger.coordinator.model.operation import Batch, Result
+    from groupledger.coordinator.model.operation import Batch
     from groupledger.schemas.codec.records import Record
+
+
+def lead_all(coordinator: Coordinator, now_ms: int) -> Result:
+    """Makes a coordinator the leader of all partitions, each with an empty log, as in a new cluster of one broker."""
+    partitions = range(coordinator.config.offsets_topic_num_partitions)
+    return Result.of(coordinator.load(partition, (), now_ms=now_ms) for partition in partitions)
 
 
 class CoordinatorDriver(Driver):
@@ -35,7 +42,7 @@ class CoordinatorDriver(Driver):
         self._append_error = Error.NONE
         self._taken_batches = 0
         self.coordinator = Coordinator(self.config)
-        self.collect(self.coordinator.lead_all(now_ms=self.now_ms))
+        self.collect(lead_all(self.coordinator, self.now_ms))
 
     def collect(self, result: Result) -> None:
         self.batches.extend(result.batches)

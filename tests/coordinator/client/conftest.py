@@ -43,6 +43,7 @@ from groupledger.coordinator.model.messages import (
     Response,
     refusal,
 )
+from lab.scenarios.coordinator_driver import lead_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -224,7 +225,7 @@ class Cluster:
         self._ids = itertools.count(1)
         self._parked: list[tuple[int, Application, FetchRequest]] = []
         self._undelivered: dict[str, list[Response]] = {}
-        self._collect(self.coordinator.lead_all(now_ms=self.now_ms))
+        self._collect(lead_all(self.coordinator, self.now_ms))
 
     def topic(self, name: str, partitions: int, end: int = 0, start: int = 0) -> None:
         """Create a topic, or add partitions to it."""

@@ -28,6 +28,7 @@ from groupledger.coordinator.model.messages import (
     WriteTxnMarkerRequest,
 )
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from lab.scenarios.coordinator_driver import lead_all
 
 PARTITION = partition_for("g", 50)
 OFFSETS = (OffsetToCommit(topic="orders", partition=0, offset=1),)
@@ -126,7 +127,7 @@ def test_refused_joins_name_the_member_if_no_partition_was_asked() -> None:
 def test_empty_group_id() -> None:
     """Only offsets may be committed under the empty group id, and read, described and deleted."""
     coordinator = Coordinator()
-    coordinator.lead_all(now_ms=0)
+    lead_all(coordinator, 0)
     found = errors(coordinator, one_of_each(""))
     refused = {name for name, error in found.items() if error is Error.INVALID_GROUP_ID}
     assert refused == {"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "TxnOffsetCommit", "OffsetDelete"}
@@ -153,7 +154,7 @@ def test_failed_append_is_told_in_the_clients_terms(append_error: Error, told: E
     """The log's errors become the coordinator's; nothing of a failed operation stays."""
     assert response_error_of_failed_append(append_error) is told
     coordinator = Coordinator()
-    coordinator.lead_all(now_ms=0)
+    lead_all(coordinator, 0)
     result = coordinator.handle(OffsetCommitRequest(1, "g", offsets=OFFSETS), now_ms=0, append_error=append_error)
     refused: Any = result.responses[0]
     assert [one.error for one in refused.partitions] == [told]

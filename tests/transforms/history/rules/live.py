@@ -29,6 +29,7 @@ from groupledger.schemas.codec.protocol_message import ProtocolMessage
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.history.rules import GroupTombstone, group_record
 from groupledger.transforms.records.decoded_record import record_fields, record_json
+from lab.scenarios.coordinator_driver import lead_all
 from lab.truth.histories import GROUP, Commit, Entry
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class LiveGroup:
         self.committed = 0
         self._requests = 0
         self._names = 0
-        self._collect(self.coordinator.lead_all(now_ms=self.now_ms))
+        self._collect(lead_all(self.coordinator, self.now_ms))
 
     # The coordinator
 
