@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 from groupledger.coordinator.client.events import ClientError, Fenced, Left, PollTimeout, RejoinRequested
 from groupledger.coordinator.client.reactions import Reset, Then, exception_name, reaction_to
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE
 from groupledger.coordinator.model.messages import (
     NO_GENERATION,
@@ -35,6 +34,7 @@ from groupledger.coordinator.model.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.model.errors import Error, IllegalStateError, response_error_of_failed_append
+from groupledger.coordinator.model.errors import IllegalStateError, response_error_of_failed_append
 from groupledger.coordinator.model.group import Group, Member, State
 from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.messages import JoinGroupRequest, JoinGroupResponse
@@ -25,6 +25,7 @@ from groupledger.coordinator.model.rebalance import (
     reset_session,
 )
 from groupledger.coordinator.model.records import new_empty_group_metadata_record, new_group_metadata_record
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.operation import Operation

@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.coordinator.java_hash_map import hash_map_order
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.group import Group, Member, State
 from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.records import new_group_metadata_record
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.operation import Operation

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import TimelineHashMap
-from groupledger.coordinator.model.errors import Error, IllegalStateError, response_error_of_failed_append
+from groupledger.coordinator.model.errors import IllegalStateError, response_error_of_failed_append
 from groupledger.coordinator.model.group import ANSWERED, Group, State
 from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.messages import (
@@ -39,6 +39,7 @@ from groupledger.coordinator.model.rebalance import (
     prepare_rebalance,
     reset_session,
 )
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.log_lines import render
 from groupledger.coordinator.model.messages import JoinGroupRequest, JoinGroupResponse
 from groupledger.coordinator.model.subscription import topics_of_subscription
@@ -18,6 +17,7 @@ from groupledger.coordinator.simulator.changes import Roster, Seat, changes_betw
 from groupledger.coordinator.simulator.rejections import group_of, refusal_error, rejection
 from groupledger.coordinator.simulator.truth import Action, Cause, Generation, Owner, Tenure, Truth
 from groupledger.schemas.codec.consumer_protocol import decode_assignment, decode_subscription
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

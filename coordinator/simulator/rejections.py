@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -24,6 +23,7 @@ from groupledger.coordinator.model.messages import (
     TxnOffsetCommitRequest,
 )
 from groupledger.coordinator.simulator.truth import Rejection
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable

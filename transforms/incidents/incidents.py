@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType, TimestampType
 
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.group_history import GROUP_METADATA
@@ -232,7 +233,7 @@ def _history_candidates(tables: IncidentTables, rules: Rules) -> list[DataFrame]
 def _samples(watermarks: DataFrame) -> DataFrame:
     """Those of `__consumer_offsets` where a transaction is open, and the partition they are about as the subject."""
     is_waiting = F.col("last_stable_offset") < F.col("high_watermark")
-    rows = watermarks.where((F.col("topic") == "__consumer_offsets") & is_waiting)
+    rows = watermarks.where((F.col("topic") == OFFSETS_TOPIC) & is_waiting)
     sample = F.struct(
         F.unix_millis("sampled_at").alias("sampled_at_ms"), "partition", "high_watermark", "last_stable_offset"
     )

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from groupledger.coordinator.model import log_lines
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.log_lines import LogEvent, render, render_line
+from groupledger.schemas.kafka.errors import Error
 
 ROOT = Path(__file__).parents[3]
 

@@ -9,27 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.transforms.logs.rules.kafka_names import error_name
+from groupledger.schemas.kafka.api_keys import ApiKey
+from groupledger.schemas.kafka.errors import error_name
+from groupledger.schemas.kafka.names import ZERO_UUID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Node = dict[str, Any]
 
-METADATA = 3
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, LEAVE_GROUP = 8, 9, 10, 13
-TXN_OFFSET_COMMIT, OFFSET_DELETE = 28, 47
-ALTER_SHARE_GROUP_OFFSETS, DELETE_SHARE_GROUP_OFFSETS = 91, 92
-# Also JoinGroup, Heartbeat, SyncGroup, DescribeGroups, AddOffsetsToTxn, DeleteGroups, Heartbeat and Describe of
-# consumer, share and streams groups, and DescribeShareGroupOffsets. ShareFetch is a fetch, and left out as such.
-GROUP_APIS = frozenset(
-    {OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, LEAVE_GROUP, TXN_OFFSET_COMMIT, OFFSET_DELETE}
-    | {11, 12, 14, 15, 25, 42, 68, 69, 76, 77, 88, 89, 90, ALTER_SHARE_GROUP_OFFSETS, DELETE_SHARE_GROUP_OFFSETS}
-)
-# Answers that may name the address of a client.
-APIS_WITH_HOSTS = frozenset({15, 69, 77, 88, 89})
 COORDINATOR_OF_GROUP = 0
-NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 _INT_BITS, _LONG_BITS = 31, 63
 _GENERATIONS = ("generationIdOrMemberEpoch", "generationId", "memberEpoch")
@@ -83,7 +72,7 @@ def columns_of(api_key: int, request: Node, response: Node | None) -> Node | Non
     groups = groups_of(api_key, request, response)
     if not groups:
         return None
-    members = leaving_members(request, response) if api_key == LEAVE_GROUP else None
+    members = leaving_members(request, response) if api_key == ApiKey.LEAVE_GROUP else None
     partitions = list(partitions_of(api_key, request, response))
     only_member = members[0] if members is not None and len(members) == 1 else None
     group_id = groups[0]["group_id"] if len(groups) == 1 else None
@@ -139,7 +128,7 @@ def _first_error(response: Node | None, groups: list[Node], members: list[Node],
 
 def groups_of(api_key: int, request: Node, response: Node | None) -> list[Node]:
     """Elements of `groups`, in the order of the request."""
-    if api_key == FIND_COORDINATOR:
+    if api_key == ApiKey.FIND_COORDINATOR:
         if request.get("keyType", COORDINATOR_OF_GROUP) != COORDINATOR_OF_GROUP:
             return []
         keys = list_of(request, "coordinatorKeys") or [request.get("key")]
@@ -203,12 +192,12 @@ def _identity(member: Node) -> tuple[str | None, str | None]:
 
 def partitions_of(api_key: int, request: Node, response: Node | None) -> Iterator[Node]:
     """Elements of `partitions`: what was asked for, with what the answer says of it."""
-    if api_key in {OFFSET_COMMIT, TXN_OFFSET_COMMIT, OFFSET_DELETE}:
+    if api_key in {ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT, ApiKey.OFFSET_DELETE}:
         group_id = text_of(request, "groupId")
         codes = {place: int_of(node, "errorCode") for place, node in _places(response or {}, "partitions")}
         for place, node in _places(request, "partitions"):
             yield _partition(group_id, place, node, codes.get(place))
-    elif api_key == OFFSET_FETCH:
+    elif api_key == ApiKey.OFFSET_FETCH:
         yield from _fetched(request, response)
 
 
@@ -243,7 +232,7 @@ def _places(body: Node, partitions: str) -> Iterator[tuple[Place, Node]]:
 def _topic(topic: Node) -> tuple[str | None, str | None]:
     """Name and id; a version that names topics one way prints nothing, or the empty one, for the other."""
     topic_id = text_of(topic, "topicId")
-    return text_of(topic, "name") or None, None if topic_id == NO_TOPIC_ID else topic_id
+    return text_of(topic, "name") or None, None if topic_id == ZERO_UUID else topic_id
 
 
 def _partition(group_id: str | None, place: Place, node: Node, code: int | None) -> Node:
@@ -264,6 +253,6 @@ def topic_names(response: Node) -> dict[str, str]:
     found = {}
     for topic in nodes_of(response, "topics"):
         topic_id, name = text_of(topic, "topicId"), text_of(topic, "name")
-        if name and topic_id and topic_id != NO_TOPIC_ID and not int_of(topic, "errorCode"):
+        if name and topic_id and topic_id != ZERO_UUID and not int_of(topic, "errorCode"):
             found[topic_id] = name
     return found

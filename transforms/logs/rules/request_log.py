@@ -16,12 +16,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from groupledger.transforms.logs.rules.kafka_names import api_name
+from groupledger.schemas.kafka.api_keys import APIS_WITH_HOSTS, GROUP_APIS, ApiKey, api_name
 from groupledger.transforms.logs.rules.log4j_line import is_trace, parse_log_line
 from groupledger.transforms.logs.rules.request_fields import (
-    APIS_WITH_HOSTS,
-    GROUP_APIS,
-    METADATA,
     Damage,
     as_node,
     columns_of,
@@ -78,7 +75,7 @@ def parse_request_line(text: str, time_zone: str, privacy: Privacy) -> Parsed:
 
 
 def _is_wanted(api_key: int) -> bool:
-    return api_key in GROUP_APIS or api_key == METADATA
+    return api_key in GROUP_APIS or api_key == ApiKey.METADATA
 
 
 def _parse(body: str, logged_at_us: int, privacy: Privacy) -> Parsed:
@@ -93,7 +90,7 @@ def _parse(body: str, logged_at_us: int, privacy: Privacy) -> Parsed:
         return ABOUT_SOMETHING_ELSE
     request = _body(fields, "request")
     response = _body(fields, "response")
-    if api_key == METADATA:
+    if api_key == ApiKey.METADATA:
         return Parsed(topic_names=topic_names(response) or None) if response else ABOUT_SOMETHING_ELSE
     if request is None:
         raise Damage("request is absent")
