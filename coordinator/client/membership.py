@@ -35,6 +35,7 @@ from groupledger.coordinator.model.messages import (
     SyncGroupResponse,
 )
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -345,7 +346,7 @@ class Membership:
             self._lookup.ask_again(now_ms)
         elif now_ms >= self._heartbeat.poll_expires_ms:
             self._emit(PollTimeout(now_ms, self.generation.generation_id, self.generation.member_id))
-            self.leave("consumer poll timeout has expired.", now_ms)
+            self.leave(POLL_TIMEOUT_REASON, now_ms)
         elif now_ms >= self._heartbeat.due_ms:
             self._heartbeat.sent(now_ms)
             self._send_heartbeat(now_ms)

@@ -236,7 +236,7 @@ class Group:
                     "member_fenced",
                     member_id=member_id,
                     group_instance_id=group_instance_id,
-                    existing_member_id=existing_member_id,
+                    previous_member_id=existing_member_id,
                     operation=api,
                 )
                 return Error.FENCED_INSTANCE_ID

@@ -26,13 +26,13 @@ from groupledger.coordinator.model.rebalance import (
 )
 from groupledger.coordinator.model.records import new_empty_group_metadata_record, new_group_metadata_record
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.operation import Operation
 
 _MEMBER_ID_REQUIRED_SINCE = 4
 _SKIP_ASSIGNMENT_SINCE = 9
-_NOT_PROVIDED = "not provided"
 
 
 def join_group(request: JoinGroupRequest, operation: Operation) -> None:
@@ -95,7 +95,7 @@ def _join_new_member(group: Group, request: JoinGroupRequest, operation: Operati
     if instance_id is not None:
         fields["group_instance_id"] = instance_id
     if old_member_id is not None:
-        operation.log("static_member_replaced", **fields, old_member_id=old_member_id)
+        operation.log("static_member_replaced", **fields, previous_member_id=old_member_id)
         _replace_static_member(group, request, old_member_id, member_id, operation)
     elif instance_id is not None:
         operation.log("static_member_added", **fields)
@@ -268,7 +268,7 @@ def _restore_static_member(group: Group, member: Member, before: Member, error: 
         member_id=member.member_id,
         group_instance_id=before.group_instance_id,
         error=error.name,
-        old_member_id=before.member_id,
+        previous_member_id=before.member_id,
     )
     group.update(
         member,
@@ -286,4 +286,4 @@ def _refuse(request: JoinGroupRequest, operation: Operation, error: Error, membe
 
 
 def _reason(kind: str, request: JoinGroupRequest, **fields: str | None) -> Reason:
-    return Reason(kind, {**fields, "client_reason": request.reason or _NOT_PROVIDED})
+    return Reason(kind, {**fields, "client_reason": request.reason or NOT_PROVIDED})

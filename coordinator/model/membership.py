@@ -30,12 +30,12 @@ from groupledger.coordinator.model.rebalance import (
 )
 from groupledger.coordinator.model.records import new_group_metadata_record
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.operation import Operation
 
 _BATCH_LEAVE_SINCE = 3
-_NOT_PROVIDED = "not provided"
 
 
 def sync_group(request: SyncGroupRequest, operation: Operation) -> None:
@@ -85,7 +85,7 @@ def _receive_assignment(group: Group, leader: Member, assignments: dict[str, byt
         "assignment_received",
         member_id=leader.member_id,
         group_id=group.group_id,
-        generation_id=group.generation_id,
+        generation=group.generation_id,
         member_count=len(group.members),
         static_member_count=len(group.static_members),
     )
@@ -95,9 +95,9 @@ def _receive_assignment(group: Group, leader: Member, assignments: dict[str, byt
         printed = ", ".join(f"{member_id}=[B@0" for member_id in missing)
         operation.log(
             "empty_assignments_set",
-            assignments=f"{{{printed}}}",
+            members=f"{{{printed}}}",
             group_id=group.group_id,
-            generation_id=group.generation_id,
+            generation=group.generation_id,
         )
 
     def after_append(error: Error) -> None:
@@ -157,7 +157,7 @@ def leave_group(request: LeaveGroupRequest, operation: Operation) -> None:
 def _leave(group: Group, leaving: LeavingMember, operation: Operation) -> Error:
     """With an instance id and no member id, an administrator removes whoever is that instance."""
     member_id: str | None = leaving.member_id
-    reason = _NOT_PROVIDED if leaving.reason is None else leaving.reason
+    reason = NOT_PROVIDED if leaving.reason is None else leaving.reason
     kind = "member_left"
     if not member_id:
         instance_id = leaving.group_instance_id

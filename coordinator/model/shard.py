@@ -168,7 +168,7 @@ class Shard:
         operation = self._operation(now_ms)
         self._deadlines.cancel_partition(self.partition)
         for group in self.groups.values():
-            operation.log("group_unloaded", group_id=group.group_id, generation_id=group.generation_id)
+            operation.log("group_unloaded", group_id=group.group_id, generation=group.generation_id)
             group.transition_to(State.DEAD, now_ms)
             for member in group.members.values():
                 group.complete_join(member, operation, error=Error.NOT_COORDINATOR)

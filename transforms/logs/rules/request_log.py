@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.api_keys import APIS_WITH_HOSTS, GROUP_APIS, ApiKey, api_name
-from groupledger.transforms.logs.rules.log4j_line import is_trace, parse_log_line
+from groupledger.schemas.kafka.log4j_line import is_trace, parse_log_line
 from groupledger.transforms.logs.rules.request_fields import (
     Damage,
     as_node,

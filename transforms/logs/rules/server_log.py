@@ -7,37 +7,29 @@ loggers are about something else. An entry of a coordinator that has no whole fr
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from groupledger.transforms.logs.rules import server_log_templates
-from groupledger.transforms.logs.rules.log4j_line import begins_entry, ends_message, parse_log_line
+from groupledger.schemas.kafka.coordinator_log import BEGIN, CLASSIC, LOGGERS, OTHERS, PREFIX, RUNTIME_LOGGER
+from groupledger.schemas.kafka.log4j_line import begins_entry, ends_message, parse_log_line
+from groupledger.schemas.kafka.log_template import Split, Template
+from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED
 from groupledger.transforms.logs.rules.rebalance_reasons import (
-    NOT_PROVIDED,
     given,
     instance_id,
     is_members_id,
     parse_reason,
     split_ids,
 )
-from groupledger.transforms.logs.rules.template import Split, Template, read_templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from groupledger.transforms.logs.rules.privacy import Privacy
 
-LOGGERS = ("org.apache.kafka.coordinator.group.", "kafka.coordinator.group.")
-RUNTIME_LOGGER = "org.apache.kafka.coordinator.common.runtime."
-COORDINATOR = "[GroupCoordinator "
 OTHER = "other"
 CUT_OFF = "an entry of a group coordinator without a whole frame of time, level and logger"
 ENTRY_LINES_MAX = 1_000
-_PREFIX = re.compile(
-    r"\[Group(?:Coordinator|MetadataManager) (?:(?:id|brokerId)=)?(?P<broker_id>\d+)"
-    r"(?: topic=__consumer_offsets partition=(?P<kafka_partition>\d+))?\]:? "
-)
 _INTEGERS = ("generation", "previous_generation", "member_count", "kafka_partition")
 _TEXTS = ("group_id", "member_id", "previous_member_id", "state", "reason")
 _INT_MAX = 2**31 - 1
@@ -47,8 +39,8 @@ _PLAUSIBLE_IN_CLASSIC = {
     "reason": lambda text: parse_reason(text).trigger != "unknown",
 }
 _TEMPLATES = (
-    *((kind, Template(text, _PLAUSIBLE_IN_CLASSIC)) for kind, text in read_templates(server_log_templates.CLASSIC)),
-    *((kind, Template(text, {})) for kind, text in read_templates(server_log_templates.OTHERS)),
+    *((kind, Template(text, _PLAUSIBLE_IN_CLASSIC)) for kind, text in CLASSIC),
+    *((kind, Template(text, {})) for kind, text in OTHERS),
 )
 
 
@@ -85,8 +77,8 @@ def parse_entry(entry: Entry, time_zone: str, privacy: Privacy) -> dict[str, Any
     """A row without cluster and file, or why there is none; None if the entry is about something else."""
     line = parse_log_line(entry.text, time_zone)
     if line is None:
-        return CUT_OFF if COORDINATOR in entry.text.split("\n", 1)[0] else None
-    prefix = _PREFIX.match(line.message)
+        return CUT_OFF if BEGIN in entry.text.split("\n", 1)[0] else None
+    prefix = PREFIX.match(line.message)
     if not line.logger.startswith(LOGGERS) and not (line.logger.startswith(RUNTIME_LOGGER) and prefix):
         return None
     kind, split = _recognize(line.message[prefix.end() if prefix else 0 :])

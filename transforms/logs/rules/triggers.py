@@ -15,7 +15,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from groupledger.transforms.logs.rules.rebalance_reasons import trigger_of_leave
+from groupledger.schemas.kafka.rebalance_reasons import trigger_of_leave
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
