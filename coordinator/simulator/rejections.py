@@ -23,6 +23,7 @@ from groupledger.coordinator.model.messages import (
     TxnOffsetCommitRequest,
 )
 from groupledger.coordinator.simulator.truth import Rejection
+from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -30,16 +31,16 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.simulator.network import Exchange
 
-_APIS: dict[type[Request], str] = {
-    JoinGroupRequest: "JOIN_GROUP",
-    SyncGroupRequest: "SYNC_GROUP",
-    HeartbeatRequest: "HEARTBEAT",
-    LeaveGroupRequest: "LEAVE_GROUP",
-    OffsetCommitRequest: "OFFSET_COMMIT",
-    TxnOffsetCommitRequest: "TXN_OFFSET_COMMIT",
-    OffsetFetchRequest: "OFFSET_FETCH",
-    OffsetDeleteRequest: "OFFSET_DELETE",
-    DeleteGroupsRequest: "DELETE_GROUPS",
+API_OF_REQUEST: dict[type[Request], ApiKey] = {
+    JoinGroupRequest: ApiKey.JOIN_GROUP,
+    SyncGroupRequest: ApiKey.SYNC_GROUP,
+    HeartbeatRequest: ApiKey.HEARTBEAT,
+    LeaveGroupRequest: ApiKey.LEAVE_GROUP,
+    OffsetCommitRequest: ApiKey.OFFSET_COMMIT,
+    TxnOffsetCommitRequest: ApiKey.TXN_OFFSET_COMMIT,
+    OffsetFetchRequest: ApiKey.OFFSET_FETCH,
+    OffsetDeleteRequest: ApiKey.OFFSET_DELETE,
+    DeleteGroupsRequest: ApiKey.DELETE_GROUPS,
 }
 # Where an answer has an error for each of several things.
 _ROWS: dict[type[Response], str] = {
@@ -73,7 +74,7 @@ def rejection(
     return Rejection(
         exchange.received_at_ms,
         group_id,
-        _APIS[type(request)],
+        API_OF_REQUEST[type(request)].name,
         error.name,
         getattr(request, "member_id", ""),
         getattr(request, "group_instance_id", None),

@@ -1,8 +1,8 @@
 """The frame of a log line, `[2026-02-10 09:45:00,123] INFO message (logger)`, written and read.
 
 That is the pattern that Kafka ships. Also read are times without brackets, with `T` or a decimal point, and the thread
-behind the logger, as Kubernetes operators have it. A message with line breaks has its logger on its last line, and a stack
-trace comes after that.
+behind the logger, as Kubernetes operators have it. A message with line breaks has its logger on its last line, and a
+stack trace comes after that.
 """
 
 from __future__ import annotations

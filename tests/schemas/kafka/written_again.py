@@ -1,4 +1,4 @@
-"""A line of a real broker's server log written again: by the template that reads it, and by the reference coordinator."""
+"""A line of a real broker's server log written again: by the template that reads it, and by our own coordinator."""
 
 from __future__ import annotations
 

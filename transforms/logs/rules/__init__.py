@@ -1,7 +1,7 @@
 """The lines of a broker's two logs, read: pure Python, a line or an entry in, a row or the reason why not out.
 
     request_log        a line of the request log becomes a row of `requests`
-    request_fields     what the JSON of each API says about groups, members and partitions
+    request_columns    what the JSON of each API says about groups, members and partitions
     server_log         entries of the server log become rows of `coordinator_events`
     rebalance_reasons  why a coordinator says that it prepares a rebalance, and the trigger that this is
     privacy            principals and client addresses: kept, hashed with a key, or left out

@@ -1,8 +1,8 @@
 """The text in `(reason: ...)` read: why a coordinator prepares a rebalance, and which trigger that is.
 
 A leave is a leave of the member's own will, unless the client's reason says otherwise: `left_poll_timeout`,
-`admin_removed`. The Java coordinator logs that reason in a line of its own before; `transforms.logs.rules.triggers` sees
-both.
+`admin_removed`. The Java coordinator logs that reason in a line of its own before, which
+`transforms.logs.rules.triggers` takes into account.
 """
 
 from __future__ import annotations

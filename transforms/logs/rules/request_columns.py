@@ -1,7 +1,6 @@
-"""What the JSON of each API says about groups, members and partitions.
+"""What the two bodies of a request say about groups, members and partitions, as columns of `requests`.
 
-Field names are those of Kafka's JSON message definitions, over all versions that a broker of 2.8 to 4.x writes: fields
-that a version lacks are absent, and OffsetCommit's `generationIdOrMemberEpoch` was `generationId` up to 3.4. Values of
+The fields are those of `schemas.kafka.request_fields`, in all versions that a broker of 2.8 to 4.x writes. Values of
 another type than Kafka's are `Damage`: the line was cut or altered.
 """
 
@@ -9,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka import request_fields as names
 from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.errors import error_name
 from groupledger.schemas.kafka.names import ZERO_UUID
@@ -17,11 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Node = dict[str, Any]
-
-COORDINATOR_OF_GROUP = 0
-
 _INT_BITS, _LONG_BITS = 31, 63
-_GENERATIONS = ("generationIdOrMemberEpoch", "generationId", "memberEpoch")
 
 
 class Damage(ValueError):  # noqa: N818 - a state of the line, in the words of the quarantine
@@ -35,7 +31,7 @@ def as_node(value: Any, name: str) -> Node:
 
 
 def list_of(node: Node, name: str) -> list[Any]:
-    """Empty where absent or null."""
+    """Returns the elements of a list, none where it is absent or null."""
     value = node.get(name)
     if value is not None and not isinstance(value, list):
         raise Damage(f"{name} is no list")
@@ -62,12 +58,16 @@ def int_of(node: Node, name: str, bits: int = _INT_BITS) -> int | None:
     return value
 
 
+def _error_code(node: Node | None) -> int | None:
+    return None if node is None else int_of(node, names.ERROR_CODE)
+
+
 def error_columns(code: int | None) -> Node:
     return {"error_code": code, "error": error_name(code)}
 
 
 def columns_of(api_key: int, request: Node, response: Node | None) -> Node | None:
-    """The columns of `requests` that come from the two bodies; None if the request is about no group."""
+    """Returns the columns of `requests` that come from the two bodies; None if the request is about no group."""
     answer = response or {}
     groups = groups_of(api_key, request, response)
     if not groups:
@@ -76,7 +76,7 @@ def columns_of(api_key: int, request: Node, response: Node | None) -> Node | Non
     partitions = list(partitions_of(api_key, request, response))
     only_member = members[0] if members is not None and len(members) == 1 else None
     group_id = groups[0]["group_id"] if len(groups) == 1 else None
-    reason = only_member["reason"] if only_member else text_of(request, "reason")
+    reason = only_member["reason"] if only_member else text_of(request, names.REASON)
     return {
         **_first_error(response, groups, members or [], partitions),
         "group_id": group_id,
@@ -84,9 +84,9 @@ def columns_of(api_key: int, request: Node, response: Node | None) -> Node | Non
         "member_id": only_member["member_id"] if only_member else _member_id(request, groups),
         "members": members,
         "group_instance_id": _instance_id(only_member or request),
-        "generation": _first_int(request, _GENERATIONS, _only(groups, "member_epoch")),
-        "response_member_id": text_of(answer, "memberId"),
-        "response_generation": _first_int(answer, _GENERATIONS, None),
+        "generation": _first_int(request, names.GENERATIONS, _only(groups, "member_epoch")),
+        "response_member_id": text_of(answer, names.MEMBER_ID),
+        "response_generation": _first_int(answer, names.GENERATIONS, None),
         "reason": reason,
         "partitions": partitions or None,
     }
@@ -97,12 +97,12 @@ def _only(groups: list[Node], name: str) -> Any:
 
 
 def _member_id(request: Node, groups: list[Node]) -> str | None:
-    member_id = text_of(request, "memberId")
+    member_id = text_of(request, names.MEMBER_ID)
     return _only(groups, "member_id") if member_id is None else member_id
 
 
 def _instance_id(node: Node) -> str | None:
-    for name in ("group_instance_id", "groupInstanceId", "instanceId"):
+    for name in ("group_instance_id", names.GROUP_INSTANCE_ID, names.INSTANCE_ID):
         if node.get(name) is not None:
             return text_of(node, name)
     return None
@@ -115,7 +115,7 @@ def _first_int(node: Node, names: tuple[str, ...], otherwise: int | None) -> int
 def _first_error(response: Node | None, groups: list[Node], members: list[Node], partitions: list[Node]) -> Node:
     if response is None:
         return {**error_columns(None), "error_scope": None}
-    own = [{"error_code": int_of(response, "errorCode")}]
+    own = [{"error_code": _error_code(response)}]
     for scope, parts in (("request", own), ("group", groups), ("member", members), ("partition", partitions)):
         code = next((part["error_code"] for part in parts if part["error_code"]), None)
         if code is not None:
@@ -127,32 +127,31 @@ def _first_error(response: Node | None, groups: list[Node], members: list[Node],
 
 
 def groups_of(api_key: int, request: Node, response: Node | None) -> list[Node]:
-    """Elements of `groups`, in the order of the request."""
+    """Returns the elements of `groups`, in the order of the request."""
     if api_key == ApiKey.FIND_COORDINATOR:
-        if request.get("keyType", COORDINATOR_OF_GROUP) != COORDINATOR_OF_GROUP:
+        if request.get(names.KEY_TYPE, names.KEY_TYPE_OF_GROUPS) != names.KEY_TYPE_OF_GROUPS:
             return []
-        keys = list_of(request, "coordinatorKeys") or [request.get("key")]
-        return _with_errors(keys, response, "coordinators", "key")
-    if "groupId" in request:
-        only = _group(text_of(request, "groupId"), None, None)
-        code = int_of(response, "errorCode") if response is not None else None
-        return [{**only, **error_columns(code)}]
-    for name, answers in (("groupsNames", "results"), ("groupIds", "groups"), ("groups", "groups")):
+        keys = list_of(request, names.KEYS) or [request.get(names.KEY)]
+        return _with_errors(keys, response, names.COORDINATORS, names.KEY)
+    if names.GROUP_ID in request:
+        only = _group(text_of(request, names.GROUP_ID), None, None)
+        return [{**only, **error_columns(_error_code(response))}]
+    for name, answers in names.GROUP_LISTS:
         if name in request:
-            return _with_errors(list_of(request, name), response, answers, "groupId")
+            return _with_errors(list_of(request, name), response, answers, names.GROUP_ID)
     return []
 
 
 def _with_errors(requested: list[Any], response: Node | None, answers: str, key: str) -> list[Node]:
     codes: dict[Any, int | None] = {}
     if response is not None:
-        codes = {text_of(each, key): int_of(each, "errorCode") for each in nodes_of(response, answers)}
+        codes = {text_of(each, key): _error_code(each) for each in nodes_of(response, answers)}
     found = []
     for each in requested:
-        node = each if isinstance(each, dict) else {"groupId": each}
-        group = _group(text_of(node, "groupId"), text_of(node, "memberId"), int_of(node, "memberEpoch"))
+        node = each if isinstance(each, dict) else {names.GROUP_ID: each}
+        group = _group(text_of(node, names.GROUP_ID), text_of(node, names.MEMBER_ID), int_of(node, names.MEMBER_EPOCH))
         # FindCoordinator answered for one key only, in its own fields, up to version 3.
-        code = codes.get(group["group_id"], None if response is None else int_of(response, "errorCode"))
+        code = codes.get(group["group_id"], _error_code(response))
         found.append({**group, **error_columns(code)})
     return found
 
@@ -165,74 +164,72 @@ def _group(group_id: str | None, member_id: str | None, member_epoch: int | None
 
 
 def leaving_members(request: Node, response: Node | None) -> list[Node]:
-    """Up to version 2 there is one, in the request's own fields."""
-    if "members" not in request:
-        code = None if response is None else int_of(response, "errorCode")
-        member_id = text_of(request, "memberId")
-        return [{"member_id": member_id, "group_instance_id": None, "reason": None, **error_columns(code)}]
-    answered = [] if response is None else nodes_of(response, "members")
-    codes = {_identity(each): int_of(each, "errorCode") for each in answered}
+    """Returns the elements of `members`; up to version 2 there is one, in the request's own fields."""
+    if names.MEMBERS not in request:
+        member_id, error = text_of(request, names.MEMBER_ID), error_columns(_error_code(response))
+        return [{"member_id": member_id, "group_instance_id": None, "reason": None, **error}]
+    answered = [] if response is None else nodes_of(response, names.MEMBERS)
+    codes = {_identity(each): _error_code(each) for each in answered}
     return [
         {
-            "member_id": text_of(each, "memberId"),
-            "group_instance_id": text_of(each, "groupInstanceId"),
-            "reason": text_of(each, "reason"),
+            "member_id": text_of(each, names.MEMBER_ID),
+            "group_instance_id": text_of(each, names.GROUP_INSTANCE_ID),
+            "reason": text_of(each, names.REASON),
             **error_columns(codes.get(_identity(each))),
         }
-        for each in nodes_of(request, "members")
+        for each in nodes_of(request, names.MEMBERS)
     ]
 
 
 def _identity(member: Node) -> tuple[str | None, str | None]:
-    return text_of(member, "memberId"), text_of(member, "groupInstanceId")
+    return text_of(member, names.MEMBER_ID), text_of(member, names.GROUP_INSTANCE_ID)
 
 
 # Partitions
 
 
 def partitions_of(api_key: int, request: Node, response: Node | None) -> Iterator[Node]:
-    """Elements of `partitions`: what was asked for, with what the answer says of it."""
+    """Yields the elements of `partitions`: what was asked for, with what the answer says about it."""
     if api_key in {ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT, ApiKey.OFFSET_DELETE}:
-        group_id = text_of(request, "groupId")
-        codes = {place: int_of(node, "errorCode") for place, node in _places(response or {}, "partitions")}
-        for place, node in _places(request, "partitions"):
+        group_id = text_of(request, names.GROUP_ID)
+        codes = {place: _error_code(node) for place, node in _places(response or {})}
+        for place, node in _places(request):
             yield _partition(group_id, place, node, codes.get(place))
     elif api_key == ApiKey.OFFSET_FETCH:
         yield from _fetched(request, response)
 
 
 def _fetched(request: Node, response: Node | None) -> Iterator[Node]:
-    """Since version 8 an element for each group, before that all in the bodies' own fields."""
-    asked = nodes_of(request, "groups") if "groups" in request else [request]
+    """Yields the partitions of an OffsetFetch: since version 8 they stand in a list of groups, before in the bodies."""
+    asked = nodes_of(request, names.GROUPS) if names.GROUPS in request else [request]
     if response is None:
         for group in asked:
-            for topic in nodes_of(group, "topics"):
-                for index in list_of(topic, "partitionIndexes"):
-                    place = (*_topic(topic), int_of({"partitionIndexes": index}, "partitionIndexes"))
-                    yield _partition(text_of(group, "groupId"), place, {}, None)
+            for topic in nodes_of(group, names.TOPICS):
+                for index in list_of(topic, names.PARTITION_INDEXES):
+                    place = (*_topic(topic), int_of({names.PARTITION_INDEXES: index}, names.PARTITION_INDEXES))
+                    yield _partition(text_of(group, names.GROUP_ID), place, {}, None)
         return
-    answered = (
-        nodes_of(response, "groups") if "groups" in response else [{**response, "groupId": request.get("groupId")}]
-    )
+    only = {**response, names.GROUP_ID: request.get(names.GROUP_ID)}
+    answered = nodes_of(response, names.GROUPS) if names.GROUPS in response else [only]
     for group in answered:
-        for place, node in _places(group, "partitions"):
-            yield _partition(text_of(group, "groupId"), place, node, int_of(node, "errorCode"))
+        for place, node in _places(group):
+            yield _partition(text_of(group, names.GROUP_ID), place, node, _error_code(node))
 
 
 Place = tuple["str | None", "str | None", "int | None"]
 
 
-def _places(body: Node, partitions: str) -> Iterator[tuple[Place, Node]]:
-    for topic in nodes_of(body, "topics"):
+def _places(body: Node) -> Iterator[tuple[Place, Node]]:
+    for topic in nodes_of(body, names.TOPICS):
         name, topic_id = _topic(topic)
-        for node in nodes_of(topic, partitions):
-            yield (name, topic_id, int_of(node, "partitionIndex")), node
+        for node in nodes_of(topic, names.PARTITIONS):
+            yield (name, topic_id, int_of(node, names.PARTITION_INDEX)), node
 
 
 def _topic(topic: Node) -> tuple[str | None, str | None]:
-    """Name and id; a version that names topics one way prints nothing, or the empty one, for the other."""
-    topic_id = text_of(topic, "topicId")
-    return text_of(topic, "name") or None, None if topic_id == ZERO_UUID else topic_id
+    """Returns name and id; a version that names topics in one way prints nothing, or an empty value, for the other."""
+    topic_id = text_of(topic, names.TOPIC_ID)
+    return text_of(topic, names.TOPIC_NAME) or None, None if topic_id == ZERO_UUID else topic_id
 
 
 def _partition(group_id: str | None, place: Place, node: Node, code: int | None) -> Node:
@@ -242,17 +239,17 @@ def _partition(group_id: str | None, place: Place, node: Node, code: int | None)
         "topic": topic,
         "topic_id": topic_id,
         "partition": partition,
-        "committed_offset": int_of(node, "committedOffset", _LONG_BITS),
-        "leader_epoch": int_of(node, "committedLeaderEpoch"),
+        "committed_offset": int_of(node, names.COMMITTED_OFFSET, _LONG_BITS),
+        "leader_epoch": int_of(node, names.COMMITTED_LEADER_EPOCH),
         **error_columns(code),
     }
 
 
 def topic_names(response: Node) -> dict[str, str]:
-    """Of a Metadata answer: names by topic id."""
+    """Returns the topics' names by id, out of an answer to Metadata."""
     found = {}
-    for topic in nodes_of(response, "topics"):
-        topic_id, name = text_of(topic, "topicId"), text_of(topic, "name")
-        if name and topic_id and topic_id != ZERO_UUID and not int_of(topic, "errorCode"):
+    for topic in nodes_of(response, names.TOPICS):
+        topic_id, name = text_of(topic, names.TOPIC_ID), text_of(topic, names.TOPIC_NAME)
+        if name and topic_id and topic_id != ZERO_UUID and not _error_code(topic):
             found[topic_id] = name
     return found
