@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from groupledger.coordinator.model.apis import API_OF_REQUEST
 from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
     LeaveGroupResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
-    OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
     Request,
     Response,
-    SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
 from groupledger.coordinator.simulator.truth import Rejection
-from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -31,17 +26,6 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.simulator.network import Exchange
 
-API_OF_REQUEST: dict[type[Request], ApiKey] = {
-    JoinGroupRequest: ApiKey.JOIN_GROUP,
-    SyncGroupRequest: ApiKey.SYNC_GROUP,
-    HeartbeatRequest: ApiKey.HEARTBEAT,
-    LeaveGroupRequest: ApiKey.LEAVE_GROUP,
-    OffsetCommitRequest: ApiKey.OFFSET_COMMIT,
-    TxnOffsetCommitRequest: ApiKey.TXN_OFFSET_COMMIT,
-    OffsetFetchRequest: ApiKey.OFFSET_FETCH,
-    OffsetDeleteRequest: ApiKey.OFFSET_DELETE,
-    DeleteGroupsRequest: ApiKey.DELETE_GROUPS,
-}
 # Where an answer has an error for each of several things.
 _ROWS: dict[type[Response], str] = {
     LeaveGroupResponse: "members",

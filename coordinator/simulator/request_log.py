@@ -13,8 +13,8 @@ from base64 import b64encode
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from groupledger.coordinator.model.apis import API_OF_REQUEST
 from groupledger.coordinator.model.messages import OffsetCommitRequest
-from groupledger.coordinator.simulator.rejections import API_OF_REQUEST
 from groupledger.schemas.kafka import request_fields as names
 from groupledger.schemas.kafka import request_line as line
 from groupledger.schemas.kafka.log4j_line import render_log_line
@@ -100,8 +100,8 @@ def _struct(fields: Fields, source: Any, request: Request) -> dict[str, Any]:
 
 
 def _value(name: str, source: Any) -> Any:
-    attribute = _attribute(name)
-    return _plain(getattr(source, attribute) if hasattr(source, attribute) else _LEFT_OUT[name](source))
+    value = getattr(source, _attribute(name), _LEFT_OUT)
+    return _LEFT_OUT[name](source) if value is _LEFT_OUT else _plain(value)
 
 
 def _plain(value: Any) -> Any:
@@ -115,7 +115,7 @@ def _attribute(name: str) -> str:
 
 def _element(fields: Fields, source: Any, request: Request) -> dict[str, Any]:
     """Protocols and assignments are pairs of a name and bytes."""
-    if isinstance(source, tuple):
+    if type(source) is tuple:
         return {str(name): _plain(value) for name, value in zip(fields, source, strict=True)}
     return _struct(fields, source, request)
 

@@ -1,4 +1,4 @@
-"""The text in `(reason: ...)` read: why a coordinator prepares a rebalance, and which trigger that is.
+"""Reads the text in `(reason: ...)`: why a coordinator prepares a rebalance, and which trigger that is.
 
 A leave is a leave of the member's own will, unless the client's reason says otherwise: `left_poll_timeout`,
 `admin_removed`. The Java coordinator logs that reason in a line of its own before, which
@@ -16,10 +16,10 @@ from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED, REASONS, t
 _UUID_AT_END = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceReason:
-    """`member_ids` is empty where the reason names no member, and has an empty id for one that is named by its instance
-    id alone."""
+    """`member_ids` is empty where the reason names no member. It has an empty id for a member that is named by its
+    instance id alone."""
 
     trigger: str
     member_ids: tuple[str, ...] = ()
@@ -29,16 +29,17 @@ class RebalanceReason:
 
 
 def is_members_id(text: str) -> bool:
-    """The coordinator ends the ids that it makes with a UUID."""
+    """Tells whether a coordinator can have made this id: it ends its ids with a UUID."""
     return _UUID_AT_END.search(text) is not None
 
 
 _PLAUSIBLE = {"member_id": is_members_id}
 _TEMPLATES = tuple((trigger_of(kind), Template(text, _PLAUSIBLE)) for kind, text in REASONS)
-UNKNOWN_REASON = RebalanceReason("unknown")
+UNKNOWN_REASON = RebalanceReason(trigger="unknown")
 
 
 def parse_reason(text: str) -> RebalanceReason:
+    """Returns what a reason says; its trigger is `unknown` if no template fits."""
     for trigger, template in _TEMPLATES:
         split = template.split(text)
         if split is not None:
@@ -54,7 +55,7 @@ def _reason(trigger: str, split: Split) -> RebalanceReason:
     elif "member_ids" in fields:
         member_ids, is_whole = split_ids(fields["member_ids"])
         is_certain = is_certain and is_whole
-    client_reason = given(fields.get("client_reason"), NOT_PROVIDED)
+    client_reason = given_reason(fields.get("client_reason"))
     return RebalanceReason(
         trigger=trigger_of_leave(client_reason) if trigger == "left" else trigger,
         member_ids=member_ids,
@@ -65,18 +66,20 @@ def _reason(trigger: str, split: Split) -> RebalanceReason:
 
 
 def split_ids(text: str) -> tuple[tuple[str, ...], bool]:
-    """A list as Java (`[a, b]`), Scala (`Set(a, b)`) or neither prints it, and whether no id may hold a comma."""
+    """Returns the ids of a list, printed by Java (`[a, b]`), Scala (`Set(a, b)`) or neither; and whether it can be
+    split in one way only, since ids may hold commas."""
     inner = re.sub(r"\A(?:\[|\w*\()(.*)[\])]\Z", r"\1", text, flags=re.DOTALL)
     ids = tuple(inner.split(", ")) if inner else ("",)
     return ids, len(ids) == 1 or all(is_members_id(each) or each == "" for each in ids)
 
 
 def instance_id(text: str | None) -> str | None:
-    """As Java (`null`) and Scala (`Some(id)`, `None`) print it."""
+    """Returns the instance id out of what Java (`null`) or Scala (`Some(id)`, `None`) prints; None if there is none."""
     if text is None or text in {"null", "None"}:
         return None
     return text[5:-1] if text.startswith("Some(") and text.endswith(")") else text
 
 
-def given(text: str | None, absent: str) -> str | None:
-    return None if text == absent else text
+def given_reason(text: str | None) -> str | None:
+    """Returns the client's reason; None where the broker prints that it gave none."""
+    return None if text == NOT_PROVIDED else text

@@ -1,10 +1,10 @@
-"""A line of a broker's request log to a row of `requests`.
+"""Makes a row of `requests` out of a line of a broker's request log.
 
     [time] DEBUG Completed request:{"isForwarded":..,"requestHeader":{..},"request":{..},"response":{..},...} (logger)
 
-JSON since 2.8 (KIP-673). The line is written when the answer has been sent, and says how long the request took in all:
-its arrival is the difference. Most lines are fetches and produces, and are told by the number of their API, which
-stands first, without being parsed. Of Metadata answers only the names of topic ids are taken.
+The body is JSON since 2.8 (KIP-673). The line is written when the answer has been sent, and says how long the request
+took in all: its arrival is the difference. Most lines are fetches and produces. They are known by the number of their
+API, which stands first, and not parsed. Of answers to Metadata only the names of topic ids are taken.
 
 Brokers before 2.8 wrote text (`Completed request:RequestHeader(...` or `{api_key=...`), before 1.1 without the answers.
 """
@@ -45,7 +45,7 @@ REASON_CHARACTERS_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a line gives: a row without cluster and file, or a reason to quarantine it; and names by topic id."""
+    """What a line gives: a row without cluster and file, or a reason to quarantine it; and topic names by topic id."""
 
     row: dict[str, Any] | None = None
     quarantine_reason: str | None = None

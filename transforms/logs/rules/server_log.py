@@ -1,8 +1,8 @@
-"""Entries of a broker's server log to rows of `coordinator_events`.
+"""Makes rows of `coordinator_events` out of the entries of a broker's server log.
 
-An entry begins where a line has a time and a level; lines without are its continuation. Those up to the first that ends
-in `(logger)` belong to the message (a name in it has line breaks), those behind are a stack trace. Entries of other
-loggers are about something else. An entry of a coordinator that has no whole frame is quarantined: it was cut off.
+An entry begins where a line has a time and a level; lines without them continue it. The lines up to the first that ends
+in `(logger)` are the message, in which a name has line breaks; the lines after that are a stack trace. Entries of other
+loggers are about something else. An entry of a coordinator without a whole frame was cut off, and is quarantined.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kafka.coordinator_log import BEGIN, CLASSIC, LOGGERS, OTHERS, PREFIX, RUNTIME_LOGGER
 from groupledger.schemas.kafka.log4j_line import begins_entry, ends_message, parse_log_line
 from groupledger.schemas.kafka.log_template import Split, Template
-from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED
 from groupledger.transforms.logs.rules.rebalance_reasons import (
-    given,
+    given_reason,
     instance_id,
     is_members_id,
     parse_reason,
@@ -46,7 +45,7 @@ _TEMPLATES = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`text` is the message with its frame, over `line_count` lines; a stack trace behind it is left out."""
+    """`text` is the message with its frame, over `line_count` lines; a stack trace that follows is left out."""
 
     line_number: int
     line_count: int
@@ -54,7 +53,8 @@ class Entry:
 
 
 def entries(lines: Iterable[tuple[int, str]]) -> Iterator[Entry]:
-    """Of numbered lines in order. Lines before the first entry are the end of one that is elsewhere."""
+    """Yields the entries of numbered lines. Lines before the first entry are the end of one in another file, and left
+    out."""
     message: list[str] = []
     began_at = 0
     for number, text in lines:
@@ -74,7 +74,7 @@ def entries(lines: Iterable[tuple[int, str]]) -> Iterator[Entry]:
 
 
 def parse_entry(entry: Entry, time_zone: str, privacy: Privacy) -> dict[str, Any] | str | None:
-    """A row without cluster and file, or why there is none; None if the entry is about something else."""
+    """Returns a row without cluster and file, or the reason to quarantine it; None if it is about something else."""
     line = parse_log_line(entry.text, time_zone)
     if line is None:
         return CUT_OFF if BEGIN in entry.text.split("\n", 1)[0] else None
@@ -98,7 +98,7 @@ def parse_entry(entry: Entry, time_zone: str, privacy: Privacy) -> dict[str, Any
         "group_ids": fields["group_ids"].split(", ") if "group_ids" in fields else None,
         "member_ids": None if member_ids is None else list(member_ids),
         "group_instance_id": instance_id(fields.get("group_instance_id")),
-        "client_reason": given(fields.get("client_reason"), NOT_PROVIDED),
+        "client_reason": given_reason(fields.get("client_reason")),
         "trigger": None,
         "details": _details(fields, privacy),
         "is_certain": split.is_certain and is_whole,
@@ -136,6 +136,6 @@ def _details(fields: dict[str, str], privacy: Privacy) -> dict[str, str] | None:
 
 
 def _integer(text: str | None) -> int | None:
-    """None for what is no number of Kafka's: an int has 32 bits."""
+    """Returns the number; None for one that Kafka can't have written, as its ints have 32 bits."""
     value = None if text is None else int(text[:12])
     return value if value is not None and abs(value) <= _INT_MAX else None
