@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 COMMITS = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
 HEARTBEATS = ("HEARTBEAT", "CONSUMER_GROUP_HEARTBEAT")
-"""As Java's ConsumerCoordinator has it, with a full stop behind."""
 BACK_AFTER_MS = 1_000  # a subscription that is given up and taken again is back at once
 UNTOLD_CONFIDENCE = 0.8
 
