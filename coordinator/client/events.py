@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from groupledger.coordinator.model.errors import Error
     from groupledger.coordinator.model.messages import OffsetToCommit, TopicPartition
+    from groupledger.schemas.kafka.errors import Error
 
     Emit = Callable[["ConsumerEvent"], None]
 

@@ -24,7 +24,6 @@ from groupledger.coordinator.client.messages import (
 )
 from groupledger.coordinator.client.network import backoff_ms
 from groupledger.coordinator.client.reactions import Then, reaction_to
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import (
     NO_LEADER_EPOCH,
     NO_OFFSET,
@@ -32,6 +31,7 @@ from groupledger.coordinator.model.messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from groupledger.coordinator.client.config import ConsumerConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.coordinator.java_hash_map import hash_map_order
-from groupledger.coordinator.model.errors import Error, response_error_of_failed_append
+from groupledger.coordinator.model.errors import response_error_of_failed_append
 from groupledger.coordinator.model.group import Group, Member, State
 from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.messages import (
@@ -29,12 +29,13 @@ from groupledger.coordinator.model.rebalance import (
     set_and_propagate_assignment,
 )
 from groupledger.coordinator.model.records import new_group_metadata_record
+from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.operation import Operation
 
 _BATCH_LEAVE_SINCE = 3
-_NOT_PROVIDED = "not provided"
 
 
 def sync_group(request: SyncGroupRequest, operation: Operation) -> None:
@@ -84,7 +85,7 @@ def _receive_assignment(group: Group, leader: Member, assignments: dict[str, byt
         "assignment_received",
         member_id=leader.member_id,
         group_id=group.group_id,
-        generation_id=group.generation_id,
+        generation=group.generation_id,
         member_count=len(group.members),
         static_member_count=len(group.static_members),
     )
@@ -94,9 +95,9 @@ def _receive_assignment(group: Group, leader: Member, assignments: dict[str, byt
         printed = ", ".join(f"{member_id}=[B@0" for member_id in missing)
         operation.log(
             "empty_assignments_set",
-            assignments=f"{{{printed}}}",
+            members=f"{{{printed}}}",
             group_id=group.group_id,
-            generation_id=group.generation_id,
+            generation=group.generation_id,
         )
 
     def after_append(error: Error) -> None:
@@ -156,7 +157,7 @@ def leave_group(request: LeaveGroupRequest, operation: Operation) -> None:
 def _leave(group: Group, leaving: LeavingMember, operation: Operation) -> Error:
     """With an instance id and no member id, an administrator removes whoever is that instance."""
     member_id: str | None = leaving.member_id
-    reason = _NOT_PROVIDED if leaving.reason is None else leaving.reason
+    reason = NOT_PROVIDED if leaving.reason is None else leaving.reason
     kind = "member_left"
     if not member_id:
         instance_id = leaving.group_instance_id

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import utf16_length
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE, Group, State
 from groupledger.coordinator.model.messages import (
     NO_RETENTION_TIME,
@@ -33,6 +32,7 @@ from groupledger.coordinator.model.records import (
     new_offset_commit_record,
     new_offset_commit_tombstone_record,
 )
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import TimelineHashMap
-from groupledger.coordinator.model.errors import Error, IllegalStateError, response_error_of_failed_append
+from groupledger.coordinator.model.errors import IllegalStateError, response_error_of_failed_append
 from groupledger.coordinator.model.group import ANSWERED, Group, State
 from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.messages import (
@@ -39,6 +39,7 @@ from groupledger.coordinator.model.rebalance import (
     prepare_rebalance,
     reset_session,
 )
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -167,7 +168,7 @@ class Shard:
         operation = self._operation(now_ms)
         self._deadlines.cancel_partition(self.partition)
         for group in self.groups.values():
-            operation.log("group_unloaded", group_id=group.group_id, generation_id=group.generation_id)
+            operation.log("group_unloaded", group_id=group.group_id, generation=group.generation_id)
             group.transition_to(State.DEAD, now_ms)
             for member in group.members.values():
                 group.complete_join(member, operation, error=Error.NOT_COORDINATOR)

@@ -4,43 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.apis import API_OF_REQUEST
 from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
     LeaveGroupResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
-    OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
     Request,
     Response,
-    SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
 from groupledger.coordinator.simulator.truth import Rejection
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from groupledger.coordinator.simulator.network import Exchange
 
-_APIS: dict[type[Request], str] = {
-    JoinGroupRequest: "JOIN_GROUP",
-    SyncGroupRequest: "SYNC_GROUP",
-    HeartbeatRequest: "HEARTBEAT",
-    LeaveGroupRequest: "LEAVE_GROUP",
-    OffsetCommitRequest: "OFFSET_COMMIT",
-    TxnOffsetCommitRequest: "TXN_OFFSET_COMMIT",
-    OffsetFetchRequest: "OFFSET_FETCH",
-    OffsetDeleteRequest: "OFFSET_DELETE",
-    DeleteGroupsRequest: "DELETE_GROUPS",
-}
 # Where an answer has an error for each of several things.
 _ROWS: dict[type[Response], str] = {
     LeaveGroupResponse: "members",
@@ -73,7 +58,7 @@ def rejection(
     return Rejection(
         exchange.received_at_ms,
         group_id,
-        _APIS[type(request)],
+        API_OF_REQUEST[type(request)].name,
         error.name,
         getattr(request, "member_id", ""),
         getattr(request, "group_instance_id", None),

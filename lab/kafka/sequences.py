@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from groupledger.coordinator.model.group import State
 from groupledger.coordinator.model.messages import (
-    ZERO_TOPIC_ID,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     HeartbeatRequest,
@@ -29,6 +28,7 @@ from groupledger.coordinator.model.messages import (
     OffsetToCommit,
     TxnOffsetCommitRequest,
 )
+from groupledger.schemas.kafka.names import ZERO_UUID
 from lab.kafka.broker_driver import TOPICS
 from lab.scenarios.driver import subscription
 
@@ -220,7 +220,7 @@ class Player:
         self.driver.send(request)
 
     def _offsets(self, places: list[Any], offset: int, *, named: bool = True) -> tuple[OffsetToCommit, ...]:
-        ids = dict.fromkeys(TOPICS, ZERO_TOPIC_ID) if named else self.driver.broker.topic_ids
+        ids = dict.fromkeys(TOPICS, ZERO_UUID) if named else self.driver.broker.topic_ids
         texts = itertools.cycle(["", None, "x" * 4_097, "metadata"])
         return tuple(
             OffsetToCommit(topic, partition, offset, metadata=text, topic_id=ids[topic])

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from groupledger.coordinator.model.errors import Error, IllegalStateError
+from groupledger.coordinator.model.errors import IllegalStateError
 from groupledger.coordinator.model.group import VALID_PREVIOUS_STATES, Group, Member, State
 from groupledger.coordinator.model.subscription import UnreadableSubscriptionError, topics_of_subscription
+from groupledger.schemas.kafka.errors import Error
 
 LEGAL = {
     (State.PREPARING_REBALANCE, State.EMPTY),

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.group import Group, State
 from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
@@ -19,6 +18,7 @@ from groupledger.coordinator.model.messages import (
 )
 from groupledger.coordinator.model.offsets import is_expired
 from groupledger.schemas.codec.records import decode_record, encode_record
+from groupledger.schemas.kafka.errors import Error
 
 DAY_MS = 86_400_000
 RETENTION_MS = Config().offsets_retention_ms

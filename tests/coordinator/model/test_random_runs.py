@@ -21,7 +21,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.group import VALID_PREVIOUS_STATES, Group, State
 from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
@@ -31,6 +30,7 @@ from groupledger.coordinator.model.messages import (
     WriteTxnMarkerRequest,
 )
 from groupledger.coordinator.model.rebalance import INITIAL_JOIN_TIMER, JOIN_TIMER, SESSION_TIMER, SYNC_TIMER
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
