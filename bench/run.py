@@ -31,6 +31,7 @@ from groupledger.jobs.process.session import spark_session
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse.ledger import open_ledger
 from groupledger.schemas.codec.records import Record, encode_record
+from groupledger.schemas.kafka.names import ADMIN_CLIENT_ID, OFFSETS_TOPIC
 from groupledger.transforms.records.decode import KAFKA_COLUMNS, decode
 from lab.kafka.local_broker import LocalBroker, run_tool
 
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-OFFSETS_TOPIC = "__consumer_offsets"
 PARTITIONS = 50
 GROUPS, TOPICS, TOPIC_PARTITIONS = 200, 2, 10
 RUNS = 5
@@ -76,7 +76,7 @@ def fill(bootstrap_servers: str, count: int) -> int:
         threading.Event().wait(0.2)
     consumer.close()
     producer = Producer(
-        {"bootstrap.servers": bootstrap_servers, "client.id": "__admin_client", "linger.ms": 50, "batch.size": 500_000}
+        {"bootstrap.servers": bootstrap_servers, "client.id": ADMIN_CLIENT_ID, "linger.ms": 50, "batch.size": 500_000}
         | {"queue.buffering.max.messages": count}
     )
     keys = [

@@ -17,8 +17,8 @@ from groupledger.coordinator.client.fetch_state import FetchState
 from groupledger.coordinator.client.membership import MemberGeneration, MemberState
 from groupledger.coordinator.client.network import backoff_ms
 from groupledger.coordinator.client.reactions import Reset, Then, reaction_to
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import NO_LEADER_EPOCH, OffsetCommitRequest, OffsetToCommit
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

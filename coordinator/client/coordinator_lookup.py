@@ -13,7 +13,7 @@ from groupledger.coordinator.client.events import ClientError, CoordinatorDiscov
 from groupledger.coordinator.client.messages import Destination, FindCoordinatorRequest, FindCoordinatorResponse
 from groupledger.coordinator.client.network import backoff_ms
 from groupledger.coordinator.client.reactions import RETRIABLE_ERRORS
-from groupledger.coordinator.model.errors import Error
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from groupledger.coordinator.model.errors import Error
     from groupledger.coordinator.model.messages import OffsetToCommit
+    from groupledger.schemas.kafka.errors import Error
     from groupledger.schemas.kafka.topic_partition import TopicPartition
 
     Emit = Callable[["ConsumerEvent"], None]

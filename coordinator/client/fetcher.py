@@ -15,8 +15,8 @@ from groupledger.coordinator.client.events import ClientError, Polled
 from groupledger.coordinator.client.fetch_state import PartitionState, Position
 from groupledger.coordinator.client.messages import Destination, FetchPartition, FetchRequest, FetchResponse
 from groupledger.coordinator.client.reactions import Then, reaction_to
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import NO_LEADER_EPOCH
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

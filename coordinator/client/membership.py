@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from groupledger.coordinator.client.events import ClientError, Fenced, Left, PollTimeout, RejoinRequested
 from groupledger.coordinator.client.reactions import Reset, Then, exception_name, reaction_to
-from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.apis import API_OF_REQUEST
 from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE
 from groupledger.coordinator.model.messages import (
     NO_GENERATION,
@@ -31,13 +31,14 @@ from groupledger.coordinator.model.messages import (
     JoinGroupResponse,
     LeaveGroupRequest,
     LeavingMember,
-    OffsetCommitRequest,
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from groupledger.coordinator.client.config import ConsumerConfig
     from groupledger.coordinator.client.coordinator_lookup import CoordinatorLookup
@@ -47,12 +48,6 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.messages import Protocols, Request, Response
 
 
-_API_NAMES: Mapping[type[Request], str] = {
-    JoinGroupRequest: "JOIN_GROUP",
-    SyncGroupRequest: "SYNC_GROUP",
-    HeartbeatRequest: "HEARTBEAT",
-    OffsetCommitRequest: "OFFSET_COMMIT",
-}
 JOIN_GROUP_TIMEOUT_LAPSE_MS = 5_000  # a JoinGroup may wait for the rebalance timeout, and some time more
 MAX_REASON_LENGTH = 255
 
@@ -331,7 +326,7 @@ class Membership:
             self.reset_on_error(api, error, now_ms)
 
     def reset_on_error(self, api: type[Request], error: Error, now_ms: int) -> None:
-        reason = f"encountered {error.name} from {_API_NAMES[api]} response"
+        reason = f"encountered {error.name} from {API_OF_REQUEST[api].name} response"
         self._reset_and_rejoin(reason, now_ms, forget_member=reaction_to(error, api).reset is Reset.MEMBER)
 
     def _reset_and_rejoin(self, reason: str, now_ms: int, *, forget_member: bool) -> None:
@@ -365,7 +360,7 @@ class Membership:
             self._lookup.ask_again(now_ms)
         elif now_ms >= self._heartbeat.poll_expires_ms:
             self._emit(PollTimeout(now_ms, self.generation.generation_id, self.generation.member_id))
-            self.leave("consumer poll timeout has expired.", now_ms)
+            self.leave(POLL_TIMEOUT_REASON, now_ms)
         elif now_ms >= self._heartbeat.due_ms:
             self._heartbeat.sent(now_ms)
             self._send_heartbeat(now_ms)

@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from groupledger.coordinator.model.errors import Error
-from groupledger.coordinator.model.messages import NO_LEADER_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, Request, Response
+from groupledger.coordinator.model.messages import NO_LEADER_EPOCH, NO_OFFSET, Request, Response
+from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.names import ZERO_UUID
 
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
@@ -67,7 +68,7 @@ class TopicMetadata:
 
     topic: str
     partitions: tuple[PartitionMetadata, ...] = ()
-    topic_id: str = ZERO_TOPIC_ID
+    topic_id: str = ZERO_UUID
     error: Error = Error.NONE
 
 

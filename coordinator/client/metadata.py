@@ -22,7 +22,7 @@ from groupledger.coordinator.client.messages import (
     TopicMetadata,
 )
 from groupledger.coordinator.client.network import backoff_ms
-from groupledger.coordinator.model.errors import Error
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

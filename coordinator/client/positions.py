@@ -25,7 +25,6 @@ from groupledger.coordinator.client.messages import (
 )
 from groupledger.coordinator.client.network import backoff_ms
 from groupledger.coordinator.client.reactions import Then, reaction_to
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import (
     NO_LEADER_EPOCH,
     NO_OFFSET,
@@ -33,6 +32,7 @@ from groupledger.coordinator.model.messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

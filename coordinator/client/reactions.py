@@ -21,7 +21,6 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from groupledger.coordinator.client.messages import FetchRequest
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -30,6 +29,7 @@ from groupledger.coordinator.model.messages import (
     Request,
     SyncGroupRequest,
 )
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

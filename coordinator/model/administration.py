@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.group import Group
 from groupledger.coordinator.model.messages import (
     DeletedGroup,
     DeleteGroupsRequest,
@@ -17,6 +17,7 @@ from groupledger.coordinator.model.messages import (
 from groupledger.coordinator.model.offsets import delete_all_offsets
 from groupledger.coordinator.model.records import new_group_metadata_tombstone_record
 from groupledger.coordinator.model.states import State
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -22,7 +22,6 @@ from groupledger.coordinator.java_hash_map import string_hash_code
 from groupledger.coordinator.model.administration import delete_groups, describe_group, list_groups
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.deadlines import Deadlines
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.join_group import join_group
 from groupledger.coordinator.model.membership import heartbeat, leave_group, sync_group
 from groupledger.coordinator.model.messages import (
@@ -59,6 +58,7 @@ from groupledger.coordinator.model.offsets import (
 )
 from groupledger.coordinator.model.operation import Result
 from groupledger.coordinator.model.shard import Shard
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

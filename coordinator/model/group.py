@@ -13,10 +13,11 @@ from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import JavaHashMap
-from groupledger.coordinator.model.errors import Error, IllegalStateError
+from groupledger.coordinator.model.errors import IllegalStateError
 from groupledger.coordinator.model.messages import JoinedMember, JoinGroupResponse, Protocols, SyncGroupResponse
 from groupledger.coordinator.model.states import Event, State, next_state
 from groupledger.coordinator.model.subscription import UnreadableSubscriptionError, topics_of_subscription
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -212,7 +213,7 @@ class Group:
                     "member_fenced",
                     member_id=member_id,
                     group_instance_id=group_instance_id,
-                    existing_member_id=existing_member_id,
+                    previous_member_id=existing_member_id,
                     operation=api,
                 )
                 return Error.FENCED_INSTANCE_ID

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.model.errors import Error, IllegalStateError, response_error_of_failed_append
+from groupledger.coordinator.model.errors import IllegalStateError, response_error_of_failed_append
 from groupledger.coordinator.model.group import Group, Member
 from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.messages import JoinGroupRequest, JoinGroupResponse
@@ -27,13 +27,14 @@ from groupledger.coordinator.model.rebalance import (
 )
 from groupledger.coordinator.model.records import new_empty_group_metadata_record, new_group_metadata_record
 from groupledger.coordinator.model.states import State
+from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.operation import Operation
 
 _MEMBER_ID_REQUIRED_SINCE = 4
 _SKIP_ASSIGNMENT_SINCE = 9
-_NOT_PROVIDED = "not provided"
 
 
 def join_group(request: JoinGroupRequest, operation: Operation) -> None:
@@ -97,7 +98,7 @@ def _join_new_member(group: Group, request: JoinGroupRequest, operation: Operati
     if instance_id is not None:
         fields["group_instance_id"] = instance_id
     if old_member_id is not None:
-        operation.log("static_member_replaced", **fields, old_member_id=old_member_id)
+        operation.log("static_member_replaced", **fields, previous_member_id=old_member_id)
         _replace_static_member(group, request, old_member_id, member_id, operation)
     elif instance_id is not None:
         operation.log("static_member_added", **fields)
@@ -270,7 +271,7 @@ def _restore_static_member(group: Group, member: Member, before: Member, error: 
         member_id=member.member_id,
         group_instance_id=before.group_instance_id,
         error=error.name,
-        old_member_id=before.member_id,
+        previous_member_id=before.member_id,
     )
     group.update(
         member,
@@ -288,4 +289,4 @@ def _refuse(request: JoinGroupRequest, operation: Operation, error: Error, membe
 
 
 def _reason(kind: str, request: JoinGroupRequest, **fields: str | None) -> Reason:
-    return Reason(kind, {**fields, "client_reason": request.reason or _NOT_PROVIDED})
+    return Reason(kind, {**fields, "client_reason": request.reason or NOT_PROVIDED})

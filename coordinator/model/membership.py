@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.coordinator.java_hash_map import hash_map_order
-from groupledger.coordinator.model.errors import Error, response_error_of_failed_append
+from groupledger.coordinator.model.errors import response_error_of_failed_append
+from groupledger.coordinator.model.group import Group, Member
 from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.messages import (
     HeartbeatRequest,
@@ -29,13 +30,14 @@ from groupledger.coordinator.model.rebalance import (
 )
 from groupledger.coordinator.model.records import new_group_metadata_record
 from groupledger.coordinator.model.states import Event, State
+from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.group import Group, Member
     from groupledger.coordinator.model.operation import Operation
 
 _BATCH_LEAVE_SINCE = 3
-_NOT_PROVIDED = "not provided"
 
 
 def sync_group(request: SyncGroupRequest, operation: Operation) -> None:
@@ -85,7 +87,7 @@ def _receive_assignment(group: Group, leader: Member, assignments: dict[str, byt
         "assignment_received",
         member_id=leader.member_id,
         group_id=group.group_id,
-        generation_id=group.generation_id,
+        generation=group.generation_id,
         member_count=len(group.members),
         static_member_count=len(group.static_members),
     )
@@ -95,9 +97,9 @@ def _receive_assignment(group: Group, leader: Member, assignments: dict[str, byt
         printed = ", ".join(f"{member_id}=[B@0" for member_id in missing)
         operation.log(
             "empty_assignments_set",
-            assignments=f"{{{printed}}}",
+            members=f"{{{printed}}}",
             group_id=group.group_id,
-            generation_id=group.generation_id,
+            generation=group.generation_id,
         )
 
     def after_append(error: Error) -> None:
@@ -157,7 +159,7 @@ def leave_group(request: LeaveGroupRequest, operation: Operation) -> None:
 def _leave(group: Group, leaving: LeavingMember, operation: Operation) -> Error:
     """Removes one member, and returns its error. An administrator names an instance id and no member id."""
     member_id: str | None = leaving.member_id
-    reason = _NOT_PROVIDED if leaving.reason is None else leaving.reason
+    reason = NOT_PROVIDED if leaving.reason is None else leaving.reason
     kind = "member_left"
     if not member_id:
         instance_id = leaving.group_instance_id

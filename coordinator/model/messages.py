@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from groupledger.coordinator.model.errors import Error
+from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
-ZERO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 NO_GENERATION = -1
 NO_OFFSET = -1
 NO_LEADER_EPOCH = -1
@@ -151,7 +151,7 @@ class OffsetToCommit:
     offset: int
     leader_epoch: int = NO_LEADER_EPOCH
     metadata: str | None = ""
-    topic_id: str = ZERO_TOPIC_ID
+    topic_id: str = ZERO_UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

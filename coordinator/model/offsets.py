@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import utf16_length
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE, Group
 from groupledger.coordinator.model.messages import (
     NO_RETENTION_TIME,
@@ -34,6 +33,7 @@ from groupledger.coordinator.model.records import (
     new_offset_commit_tombstone_record,
 )
 from groupledger.coordinator.model.states import State
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

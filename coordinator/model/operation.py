@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from groupledger.coordinator.java_hash_map import TimelineHashMap
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.deadlines import Deadlines
-    from groupledger.coordinator.model.errors import Error
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.messages import Response
     from groupledger.coordinator.model.offset_store import OffsetStore
     from groupledger.schemas.codec.records import Record
+    from groupledger.schemas.kafka.errors import Error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.coordinator.java_hash_map import hash_map_order
-from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.group import Group, Member
 from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.records import new_group_metadata_record
 from groupledger.coordinator.model.states import Event, State, can_happen
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.group import Group, Member
@@ -46,7 +47,7 @@ def prepare_rebalance(group: Group, reason: Reason, operation: Operation) -> Non
         "preparing_rebalance",
         group_id=group.group_id,
         state=group.state.value,
-        generation_id=group.generation_id,
+        previous_generation=group.generation_id,
         reason=reason,
     )
     if is_initial:
@@ -126,7 +127,7 @@ def _remove_members(group: Group, member_ids: list[str], operation: Operation) -
 
 
 def _write_empty_group(group: Group, operation: Operation) -> None:
-    operation.log("group_now_empty", group_id=group.group_id, generation_id=group.generation_id)
+    operation.log("group_now_empty", group_id=group.group_id, generation=group.generation_id)
 
     def after_append(error: Error) -> None:
         if error is not Error.NONE:
@@ -139,7 +140,7 @@ def _start_sync_phase(group: Group, operation: Operation) -> None:
     operation.log(
         "stabilized",
         group_id=group.group_id,
-        generation_id=group.generation_id,
+        generation=group.generation_id,
         member_count=len(group.members),
     )
     for member in group.members.values():
@@ -220,7 +221,7 @@ def set_and_propagate_assignment(group: Group, assignments: dict[str, bytes], op
                 "empty_assignment_sent",
                 member_id=member.member_id,
                 group_id=group.group_id,
-                generation_id=group.generation_id,
+                generation=group.generation_id,
             )
         if group.complete_sync(member, operation):
             # Expiries were ignored while the member waited, so its session starts anew.

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import TimelineHashMap
-from groupledger.coordinator.model.errors import Error, IllegalStateError, response_error_of_failed_append
+from groupledger.coordinator.model.errors import IllegalStateError, response_error_of_failed_append
 from groupledger.coordinator.model.group import ANSWERED, Group
 from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.messages import (
@@ -43,6 +43,7 @@ from groupledger.coordinator.model.rebalance import (
     reset_session,
 )
 from groupledger.coordinator.model.states import Event
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -172,7 +173,7 @@ class Shard:
         operation = self._operation(now_ms)
         self._deadlines.cancel_partition(self.partition)
         for group in self.groups.values():
-            operation.log("group_unloaded", group_id=group.group_id, generation_id=group.generation_id)
+            operation.log("group_unloaded", group_id=group.group_id, generation=group.generation_id)
             group.apply(Event.UNLOADED, now_ms)
             for member in group.members.values():
                 group.complete_join(member, operation, error=Error.NOT_COORDINATOR)

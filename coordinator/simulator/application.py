@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.coordinator.client.consumer import Consumer
 from groupledger.coordinator.client.events import CoordinatorUnknown, FatalError, Fenced
 from groupledger.coordinator.client.messages import Destination, FetchResponse, FindCoordinatorResponse
-from groupledger.coordinator.model.errors import Error
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from groupledger.coordinator.client.config import ConsumerConfig

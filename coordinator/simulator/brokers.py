@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.messages import Request
 
-OFFSETS_TOPIC = "__consumer_offsets"
-
 
 class Brokers:
     def __init__(self, config: Config, broker_count: int, *, is_compacted_first: bool = False) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.log_lines import render
 from groupledger.coordinator.model.messages import JoinGroupRequest, JoinGroupResponse
 from groupledger.coordinator.model.subscription import topics_of_subscription
@@ -18,6 +17,8 @@ from groupledger.coordinator.simulator.changes import Roster, Seat, changes_betw
 from groupledger.coordinator.simulator.rejections import group_of, refusal_error, rejection
 from groupledger.coordinator.simulator.truth import Action, Cause, Owner, Tenure, TrueGeneration, Truth
 from groupledger.schemas.codec.consumer_protocol import decode_assignment, decode_subscription
+from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON, trigger_of
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -27,21 +28,6 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.messages import Request
     from groupledger.coordinator.model.operation import Batch, Result
     from groupledger.coordinator.simulator.network import Exchange
-
-_TRIGGERS = {
-    "new_member": "joined",
-    "member_joining": "joined",
-    "metadata_changed": "metadata_changed",
-    "leader_rejoined": "leader_rejoined",
-    "static_member_replaced": "static_member_replaced",
-    "static_member_changes_protocol": "protocol_changed",
-    "members_left": "left",
-    "session_expired": "session_expired",
-    "sync_expired": "sync_expired",
-    "assignment_not_stored": "assignment_not_stored",
-    "over_capacity": "over_capacity",
-}
-_POLL_TIMEOUT = "consumer poll timeout has expired."
 
 
 @dataclass(slots=True, kw_only=True)
@@ -200,7 +186,7 @@ class Recorder:
 
     def _preparing(self, group: _Incarnation, event: LogEvent, _: _Call) -> None:
         reason = event.fields["reason"]
-        trigger, client_reason = _TRIGGERS[reason.kind], reason.fields.get("client_reason")
+        trigger, client_reason = trigger_of(reason.kind), reason.fields.get("client_reason")
         members = reason.fields.get("member_ids", reason.fields.get("member_id", ()))
         member_ids = tuple(members.split(", ") if isinstance(members, str) else members)
         if trigger == "left":
@@ -212,7 +198,7 @@ class Recorder:
         group.cause = Cause(
             group_id=group.group_id,
             incarnation=group.incarnation,
-            to_generation=event.fields["generation_id"] + 1,
+            to_generation=event.fields["previous_generation"] + 1,
             from_generation=None,
             started_at_ms=event.happened_at_ms,
             trigger=trigger,
@@ -233,7 +219,7 @@ class Recorder:
         for member in told.members:
             if member.member_id not in group.tenures:
                 self._join(group, member.member_id, event.happened_at_ms)
-        generation = self._begin(group, event.partition, event.fields["generation_id"], event.happened_at_ms)
+        generation = self._begin(group, event.partition, event.fields["generation"], event.happened_at_ms)
         generation.protocol_type = told.protocol_type or ""
         generation.protocol = told.protocol_name
         generation.leader = told.leader
@@ -242,7 +228,7 @@ class Recorder:
     def _now_empty(self, group: _Incarnation, event: LogEvent, call: _Call) -> None:
         group.topics, group.brought = {}, {}
         protocol_type = group.generation.protocol_type if group.generation else ""
-        generation = self._begin(group, event.partition, event.fields["generation_id"], event.happened_at_ms)
+        generation = self._begin(group, event.partition, event.fields["generation"], event.happened_at_ms)
         generation.protocol_type = protocol_type
         self._record(group, call.written[group.group_id], {})
 
@@ -341,7 +327,7 @@ class Recorder:
 
     def _replaced(self, group: _Incarnation, event: LogEvent, call: _Call) -> None:
         """Handles a static member's new id. There is a record only if no rebalance follows."""
-        old, new = event.fields["old_member_id"], event.fields["member_id"]
+        old, new = event.fields["previous_member_id"], event.fields["member_id"]
         known = self._identities.get((group.group_id, old))
         self._identities[group.group_id, new] = _identity(call.request, known)
         group.leave([old], event.happened_at_ms, "replaced")
@@ -384,7 +370,7 @@ class Recorder:
     @staticmethod
     def _left(group: _Incarnation, event: LogEvent, call: _Call) -> None:
         member_id, reason = event.fields["member_id"], event.fields["client_reason"]
-        cause = "left_poll_timeout" if reason == _POLL_TIMEOUT else "left"
+        cause = "left_poll_timeout" if reason == POLL_TIMEOUT_REASON else "left"
         if all(leaving.member_id != member_id for leaving in call.request.members):
             cause = "admin_removed"  # by its instance id
         group.leave([member_id], event.happened_at_ms, cause, reason)

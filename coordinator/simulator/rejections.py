@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.model.errors import Error
+from groupledger.coordinator.model.apis import API_OF_REQUEST
 from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
     LeaveGroupResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
-    OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
     Request,
     Response,
-    SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
 from groupledger.coordinator.simulator.truth import Rejection
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -31,17 +27,6 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.simulator.network import Exchange
 
-_APIS: dict[type[Request], str] = {
-    JoinGroupRequest: "JOIN_GROUP",
-    SyncGroupRequest: "SYNC_GROUP",
-    HeartbeatRequest: "HEARTBEAT",
-    LeaveGroupRequest: "LEAVE_GROUP",
-    OffsetCommitRequest: "OFFSET_COMMIT",
-    TxnOffsetCommitRequest: "TXN_OFFSET_COMMIT",
-    OffsetFetchRequest: "OFFSET_FETCH",
-    OffsetDeleteRequest: "OFFSET_DELETE",
-    DeleteGroupsRequest: "DELETE_GROUPS",
-}
 # Responses with an error for each of several things, and the field that holds these.
 _ROWS: dict[type[Response], str] = {
     LeaveGroupResponse: "members",
@@ -75,7 +60,7 @@ def rejection(
     return Rejection(
         requested_at_ms=exchange.received_at_ms,
         group_id=group_id,
-        api=_APIS[type(request)],
+        api=API_OF_REQUEST[type(request)].name,
         error=error.name,
         member_id=getattr(request, "member_id", ""),
         group_instance_id=getattr(request, "group_instance_id", None),

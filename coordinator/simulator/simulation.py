@@ -26,13 +26,14 @@ from groupledger.coordinator.client.messages import (
     OffsetForLeaderEpochResponse,
 )
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from groupledger.coordinator.simulator.brokers import OFFSETS_TOPIC, Brokers
+from groupledger.coordinator.simulator.brokers import Brokers
 from groupledger.coordinator.simulator.network import Connection, Exchange
 from groupledger.coordinator.simulator.random_source import RandomSource
 from groupledger.coordinator.simulator.recorder import Recorder
 from groupledger.coordinator.simulator.topics import Topics
+from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable

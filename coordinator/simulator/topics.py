@@ -21,7 +21,7 @@ from groupledger.coordinator.client.messages import (
     PartitionMetadata,
     TopicMetadata,
 )
-from groupledger.coordinator.model.errors import Error
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from groupledger.coordinator.simulator.random_source import RandomSource

@@ -19,16 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.answers import print_answers
-from groupledger.jobs.kafka.offsets_topic import (
-    OFFSETS_TOPIC,
-    admin_client,
-    describe_offsets_topic,
-    kafka_python_security,
-)
+from groupledger.jobs.kafka.offsets_topic import admin_client, describe_offsets_topic, kafka_python_security
 from groupledger.jobs.process.errors import JobError
 from groupledger.jobs.process.session import SPARK_JARS, spark_defaults, spark_session
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, LocalStorage, open_storage
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

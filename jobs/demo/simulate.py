@@ -30,10 +30,11 @@ from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, SimulatedGroupState, SimulatedWatermark
 from groupledger.jobs.ingest.capture import Manifest, write_manifest
-from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC, TopicIdentity
+from groupledger.jobs.kafka.offsets_topic import TopicIdentity
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.codec.records import encode_record
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.words import Completeness
 
 if TYPE_CHECKING:

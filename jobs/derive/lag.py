@@ -20,6 +20,7 @@ from groupledger.jobs.ask.answers import collect
 from groupledger.jobs.ingest.samples import append, last_sampled_at_ms
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.warehouse.ledger import known_positions
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
@@ -30,7 +31,6 @@ from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.transforms.lag.lag import (
     COMMIT,
     LAG_ROWS,
-    OFFSETS_TOPIC,
     POINT,
     SAMPLE,
     TOPIC,

@@ -11,10 +11,11 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC, TopicIdentity, describe_offsets_topic, kafka_options
+from groupledger.jobs.kafka.offsets_topic import TopicIdentity, describe_offsets_topic, kafka_options
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.lease import now_ms
 from groupledger.jobs.warehouse.storage import open_storage
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.words import Completeness
 
 if TYPE_CHECKING:

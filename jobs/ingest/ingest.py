@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ingest.coverage import write_coverage
 from groupledger.jobs.ingest.stream import run_query, start_query
-from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC, describe_offsets_topic, kafka_options
+from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, kafka_options
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, source_offset
 from groupledger.jobs.warehouse.lease import now_ms
 from groupledger.jobs.warehouse.ledger import known_positions, resume_point, set_checkpoint_aside
 from groupledger.jobs.warehouse.source import KAFKA, Source, check_same_source, read_source, write_source
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.transforms.coverage.rules.stretches import Reading
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from groupledger.jobs.process.errors import InputError
+from groupledger.schemas.kafka.log4j_line import HEAD, begins_entry, ends_message
 from groupledger.transforms.logs.imported_lines import LINES
-from groupledger.transforms.logs.rules.log4j_line import HEAD, begins_entry, ends_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -15,13 +15,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.kafka.brokers import connect
-from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC, describe_offsets_topic
+from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
 from groupledger.jobs.kafka.sampling import sample_watermarks, take_round
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.lease import now_ms
 from groupledger.jobs.warehouse.ledger import last_transaction
 from groupledger.jobs.warehouse.source import KAFKA, check_same_source, read_source
 from groupledger.jobs.warehouse.warehouse import table_path
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.watermarks import WATERMARKS

@@ -19,13 +19,12 @@ from kafka.errors import KafkaError
 from kafka.protocol.consumer import IsolationLevel
 
 from groupledger.jobs.process.errors import OutsideError
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from groupledger.jobs.process.settings import KafkaSettings, Settings
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 
 @dataclass(frozen=True)

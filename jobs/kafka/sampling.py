@@ -30,10 +30,11 @@ from kafka.protocol.metadata.metadata import MetadataRequest
 
 from groupledger.jobs.kafka.brokers import answer_or_error, ask_each, attempts, error_name
 from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest
-from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC, uuid_text
+from groupledger.jobs.kafka.offsets_topic import uuid_text
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.codec.consumer_protocol import decode_subscription
 from groupledger.schemas.codec.errors import DecodeError
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC, ZERO_UUID
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -49,7 +50,6 @@ OFFSETS_ASKED = (
     (OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED),
 )
 LEADER_EPOCH_SINCE = 4  # the ListOffsets version
-NO_TOPIC_ID = "A" * 22
 
 Place = tuple[str, int]
 Item = TypeVar("Item")
@@ -174,11 +174,11 @@ def describe_topics(
             unseen[found.name] = error_name(for_code(found.error_code))
         if topics is None and found.is_internal:
             continue
-        topic_id = uuid_text(str(found.topic_id)) if found.topic_id else NO_TOPIC_ID
+        topic_id = uuid_text(str(found.topic_id)) if found.topic_id else ZERO_UUID
         for partition in found.partitions:
             place = (found.name, partition.partition_index)
             error = error_name(for_code(partition.error_code)) if partition.leader_id < 0 else None
-            rows[place] = Watermark(*place, topic_id=None if topic_id == NO_TOPIC_ID else topic_id, error=error)
+            rows[place] = Watermark(*place, topic_id=None if topic_id == ZERO_UUID else topic_id, error=error)
             if error is None:
                 leaders[partition.leader_id].append(place)
     return leaders, rows, unseen

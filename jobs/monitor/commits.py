@@ -14,9 +14,9 @@ from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, read_checkpoint, source_offset
 from groupledger.jobs.warehouse.warehouse import not_a_pattern, table_path
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.offsets.offset_commits import commit_log
 

@@ -36,7 +36,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.ingest.samples import last_round_ms, next_round_ms
 from groupledger.jobs.kafka.brokers import connect
-from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
 from groupledger.jobs.monitor.commits import behind, ingest_positions
 from groupledger.jobs.monitor.http import serve
@@ -47,6 +46,7 @@ from groupledger.jobs.monitor.state import MonitorState
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.worker import Worker, working
 from groupledger.jobs.warehouse.lease import now_ms
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.derive.lag import append_lag, group_histories, lag_rules, recover_state, rounds_after, update_lag
 from groupledger.jobs.ingest.samples import append_round, last_sampled_at_ms, sampled_topics
-from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
 from groupledger.jobs.monitor.commits import commits_in, new_files
 from groupledger.jobs.monitor.lag_metrics import NO_INFO, GroupInfo, lag_metrics
 from groupledger.jobs.warehouse.warehouse import latest_version
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS

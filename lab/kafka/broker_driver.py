@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 from kafka.protocol.admin.topics import CreateTopicsRequest
 from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import (
     NO_RETENTION_TIME,
     DescribeGroupsRequest,
@@ -37,6 +36,7 @@ from groupledger.coordinator.model.messages import (
     TxnOffsetCommitRequest,
     WriteTxnMarkerRequest,
 )
+from groupledger.schemas.kafka.errors import Error
 from lab.kafka.connection import ANSWER_SECONDS_MAX, Appended, Connection, end_offset, read_offsets_topic
 from lab.kafka.group_messages import as_told, errors_of, from_wire, to_wire, topic_id_of
 from lab.kafka.producers import NOT_YET, Producer, retried

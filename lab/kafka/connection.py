@@ -17,11 +17,11 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.record import MemoryRecords
 
 from groupledger.schemas.codec.records import Record, decode_record
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OFFSETS_TOPIC = "__consumer_offsets"
 CLIENT_ID = "client"
 ANSWER_SECONDS_MAX = 60.0
 FETCH_VERSION = 11  # the last with topic names that kafka-python and the broker share, and no session

@@ -17,7 +17,7 @@ from kafka.protocol.consumer import group as membership
 from kafka.protocol.producer import transaction as transactions
 
 from groupledger.coordinator.model import messages
-from groupledger.coordinator.model.errors import Error
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.rules import Coverage, fold
 from groupledger.transforms.records.decode import decode_batches
@@ -74,7 +75,7 @@ def group_logs(broker: LocalBroker, groups: Iterable[str]) -> dict[str, Log]:
 
 def decoded_rows(broker: LocalBroker) -> Iterable[tuple[dict[str, Any], int]]:
     """Of all committed records, in log order, each with its time in milliseconds."""
-    stored = sorted(oracle.read_topic(broker, oracle.OFFSETS_TOPIC, "read_committed").items())
+    stored = sorted(oracle.read_topic(broker, OFFSETS_TOPIC, "read_committed").items())
     topic = pa.table(
         {
             "key": pa.array([record.key for _, record in stored], pa.binary()),

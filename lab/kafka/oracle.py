@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from kafka.record import MemoryRecords
 
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from lab.kafka.local_broker import run_tool
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from lab.kafka.local_broker import LocalBroker
 
-OFFSETS_TOPIC = "__consumer_offsets"
 READ_SECONDS = 1.0
 QUIET_MS = 12_000  # the console consumer ends after this long without a record; its join must fit in, too
 

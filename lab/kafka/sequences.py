@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from groupledger.coordinator.model.messages import (
-    ZERO_TOPIC_ID,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     HeartbeatRequest,
@@ -29,6 +28,7 @@ from groupledger.coordinator.model.messages import (
     TxnOffsetCommitRequest,
 )
 from groupledger.coordinator.model.states import State
+from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from lab.kafka.broker_driver import TOPICS
 from lab.scenarios.driver import subscription
@@ -229,7 +229,7 @@ class Player:
         self.driver.send(request)
 
     def _offsets(self, places: list[Any], offset: int, *, named: bool = True) -> tuple[OffsetToCommit, ...]:
-        ids = dict.fromkeys(TOPICS, ZERO_TOPIC_ID) if named else self.driver.broker.topic_ids
+        ids = dict.fromkeys(TOPICS, ZERO_UUID) if named else self.driver.broker.topic_ids
         texts = itertools.cycle(["", None, "x" * 4_097, "metadata"])
         return tuple(
             OffsetToCommit(topic=topic, partition=partition, offset=offset, metadata=text, topic_id=ids[topic])

@@ -1,7 +1,7 @@
-"""What a broker's server log says of the generations of its classic groups: the truth that the history is held against.
+"""What a broker's server log says about the generations of its classic groups: the history is compared with it.
 
-A parser of its own, by the lines of org.apache.kafka.coordinator.group.GroupMetadataManager (4.2), so that a mistake of
-the product's parser can't hide one of the history. The broker writes each of these lines once:
+This parser shares nothing with that of the product, neither code nor `schemas.kafka.coordinator_log`, so that a mistake
+there can't hide one in the history. Its patterns are those of a 4.2 broker, which writes each of these lines once:
 
     Preparing to rebalance ... with old generation N (reason: R)   what starts the rebalance to N + 1
     Stabilized ... generation N with M members                     its join phase is over: the number is taken
@@ -48,8 +48,8 @@ LEAVE = re.compile(r"explicit `LeaveGroup` request for \((?P<member>[^,)]*)")
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A generation, or a revision of it, that has a record. The log does not tell the id that a replaced member came
-    back with: `old_leader` is set where the leader was replaced, and `leader` is None then, as without members."""
+    """A generation, or a revision of one, that has a record. The log does not tell the new id of a replaced member:
+    where the leader was replaced, `old_leader` is set and `leader` is None. Without members it is None, too."""
 
     generation: int
     revision: int
@@ -83,7 +83,7 @@ class LoggedGroup:
                 self.recorded.append(Recorded(generation, 0, fields.get("leader"), int(fields.get("members", "0"))))
 
     def settle(self) -> None:
-        """The replacement before, which no rebalance followed, has its record."""
+        """Notes the record of a replacement that no rebalance followed."""
         if self._replaced is not None:
             again = replace(self.recorded[-1], revision=self.recorded[-1].revision + 1)
             if self._replaced == again.leader:

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import (
     DescribeGroupsRequest,
     HeartbeatRequest,
@@ -25,6 +24,7 @@ from groupledger.coordinator.model.messages import (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from groupledger.schemas.codec.records import Record

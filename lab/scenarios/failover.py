@@ -1,6 +1,6 @@
 """Scenarios 66 and 67: failover, the vote, and a new generation; the transition table is in test_group.py."""
 
-from groupledger.coordinator.model.errors import Error
+from groupledger.schemas.kafka.errors import Error
 
 from .driver import RANGE_AND_ROUNDROBIN, ROUNDROBIN_AND_RANGE, Driver
 from .registry import FAILOVER, UNLOAD, scenario

@@ -1,6 +1,6 @@
 """Scenarios 50 to 58: heartbeats, sessions, pending members and leaving."""
 
-from groupledger.coordinator.model.errors import Error
+from groupledger.schemas.kafka.errors import Error
 
 from .driver import Driver, Member
 from .registry import DEAD_GROUP, scenario

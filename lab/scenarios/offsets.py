@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     OffsetCommitRequest,
@@ -11,6 +10,7 @@ from groupledger.coordinator.model.messages import (
     OffsetFetchRequest,
     OffsetToCommit,
 )
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 from .driver import Driver

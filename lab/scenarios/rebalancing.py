@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from groupledger.coordinator.model.errors import Error
+from groupledger.schemas.kafka.errors import Error
 
 from .driver import RANGE_AND_ROUNDROBIN, Driver, Member
 from .registry import scenario

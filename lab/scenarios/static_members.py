@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from groupledger.coordinator.model.errors import Error
+from groupledger.schemas.kafka.errors import Error
 
 from .driver import RANGE_AND_ROUNDROBIN, ROUNDROBIN_AND_RANGE, TOO_LARGE, Driver, Member, StableGroup
 from .registry import DEAD_GROUP, FORCED_STATE, RECORD_TOO_LARGE, scenario

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from groupledger.coordinator.model.errors import Error
+from groupledger.schemas.kafka.errors import Error
 
 from .driver import TOO_LARGE, Driver
 from .registry import APPEND_FAILURE, RECORD_TOO_LARGE, scenario

@@ -16,6 +16,7 @@ from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.ledger import Ledger
 from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 
@@ -34,7 +35,7 @@ Position = tuple[int, int]
 
 
 def write_capture(
-    directory: Path, rows: Mapping[Position, Row], name: str = "part-0", topic: str = "__consumer_offsets"
+    directory: Path, rows: Mapping[Position, Row], name: str = "part-0", topic: str = OFFSETS_TOPIC
 ) -> None:
     """One Parquet file with the columns of Spark's Kafka source; `rows` by (partition, offset)."""
     directory.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from groupledger.schemas.codec.records import Record, encode_record
+from groupledger.schemas.kafka.names import ZERO_UUID
 
 Row = tuple["bytes | None", "bytes | None"]
 
@@ -29,8 +30,7 @@ METADATA = st.one_of(st.just(""), st.text(st.characters(max_codepoint=127), max_
 SUBSCRIPTION = bytes.fromhex("0001 00000001 0006 6f7264657273 ffffffff 00000000".replace(" ", ""))
 ASSIGNMENT = bytes.fromhex("0001 00000001 0006 6f7264657273 00000002 00000000 00000001 ffffffff".replace(" ", ""))
 
-NO_TOPIC_ID = "A" * 22
-TOPIC_IDS = st.sampled_from([NO_TOPIC_ID, "4L6g3nShT-eMCtK--X86sw", "_" * 20 + "8A"])
+TOPIC_IDS = st.sampled_from([ZERO_UUID, "4L6g3nShT-eMCtK--X86sw", "_" * 20 + "8A"])
 
 
 def batch_of(rows: list[Row]) -> pa.RecordBatch:
@@ -56,7 +56,7 @@ def offset_commit(version: int = 4, record_type: str = "offset_commit", **fields
         "metadata": "",
         "commit_timestamp_ms": 1_760_000_000_000,
         "expire_timestamp_ms": 1_760_000_600_000 if version == 1 else -1,
-        "topic_id": NO_TOPIC_ID,
+        "topic_id": ZERO_UUID,
     }
     names = {"group_id": "g1", "topic": "orders", "partition": 3}
     key = {name: fields.pop(name, default) for name, default in names.items()}
@@ -101,7 +101,7 @@ def offset_commits(draw: st.DrawFn) -> Row:
         metadata=draw(METADATA),
         commit_timestamp_ms=draw(INT64),
         expire_timestamp_ms=draw(INT64) if version == 1 else -1,
-        topic_id=draw(TOPIC_IDS) if version == 4 else NO_TOPIC_ID,
+        topic_id=draw(TOPIC_IDS) if version == 4 else ZERO_UUID,
     )
     return key, draw(st.sampled_from([value, value, value, None]))
 

@@ -1,0 +1,16 @@
+"""Kafka's own facts, each stated once: pure Python, without Spark and without any of our own words.
+
+    errors             error codes and their names
+    api_keys           API numbers and their names, and which of the APIs are about groups
+    names              topics, the zero UUID, the client that may write to internal topics
+    topic_partition    a topic and a partition number, the pair by which Kafka names a partition
+    request_fields     the fields of requests and answers about groups, as the request log prints them
+    request_line       the fields around these bodies
+    log4j_line         the frame that log4j puts around every message, written and read
+    log_template       a text with names in it, rendered from the names and split into them
+    coordinator_log    what group coordinators write to the server log, a template for each text
+    rebalance_reasons  why a coordinator says that it prepares a rebalance, and what clients give as their reason
+
+The reference coordinator and the simulator write by these tables; the importers of logs read by the same ones. The
+formats of records are in `schemas.wire`.
+"""

@@ -39,7 +39,7 @@ COORDINATOR_EVENTS = Table(
             column("logger", StringType(), "The logger's name."),
             column("broker_id", IntegerType(), "The broker; null where the line does not say."),
             column("kafka_partition", IntegerType(), "Partition of __consumer_offsets; null where it is not said."),
-            column("kind", StringType(), "What happened; transforms.logs.rules.server_log_templates has the kinds."),
+            column("kind", StringType(), "What happened; schemas.kafka.coordinator_log has the kinds."),
             column("group_id", StringType(), "The group; null if the event is about several, or none."),
             column(
                 "group_ids",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-ZERO_UUID = "A" * 22
+from groupledger.schemas.kafka.names import ZERO_UUID
 
 
 class Primitive(Enum):

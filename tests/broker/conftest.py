@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from lab.kafka import oracle
 from lab.kafka.local_broker import LocalBroker
 from tests.broker import history, samples
@@ -46,9 +47,9 @@ def evidence(broker: LocalBroker) -> Evidence:
     history.make_history(broker.bootstrap_servers)
     samples.produce(broker.bootstrap_servers)
     return Evidence(
-        uncommitted=oracle.read_topic(broker, oracle.OFFSETS_TOPIC, "read_uncommitted"),
-        committed=oracle.read_topic(broker, oracle.OFFSETS_TOPIC, "read_committed"),
-        control=oracle.read_control_records(broker, oracle.OFFSETS_TOPIC),
-        printed=oracle.dump(broker, oracle.OFFSETS_TOPIC),
+        uncommitted=oracle.read_topic(broker, OFFSETS_TOPIC, "read_uncommitted"),
+        committed=oracle.read_topic(broker, OFFSETS_TOPIC, "read_committed"),
+        control=oracle.read_control_records(broker, OFFSETS_TOPIC),
+        printed=oracle.dump(broker, OFFSETS_TOPIC),
         printed_samples=oracle.dump(broker, samples.TOPIC),
     )

@@ -16,6 +16,7 @@ import pytest
 from groupledger.schemas.codec.control_record import EndTransaction, decode_end_transaction
 from groupledger.schemas.codec.json_form import fields_to_json_form, to_json_form
 from groupledger.schemas.codec.records import Record, decode_record, encode_record
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.wire.record_types import RECORD_TYPE_BY_NAME
 from lab.kafka import oracle
 from tests.broker import history, samples
@@ -126,7 +127,7 @@ def test_records_are_printed_as_the_console_formatters_print_them(
     before = ours(evidence.uncommitted)
     assert before
     assert not before - printed
-    assert not printed - ours(oracle.read_topic(broker, oracle.OFFSETS_TOPIC, "read_uncommitted"))
+    assert not printed - ours(oracle.read_topic(broker, OFFSETS_TOPIC, "read_uncommitted"))
 
 
 def console_form(record: Record) -> str:

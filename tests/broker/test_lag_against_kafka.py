@@ -20,10 +20,10 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.exact_lag import with_exact_seconds
-from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
 from groupledger.jobs.kafka.sampling import sample_watermarks, take_round
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.codec.records import decode_record
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC, ZERO_UUID
 from groupledger.transforms.lag.rules import Commit, End, GroupFacts, LagRow, LagState, Round, Watermark
 from lab.kafka.local_broker import run_tool
 from lab.kafka.local_traffic import make_offsets_topic
@@ -41,7 +41,6 @@ COPIED, STAMPED = "lag-copied", "lag-stamped"
 GROUPS = ("lag-active", "lag-empty", "lag-simple", "lag-cooperative", "lag-consumer", "lag-transactional", "lag-copies")
 RECORDS = 100
 LOAD_S = 6
-NO_TOPIC_ID = "A" * 22
 SETTINGS = load_settings()
 Place = tuple[str, str, int]
 
@@ -106,7 +105,7 @@ class Observer:
                 value["commit_timestamp_ms"] if value else message.timestamp()[1],
                 partition,
                 offset,
-                value["topic_id"] if value and value["topic_id"] != NO_TOPIC_ID else None,
+                value["topic_id"] if value and value["topic_id"] != ZERO_UUID else None,
             ),
         )
 

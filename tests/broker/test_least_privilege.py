@@ -23,9 +23,10 @@ from kafka.admin import (
 )
 
 from groupledger.jobs.cli.main import main
-from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC, describe_offsets_topic
+from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.settings import load_settings
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from lab.kafka.local_broker import LocalBroker
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.codec.records import Record, decode_record
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from lab.kafka import oracle
 from lab.kafka.local_traffic import DELETED_GROUP, SIMPLE_GROUP, run_demo_traffic
 
@@ -17,7 +18,7 @@ SECONDS = 8
 def test_plot_is_played(broker: LocalBroker) -> None:
     """Groups scale out and in, a static member restarts in its place, one group commits only, one is deleted."""
     run_demo_traffic(broker.bootstrap_servers, SECONDS)
-    stored = oracle.read_topic(broker, oracle.OFFSETS_TOPIC, "read_committed")
+    stored = oracle.read_topic(broker, OFFSETS_TOPIC, "read_committed")
     generations: dict[str, list[Record]] = {}
     committers = set()
     for _, each in sorted(stored.items()):

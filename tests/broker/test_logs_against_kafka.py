@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from groupledger.schemas.kafka.api_keys import ApiKey
+from groupledger.schemas.kafka.coordinator_log import BEGIN, CLASSIC
 from groupledger.transforms.history.rules import Coverage, fold
 from groupledger.transforms.logs.rules.privacy import Privacy
 from groupledger.transforms.logs.rules.request_log import parse_request_line
@@ -17,6 +19,7 @@ from groupledger.transforms.logs.rules.triggers import triggers
 from lab.kafka.matrix_truth import group_logs
 from lab.truth.histories import Commit, position, summaries
 from tests.broker import wire
+from tests.schemas.kafka.written_again import written_again
 
 if TYPE_CHECKING:
     from lab.kafka.local_broker import LocalBroker
@@ -24,9 +27,13 @@ if TYPE_CHECKING:
 
 HOSTILE_GROUP = 'g in group h" in state Empty with old generation 7 (reason: "},\n[2026-01-01 00:00:00] {}\\'
 TOPIC = "source"
-HEARTBEAT, OFFSET_COMMIT = 12, 8
-HEARTBEATS_OF_OTHERS = {68, 76, 88}  # consumer, share and streams groups
+HEARTBEATS_OF_OTHERS = {
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.SHARE_GROUP_HEARTBEAT,
+    ApiKey.STREAMS_GROUP_HEARTBEAT,
+}
 LOG_SECONDS_MAX = 60.0
+CLASSIC_KINDS = {kind for kind, _ in CLASSIC}
 
 
 def requests(broker: LocalBroker) -> list[dict[str, Any]]:
@@ -74,11 +81,11 @@ def test_requests_are_what_was_sent(broker: LocalBroker, evidence: Evidence) -> 
         member = raw.join_and_lead(HOSTILE_GROUP, protocol_type="x", protocol="p", metadata=b"\x01", assignment=b"\x02")
         who = wire.string(HOSTILE_GROUP) + wire.int32(99) + wire.string(member)
         with pytest.raises(wire.BrokerError, match="error code 22"):
-            raw.call(HEARTBEAT, 1, who)
+            raw.call(ApiKey.HEARTBEAT, 1, who)
         offsets = wire.array([wire.int32(number) + wire.int64(5 + number) + wire.string("") for number in range(2)])
         topics = wire.array([wire.string(TOPIC) + offsets])
         with pytest.raises(wire.BrokerError, match="error code 22"):
-            raw.call(OFFSET_COMMIT, 2, who + wire.int64(-1) + topics, error_at=slice(-2, None))
+            raw.call(ApiKey.OFFSET_COMMIT, 2, who + wire.int64(-1) + topics, error_at=slice(-2, None))
         raw.leave(HOSTILE_GROUP, member)
     found = of_hostile_group(broker, 5)
     columns = ("api", "error", "error_scope", "member_id", "generation", "client_id")
@@ -117,6 +124,21 @@ def test_committed_records_are_accepted_requests(broker: LocalBroker, evidence: 
     }
     assert len(stored) > 10
     assert stored <= accepted
+
+
+def test_the_table_of_texts_is_the_brokers(broker: LocalBroker, evidence: Evidence) -> None:
+    """Goal: every entry about a classic group is written again from what was read in it, to the last byte."""
+    lines = enumerate(broker.server_log.read_text().split("\n")[:-1], 1)
+    compared = 0
+    for entry in entries(lines):
+        if BEGIN in entry.text:
+            message, again = written_again(entry.text)
+            if again is not None:
+                assert again.by_template == message
+                if again.kind in CLASSIC_KINDS:
+                    assert again.by_coordinator == entry.text
+                    compared += 1
+    assert compared > 100
 
 
 def test_every_rebalance_has_its_trigger(broker: LocalBroker, evidence: Evidence) -> None:

@@ -9,10 +9,10 @@ from confluent_kafka import Consumer, IsolationLevel, Producer, TopicCollection,
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from groupledger.jobs.kafka.brokers import connect
-from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
 from groupledger.jobs.monitor.rules import Stalls, Vitals, troubles
 from groupledger.jobs.process.settings import load_settings
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from lab.kafka.local_broker import run_tool
 from lab.kafka.local_traffic import make_offsets_topic
 

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
 from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from lab.warehouses.ledgers import coverage, positions
 from tests.fault.topic import (
-    OFFSETS_TOPIC,
     PARTITIONS,
     commit_in_transaction,
     delete_all_records,

@@ -24,6 +24,7 @@ from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
 from groupledger.jobs.process.session import SHORT_LIVED
 from groupledger.jobs.process.settings import load_settings
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from lab.warehouses.ledgers import open_test_ledger
 from lab.warehouses.rows import offset_commit
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.ingest.stream import Totals
 
-OFFSETS_TOPIC = "__consumer_offsets"
 PARTITIONS = 4
 TIMEOUT_S = 600
 

@@ -1,6 +1,6 @@
 """Rows of the ledger to rows of `incidents`: the bridge from `transforms.incidents.rules` to Spark.
 
-    facts_of(tables, rules)   what the rules need, as (subject, source, fact): a row of a table as JSON
+    facts_of(tables, rules)   what the rules need: a row of a table as the struct of its source, the others' are null
     incidents(facts, ...)     one call of the rules for each subject
 
 A subject is a group, or a partition of `__consumer_offsets`, and goes through one task. Of the history only groups come
@@ -11,11 +11,10 @@ partitions whose commits were refused.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType, TimestampType
 
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.group_history import GROUP_METADATA
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
+FACT_KEY = ("subject", "source", "at")
+"""`at` is what the facts of a source are in order of; facts of one `at` are in the order of their struct's fields."""
 FOUND = StructType([field for field in INCIDENTS.schema if field.name != "cluster"])
 INCIDENT_ERRORS = (*COORDINATOR_AWAY, *KIND_OF_ERROR)
 """With those that tell of a coordinator that was away."""
@@ -76,7 +78,7 @@ class IncidentTables:
 
 
 def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
-    """Grain: a fact. Columns: subject, source, at (what facts of a source are in order of), fact."""
+    """Returns a row for each fact: `FACT_KEY`, and a struct for each source, of which only the fact's own is filled."""
     steps = _steps(tables, rules, as_of_ms)
     parts = [_facts("steps", steps, "kafka_offset")]
     candidates = [*_history_candidates(tables, rules), steps.select("group_id")]
@@ -96,14 +98,14 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
         *(("members", "from_offset"), ("assignments", "from_offset")),
     ):
         rows = getattr(tables, name).join(groups, "group_id", "left_semi")
-        parts.append(_facts(name, _without_nested_times(rows), order))
+        parts.append(_facts(name, rows, order))
     if tables.watermarks is not None:
         parts.append(_samples(tables.watermarks))
-    return reduce(lambda one, other: one.union(other), parts)
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
 
 
 def _facts(source: str, rows: DataFrame, order: str) -> DataFrame:
-    """Instants become microseconds since the epoch."""
+    """Returns rows as facts of a source; instants become microseconds since the epoch."""
     columns = [
         F.unix_micros(name).alias(name) if isinstance(rows.schema[name].dataType, TimestampType) else F.col(name)
         for name in rows.columns
@@ -113,16 +115,8 @@ def _facts(source: str, rows: DataFrame, order: str) -> DataFrame:
         F.concat(F.lit("group "), "group_id").alias("subject"),
         F.lit(source).alias("source"),
         F.col(order).cast("long").alias("at"),
-        F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}).alias("fact"),
+        F.struct(*columns).alias(source),
     )
-
-
-def _without_nested_times(rows: DataFrame) -> DataFrame:
-    if "partition_pauses" not in rows.columns:
-        return rows
-    kept = ("topic", "partition", "committed_offset_before", "committed_offset_after")
-    pauses = F.transform("partition_pauses", lambda each: F.struct(*[each[name].alias(name) for name in kept]))
-    return rows.withColumn("partition_pauses", pauses)
 
 
 # Logs
@@ -232,7 +226,7 @@ def _history_candidates(tables: IncidentTables, rules: Rules) -> list[DataFrame]
 def _samples(watermarks: DataFrame) -> DataFrame:
     """Those of `__consumer_offsets` where a transaction is open, and the partition they are about as the subject."""
     is_waiting = F.col("last_stable_offset") < F.col("high_watermark")
-    rows = watermarks.where((F.col("topic") == "__consumer_offsets") & is_waiting)
+    rows = watermarks.where((F.col("topic") == OFFSETS_TOPIC) & is_waiting)
     sample = F.struct(
         F.unix_millis("sampled_at").alias("sampled_at_ms"), "partition", "high_watermark", "last_stable_offset"
     )
@@ -240,7 +234,7 @@ def _samples(watermarks: DataFrame) -> DataFrame:
         F.concat(F.lit("partition "), F.col("partition").cast("string")).alias("subject"),
         F.lit("samples").alias("source"),
         F.unix_millis("sampled_at").alias("at"),
-        F.to_json(sample).alias("fact"),
+        sample.alias("samples"),
     )
 
 
@@ -259,7 +253,8 @@ def incidents(facts: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
                 columns = [pa.array([row[field.name] for row in found], field.type) for field in schema]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    return facts.repartition("subject").sortWithinPartitions("subject", "source", "at", "fact").mapInArrow(judge, FOUND)
+    sources = [name for name in facts.columns if name not in FACT_KEY]
+    return facts.repartition("subject").sortWithinPartitions(*FACT_KEY, *sources).mapInArrow(judge, FOUND)
 
 
 def _group_facts(subject: str, rows: Iterable[Row], as_of_ms: int) -> GroupFacts:
@@ -267,10 +262,8 @@ def _group_facts(subject: str, rows: Iterable[Row], as_of_ms: int) -> GroupFacts
     facts = GroupFacts(name if kind == "group" else None, as_of_ms)
     for row in rows:
         source = row["source"]
-        fact = json.loads(row["fact"])
+        fact = row[source]
         getattr(facts, source).append(_MAKERS[source](fact) if source in _MAKERS else fact)
-    # Lines of one millisecond keep the order of their file, which the text of a fact does not tell.
-    facts.events.sort(key=attrgetter("logged_at_ms", "source_file", "line_number"))
     return facts
 
 

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.lag import LAG
 from groupledger.transforms.lag.rules import (
     Commit,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
     from groupledger.transforms.lag.rules import LagRules
 
-OFFSETS_TOPIC = "__consumer_offsets"
 LAG_ROWS = StructType([field for field in LAG.schema if field.name not in ("cluster", "sample_date")])
 MILLISECONDS = {"sampled_at": "sampled_at_ms", "no_progress_since": "no_progress_since_ms"}
 MILLISECONDS["committed_at"] = "commit_timestamp_ms"

@@ -1,4 +1,4 @@
-"""Lines of server logs to rows of `coordinator_events`: the bridge from `transforms.logs.rules` to Spark."""
+"""Makes rows of `coordinator_events` out of lines of server logs: the bridge from `transforms.logs.rules` to Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARSED_EVENTS = parsed_schema(COORDINATOR_EVENTS)
 
 
 def parse_events(lines: DataFrame, time_zone: str, privacy: Privacy) -> DataFrame:
-    """`lines` has the columns of `LINES`, the result those of `PARSED_EVENTS`. No entry lies in two tasks."""
+    """Returns `PARSED_EVENTS` out of `LINES`; the caller sees to it that no entry lies in two tasks."""
 
     def parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return to_batches(_outputs(batches, time_zone, privacy), PARSED_EVENTS)

@@ -1,4 +1,4 @@
-"""What the parsers of both logs are fed by Spark, and what they give back.
+"""The columns that Spark hands to the parsers of both logs, and the columns that they give back.
 
     LINES             numbered lines of files, each file's in order within a task
     parsed_schema     a struct filled in each row: a row of the log's table, one of `log_quarantine`, or a topic's name
@@ -50,7 +50,7 @@ def parsed_schema(table: Table) -> StructType:
 
 
 def numbered_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, int, str]]:
-    """(source_file, line_number, line)."""
+    """Yields (source_file, line_number, line)."""
     for batch in batches:
         yield from zip(*(batch.column(name).to_pylist() for name in LINES.names), strict=True)
 

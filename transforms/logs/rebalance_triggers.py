@@ -1,4 +1,4 @@
-"""What started a rebalance, as the server log says it: `rebalances` and `coordinator_events` joined when read.
+"""Joins `rebalances` with `coordinator_events` when they are read: what started a rebalance, in the server log's words.
 
 Logs may be imported long after the history was written, or never; so the trigger is no column of the table, and the
 inferred one stays beside it. `transforms.logs.rules.triggers` has the rules; one call for each group.
@@ -38,8 +38,8 @@ _ANSWERED = StructType([*(REBALANCES.schema[name] for name in KEY), *TRIGGER])
 
 
 def with_triggers(rebalances: DataFrame, coordinator_events: DataFrame) -> DataFrame:
-    """`rebalances` and the columns of `TRIGGER`. Whoever filters by time does so after: what came before a rebalance
-    tells whether a line is about it."""
+    """Returns `rebalances` with the columns of `TRIGGER`. A filter by time belongs after it: what came before a
+    rebalance tells whether a line is about it."""
     places = rebalances.select(*KEY, "kafka_offset", F.unix_micros("happened_at").alias("happened_at"))
     events = coordinator_events.where(F.col("kind").isin(*KINDS) & F.col("group_id").isNotNull())
     events = events.withColumn("logged_at", F.unix_micros("logged_at")).select(*GROUP, *EVENT_COLUMNS)
@@ -48,7 +48,7 @@ def with_triggers(rebalances: DataFrame, coordinator_events: DataFrame) -> DataF
 
 
 def without_triggers(rebalances: DataFrame) -> DataFrame:
-    """The same columns, where no server log was imported."""
+    """Returns the same columns, all null, where no server log was imported."""
     return rebalances.withColumns({field.name: F.lit(None).cast(field.dataType) for field in TRIGGER})
 
 

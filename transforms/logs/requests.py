@@ -1,5 +1,6 @@
-"""Lines of request logs to rows of `requests`, the bridge from `transforms.logs.rules` to Spark; and names for topic
-ids.
+"""Makes rows of `requests` out of lines of request logs, and finds names for topic ids.
+
+The bridge from `transforms.logs.rules` to Spark.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PARSED_REQUESTS = parsed_schema(REQUESTS)
 
 
 def parse_requests(lines: DataFrame, time_zone: str, privacy: Privacy) -> DataFrame:
-    """`lines` has the columns of `LINES`, the result those of `PARSED_REQUESTS`."""
+    """Returns `PARSED_REQUESTS` out of `LINES`."""
 
     def parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return to_batches(_outputs(batches, time_zone, privacy), PARSED_REQUESTS)
@@ -55,8 +56,8 @@ def _outputs(batches: Iterable[pa.RecordBatch], time_zone: str, privacy: Privacy
 
 
 def with_topic_names(requests: DataFrame, names: DataFrame) -> DataFrame:
-    """`partitions` with the names of the topics that are named by id; `names` has `topic_id` and `topic`. An id whose
-    name is not known keeps a null."""
+    """Returns `requests` with the names of topics that a request names by id; `names` has `topic_id` and `topic`. A
+    name that is not known stays null."""
     by_id = names.groupBy("topic_id").agg(F.max("topic").alias("topic"))
     known = by_id.agg(F.map_from_entries(F.collect_list(F.struct("topic_id", "topic"))).alias("topic_name_by_id"))
 
@@ -69,6 +70,6 @@ def with_topic_names(requests: DataFrame, names: DataFrame) -> DataFrame:
 
 
 def unnamed_topic_ids(requests: DataFrame) -> DataFrame:
-    """Topic ids without a name beside them, each once."""
+    """Returns each topic id that has no name beside it, once."""
     partition = requests.select(F.explode("partitions").alias("partition")).select("partition.*")
     return partition.where(F.col("topic").isNull() & F.col("topic_id").isNotNull()).select("topic_id").distinct()

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
 from groupledger.schemas.words import Completeness
 
@@ -34,7 +35,6 @@ ASSIGNED = "assigned"
 PREVIOUS_OWNER = "previous_owner"
 NONE = "none"
 
-NO_TOPIC_ID = "A" * 22  # Kafka's zero UUID
 COLUMNS = (
     "cluster",
     "kafka_partition",
@@ -68,7 +68,7 @@ def commit_log(coordinator_records: DataFrame) -> DataFrame:
         F.when(F.col("offset") >= 0, F.col("offset")).alias("committed_offset"),
         F.when(F.col("leader_epoch") >= 0, F.col("leader_epoch")).alias("leader_epoch"),
         "metadata",
-        F.when(F.col("topic_id") != NO_TOPIC_ID, F.col("topic_id")).alias("topic_id"),
+        F.when(F.col("topic_id") != ZERO_UUID, F.col("topic_id")).alias("topic_id"),
         "commit_timestamp_ms",
     )
 

@@ -33,7 +33,6 @@ from groupledger.coordinator.client.messages import (
 )
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.coordinator import Coordinator
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import (
     FetchedGroup,
     OffsetFetchGroup,
@@ -43,6 +42,7 @@ from groupledger.coordinator.model.messages import (
     Response,
     refusal,
 )
+from groupledger.schemas.kafka.errors import Error
 from lab.scenarios.coordinator_driver import lead_all
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from groupledger.coordinator.client.events import (
     Revoked,
 )
 from groupledger.coordinator.client.messages import Destination, FindCoordinatorRequest
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -27,6 +26,7 @@ from groupledger.coordinator.model.messages import (
     OffsetCommitResponse,
     PartitionResult,
 )
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 EARLIEST = {"auto_offset_reset": "earliest"}

@@ -19,8 +19,8 @@ from groupledger.coordinator.client.messages import (
     MetadataRequest,
     OffsetForLeaderEpochRequest,
 )
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import FetchedGroup, FetchedOffset, OffsetFetchRequest, OffsetFetchResponse
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable

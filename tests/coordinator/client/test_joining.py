@@ -18,7 +18,7 @@ from groupledger.coordinator.client.events import (
     Revoked,
 )
 from groupledger.coordinator.client.messages import Destination, FindCoordinatorRequest, MetadataRequest
-from groupledger.coordinator.model.errors import Error, IllegalStateError
+from groupledger.coordinator.model.errors import IllegalStateError
 from groupledger.coordinator.model.messages import (
     JoinedMember,
     JoinGroupRequest,
@@ -29,6 +29,7 @@ from groupledger.coordinator.model.messages import (
 )
 from groupledger.schemas.codec.consumer_protocol import decode_assignment, decode_subscription
 from groupledger.schemas.codec.user_data import decode_cooperative_sticky_user_data, decode_sticky_user_data
+from groupledger.schemas.kafka.errors import Error
 
 
 def test_first_join(cluster: Any) -> None:

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from groupledger.coordinator.client.consumer import MemberState
 from groupledger.coordinator.client.events import FatalError, Joined
 from groupledger.coordinator.client.messages import Destination
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     OffsetCommitRequest,
     SyncGroupRequest,
 )
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

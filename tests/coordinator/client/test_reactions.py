@@ -19,7 +19,6 @@ from groupledger.coordinator.client.events import (
 from groupledger.coordinator.client.fetch_state import FetchState
 from groupledger.coordinator.client.messages import FetchRequest, FindCoordinatorRequest, MetadataRequest
 from groupledger.coordinator.client.reactions import REACTIONS, UNEXPECTED, Reset, Then, exception_name, reaction_to
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import (
     FetchedGroup,
     FetchedOffset,
@@ -32,6 +31,7 @@ from groupledger.coordinator.model.messages import (
     Request,
     SyncGroupRequest,
 )
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from groupledger.coordinator.client.reactions import Reaction

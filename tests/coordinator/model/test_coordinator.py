@@ -7,7 +7,7 @@ import pytest
 
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.coordinator import Coordinator, partition_for
-from groupledger.coordinator.model.errors import Error, response_error_of_failed_append
+from groupledger.coordinator.model.errors import response_error_of_failed_append
 from groupledger.coordinator.model.messages import (
     DeletedGroup,
     DeleteGroupsRequest,
@@ -27,6 +27,7 @@ from groupledger.coordinator.model.messages import (
     TxnOffsetCommitRequest,
     WriteTxnMarkerRequest,
 )
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from lab.scenarios.coordinator_driver import lead_all
 

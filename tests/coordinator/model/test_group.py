@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from groupledger.coordinator.model.errors import Error, IllegalStateError
+from groupledger.coordinator.model.errors import IllegalStateError
 from groupledger.coordinator.model.group import Group, Member
 from groupledger.coordinator.model.states import TRANSITIONS, Event, State
 from groupledger.coordinator.model.subscription import UnreadableSubscriptionError, topics_of_subscription
+from groupledger.schemas.kafka.errors import Error
 
 MODEL = Path(__file__).parents[3] / "coordinator" / "model"
 LEGAL: dict[tuple[State | None, Event], State] = {

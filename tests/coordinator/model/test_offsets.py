@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.group import Group
 from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
@@ -20,6 +19,7 @@ from groupledger.coordinator.model.messages import (
 from groupledger.coordinator.model.offsets import is_expired
 from groupledger.coordinator.model.states import State
 from groupledger.schemas.codec.records import decode_record, encode_record
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 DAY_MS = 86_400_000

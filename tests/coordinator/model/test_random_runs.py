@@ -21,7 +21,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.group import Group
 from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
@@ -32,6 +31,7 @@ from groupledger.coordinator.model.messages import (
 )
 from groupledger.coordinator.model.rebalance import INITIAL_JOIN_TIMER, JOIN_TIMER, SESSION_TIMER, SYNC_TIMER
 from groupledger.coordinator.model.states import TRANSITIONS, Event, State
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

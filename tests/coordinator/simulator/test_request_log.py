@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -22,6 +21,7 @@ from groupledger.coordinator.model.messages import (
 )
 from groupledger.coordinator.simulator.network import Exchange
 from groupledger.coordinator.simulator.request_log import render_line
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from groupledger.coordinator.client.messages import (
     FetchPartition,
     ListOffsetsPartition,
 )
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.simulator.random_source import RandomSource
 from groupledger.coordinator.simulator.topics import PartitionOfTopic, Topics
+from groupledger.schemas.kafka.errors import Error
 
 RATES = st.lists(st.tuples(st.integers(1, 100_000), st.integers(0, 5_000)), max_size=5)
 

@@ -18,11 +18,11 @@ from groupledger.jobs.cli.main import main
 from groupledger.jobs.derive.lag import group_histories, lag_rules, recover_state, rounds_after, update_lag
 from groupledger.jobs.ingest.samples import append
 from groupledger.jobs.warehouse.warehouse import create_table, table_path
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.lag.lag import OFFSETS_TOPIC
 from groupledger.transforms.lag.rules import Round, Watermark
 from groupledger.transforms.offsets.offset_commits import commit_log
 from lab.warehouses.ledgers import open_test_ledger

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
@@ -17,7 +18,6 @@ from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.transforms.history.rules import Coverage, fold
-from groupledger.transforms.offsets.offset_commits import NO_TOPIC_ID
 from lab.truth.histories import Commit, Log, member, position, stretch, summaries
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class GroupLog:
             "leader_epoch": -1,
             "metadata": "",
             "commit_timestamp_ms": commit.kafka_timestamp_ms,
-            "topic_id": NO_TOPIC_ID,
+            "topic_id": ZERO_UUID,
         }
         is_tombstone = commit.committed_offset is None
         return {

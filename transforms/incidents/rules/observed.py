@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON
 from groupledger.transforms.incidents.rules.sighting import (
     ERROR,
     FENCED_INSTANCE,
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 COMMITS = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
 HEARTBEATS = ("HEARTBEAT", "CONSUMER_GROUP_HEARTBEAT")
-POLL_TIMEOUT_REASON = "consumer poll timeout has expired"
-"""As Java's ConsumerCoordinator has it, with a full stop behind."""
 BACK_AFTER_MS = 1_000  # a subscription that is given up and taken again is back at once
 UNTOLD_CONFIDENCE = 0.8
 

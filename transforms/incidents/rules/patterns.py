@@ -12,6 +12,7 @@ from collections import defaultdict, deque
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.transforms.incidents.rules.facts import Proof, host
 from groupledger.transforms.incidents.rules.inferred import identity, milliseconds, row_proof
 from groupledger.transforms.incidents.rules.sighting import (
@@ -129,7 +130,7 @@ def _stalled(samples: Sequence[EndSample], rules: Rules) -> Iterator[Sighting]:
         stalled = [each for each in same if stable is not None and stable < (each.high_watermark or 0)]
         if not stalled or stalled[-1].sampled_at_ms - stalled[0].sampled_at_ms < rules.stalled_transaction_ms:
             continue
-        place = ("__consumer_offsets", stalled[0].partition)
+        place = (OFFSETS_TOPIC, stalled[0].partition)
         yield Sighting(
             STALLED_TRANSACTION,
             INFERRED,

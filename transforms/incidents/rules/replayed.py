@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.coordinator import Coordinator
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import JoinGroupResponse
 from groupledger.coordinator.model.operation import Batch
 from groupledger.coordinator.model.states import State
 from groupledger.schemas.codec.records import Record
+from groupledger.schemas.kafka.errors import Error
 from groupledger.transforms.incidents.rules.arrivals import end_of_tie, in_order_of_arrival
 from groupledger.transforms.incidents.rules.observed import refusals
 from groupledger.transforms.incidents.rules.requests_again import (

@@ -1,8 +1,8 @@
 """Principals and client addresses in logs: kept as they are, hashed with a key, or left out.
 
-A hash is HMAC-SHA256: who has the key can look for an address, who has not can't try them all. Client ids, member ids,
-group names and reasons are what the tables are about, and stay; so does what clients put into their own bytes. A line
-that can't be read may hold anything: it is not stored unless everything is kept.
+A hash is HMAC-SHA256: whoever has the key can look for an address, nobody else can try them all. Client ids, member
+ids, group names and reasons are what the tables are about, and stay; so does what clients put into their own bytes. A
+line that can't be read may hold anything: it is not stored unless everything is kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CLIENT_HOST = "clientHost"
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """`principals` and `client_hosts` are keep, hash or drop; `key` is for hash only, and stays out of any text."""
+    """`principals` and `client_hosts` are keep, hash or drop. `key` is for hash only, and is never printed."""
 
     principals: str = KEEP
     client_hosts: str = KEEP
@@ -46,11 +46,11 @@ class Privacy:
         return self._guarded(value, self.client_hosts)
 
     def hosts_in_text(self, text: str) -> str:
-        """The Scala coordinator prints whole members."""
+        """Returns a text with every client address guarded: the Scala coordinator prints whole members."""
         return text if self.keeps_hosts else _HOST_IN_TEXT.sub(lambda found: self.host(found[0]) or "", text)
 
     def hosts_in_json(self, node: Any) -> Any:
-        """A copy of parsed JSON, in which every address of a client is treated so."""
+        """Returns a copy of parsed JSON with every client address guarded."""
         if isinstance(node, list):
             return [self.hosts_in_json(each) for each in node]
         if not isinstance(node, dict):

@@ -1,10 +1,10 @@
-"""A line of a broker's request log to a row of `requests`.
+"""Makes a row of `requests` out of a line of a broker's request log.
 
     [time] DEBUG Completed request:{"isForwarded":..,"requestHeader":{..},"request":{..},"response":{..},...} (logger)
 
-JSON since 2.8 (KIP-673). The line is written when the answer has been sent, and says how long the request took in all:
-its arrival is the difference. Most lines are fetches and produces, and are told by the number of their API, which
-stands first, without being parsed. Of Metadata answers only the names of topic ids are taken.
+The body is JSON since 2.8 (KIP-673). The line is written when the answer has been sent, and says how long the request
+took in all: its arrival is the difference. Most lines are fetches and produces. They are known by the number of their
+API, which stands first, and not parsed. Of answers to Metadata only the names of topic ids are taken.
 
 Brokers before 2.8 wrote text (`Completed request:RequestHeader(...` or `{api_key=...`), before 1.1 without the answers.
 """
@@ -16,12 +16,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from groupledger.transforms.logs.rules.kafka_names import api_name
-from groupledger.transforms.logs.rules.log4j_line import is_trace, parse_log_line
-from groupledger.transforms.logs.rules.request_fields import (
-    APIS_WITH_HOSTS,
-    GROUP_APIS,
-    METADATA,
+from groupledger.schemas.kafka import request_line as names
+from groupledger.schemas.kafka.api_keys import APIS_WITH_HOSTS, GROUP_APIS, ApiKey, api_name
+from groupledger.schemas.kafka.log4j_line import is_trace, parse_log_line
+from groupledger.transforms.logs.rules.request_columns import (
     Damage,
     as_node,
     columns_of,
@@ -33,12 +31,11 @@ from groupledger.transforms.logs.rules.request_fields import (
 if TYPE_CHECKING:
     from groupledger.transforms.logs.rules.privacy import Privacy
 
-COMPLETED = "Completed request:"
 TEXT_FORMAT = "text of a broker before 2.8, whose request log was no JSON yet"
 NO_FRAME = "no time, level or logger"
 _IS_JSON = re.compile(r'\s*\{\s*"')
 _API_KEY = re.compile(
-    r'Completed request:\{"isForwarded":(?:true|false),"requestHeader":\{"requestApiKey":(-?\d{1,5}),'
+    rf'{names.COMPLETED}\{{"{names.IS_FORWARDED}":(?:true|false),"{names.HEADER}":\{{"{names.API_KEY}":(-?\d{{1,5}}),'
 )
 # Local address and port, the client's, the processor (since 4.0) and the number of the connection.
 _CONNECTION = re.compile(r".+:\d+-(?P<host>.+):\d+-\d+(?:-\d+)?\Z", re.DOTALL)
@@ -48,7 +45,7 @@ REASON_CHARACTERS_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a line gives: a row without cluster and file, or a reason to quarantine it; and names by topic id."""
+    """What a line gives: a row without cluster and file, or a reason to quarantine it; and topic names by topic id."""
 
     row: dict[str, Any] | None = None
     quarantine_reason: str | None = None
@@ -59,7 +56,7 @@ ABOUT_SOMETHING_ELSE = Parsed()
 
 
 def parse_request_line(text: str, time_zone: str, privacy: Privacy) -> Parsed:
-    at = text.find(COMPLETED)
+    at = text.find(names.COMPLETED)
     known = _API_KEY.match(text, at) if at >= 0 else None
     if known is not None and not _is_wanted(int(known[1])):
         return ABOUT_SOMETHING_ELSE
@@ -67,10 +64,10 @@ def parse_request_line(text: str, time_zone: str, privacy: Privacy) -> Parsed:
     if line is None:
         # A stack trace in a log that several loggers share, or a line that was cut off.
         return ABOUT_SOMETHING_ELSE if at < 0 and is_trace(text) else Parsed(quarantine_reason=NO_FRAME)
-    if not line.message.startswith(COMPLETED):
+    if not line.message.startswith(names.COMPLETED):
         return ABOUT_SOMETHING_ELSE
     try:
-        return _parse(line.message[len(COMPLETED) :], line.logged_at_us, privacy)
+        return _parse(line.message[len(names.COMPLETED) :], line.logged_at_us, privacy)
     except Damage as damage:
         return Parsed(quarantine_reason=str(damage))
     except (ValueError, RecursionError) as error:
@@ -78,22 +75,23 @@ def parse_request_line(text: str, time_zone: str, privacy: Privacy) -> Parsed:
 
 
 def _is_wanted(api_key: int) -> bool:
-    return api_key in GROUP_APIS or api_key == METADATA
+    return api_key in GROUP_APIS or api_key == ApiKey.METADATA
 
 
 def _parse(body: str, logged_at_us: int, privacy: Privacy) -> Parsed:
     if not _IS_JSON.match(body):
         raise Damage(TEXT_FORMAT)
     fields = as_node(json.loads(body), "the line")
-    header = as_node(fields.get("requestHeader"), "requestHeader")
-    api_key = int_of(header, "requestApiKey")
+    _refuse_surrogates(body, fields)
+    header = as_node(fields.get(names.HEADER), names.HEADER)
+    api_key = int_of(header, names.API_KEY)
     if api_key is None:
-        raise Damage("requestApiKey is absent")
+        raise Damage(f"{names.API_KEY} is absent")
     if not _is_wanted(api_key):
         return ABOUT_SOMETHING_ELSE
-    request = _body(fields, "request")
-    response = _body(fields, "response")
-    if api_key == METADATA:
+    request = _body(fields, names.REQUEST)
+    response = _body(fields, names.RESPONSE)
+    if api_key == ApiKey.METADATA:
         return Parsed(topic_names=topic_names(response) or None) if response else ABOUT_SOMETHING_ELSE
     if request is None:
         raise Damage("request is absent")
@@ -102,18 +100,18 @@ def _parse(body: str, logged_at_us: int, privacy: Privacy) -> Parsed:
         return ABOUT_SOMETHING_ELSE
     if api_key in APIS_WITH_HOSTS and not privacy.keeps_hosts:
         request, response = privacy.hosts_in_json(request), privacy.hosts_in_json(response)
-    row = {
-        **_envelope(fields, header, api_key, logged_at_us, privacy),
-        **columns,
-        "request_json": _dump(request),
-        "response_json": None if response is None else _dump(response),
-    }
-    _refuse_surrogates(body, row)
-    return Parsed(row)
+    return Parsed(
+        {
+            **_envelope(fields, header, api_key, logged_at_us, privacy),
+            **columns,
+            "request_json": _dump(request),
+            "response_json": None if response is None else _dump(response),
+        }
+    )
 
 
 def _body(fields: dict[str, Any], name: str) -> dict[str, Any] | None:
-    """A body that the broker does not have stands as an empty text."""
+    """Returns a body; None where the broker has none, which stands as an empty text."""
     value = fields.get(name)
     return None if value is None or value == "" else as_node(value, name)
 
@@ -121,44 +119,44 @@ def _body(fields: dict[str, Any], name: str) -> dict[str, Any] | None:
 def _envelope(
     fields: dict[str, Any], header: dict[str, Any], api_key: int, logged_at_us: int, privacy: Privacy
 ) -> dict[str, Any]:
-    total_time_us = _microseconds(fields.get("totalTimeMs"))
-    client = as_node(fields.get("clientInformation") or {}, "clientInformation")
-    connection = text_of(fields, "connection")
+    total_time_us = _microseconds(fields.get(names.TOTAL_TIME_MS))
+    client = as_node(fields.get(names.CLIENT_INFORMATION) or {}, names.CLIENT_INFORMATION)
+    connection = text_of(fields, names.CONNECTION)
     found = None if connection is None else _CONNECTION.match(connection)
     return {
         "happened_at": logged_at_us - total_time_us,
         "logged_at": logged_at_us,
         "total_time_us": total_time_us,
         "api_key": api_key,
-        "api_version": int_of(header, "requestApiVersion"),
+        "api_version": int_of(header, names.API_VERSION),
         "api": api_name(api_key),
-        "client_id": text_of(header, "clientId"),
+        "client_id": text_of(header, names.CLIENT_ID),
         "client_host": privacy.host(found["host"] if found else None),
-        "client_software_name": text_of(client, "softwareName"),
-        "client_software_version": text_of(client, "softwareVersion"),
-        "principal": privacy.principal(text_of(fields, "principal")),
+        "client_software_name": text_of(client, names.SOFTWARE_NAME),
+        "client_software_version": text_of(client, names.SOFTWARE_VERSION),
+        "principal": privacy.principal(text_of(fields, names.PRINCIPAL)),
         "connection_id": privacy.host(connection),
-        "security_protocol": text_of(fields, "securityProtocol"),
-        "listener": text_of(fields, "listener"),
-        "correlation_id": int_of(header, "correlationId"),
-        "is_forwarded": fields.get("isForwarded") is True,
+        "security_protocol": text_of(fields, names.SECURITY_PROTOCOL),
+        "listener": text_of(fields, names.LISTENER),
+        "correlation_id": int_of(header, names.CORRELATION_ID),
+        "is_forwarded": fields.get(names.IS_FORWARDED) is True,
     }
 
 
 def _microseconds(milliseconds: Any) -> int:
     if isinstance(milliseconds, (int, float)) and 0 <= milliseconds * 1_000 < _TIME_US_MAX:
         return round(milliseconds * 1_000)
-    raise Damage("totalTimeMs is no duration")
+    raise Damage(f"{names.TOTAL_TIME_MS} is no duration")
 
 
 def _dump(node: Any) -> str:
     return json.dumps(node, separators=(",", ":"), ensure_ascii=False)
 
 
-def _refuse_surrogates(body: str, row: dict[str, Any]) -> None:
-    """Half a character can't be stored; no broker writes one."""
+def _refuse_surrogates(body: str, fields: dict[str, Any]) -> None:
+    """Raises Damage for half a character: it can't be stored, and no broker writes one."""
     if "\\ud" in body or "\\uD" in body:
         try:
-            _dump(row).encode()
+            _dump(fields).encode()
         except UnicodeEncodeError as error:
             raise Damage("half a character: a lone surrogate") from error

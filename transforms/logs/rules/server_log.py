@@ -1,43 +1,34 @@
-"""Entries of a broker's server log to rows of `coordinator_events`.
+"""Makes rows of `coordinator_events` out of the entries of a broker's server log.
 
-An entry begins where a line has a time and a level; lines without are its continuation. Those up to the first that ends
-in `(logger)` belong to the message (a name in it has line breaks), those behind are a stack trace. Entries of other
-loggers are about something else. An entry of a coordinator that has no whole frame is quarantined: it was cut off.
+An entry begins where a line has a time and a level; lines without them continue it. The lines up to the first that ends
+in `(logger)` are the message, in which a name has line breaks; the lines after that are a stack trace. Entries of other
+loggers are about something else. An entry of a coordinator without a whole frame was cut off, and is quarantined.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from groupledger.transforms.logs.rules import server_log_templates
-from groupledger.transforms.logs.rules.log4j_line import begins_entry, ends_message, parse_log_line
+from groupledger.schemas.kafka.coordinator_log import BEGIN, CLASSIC, LOGGERS, OTHERS, PREFIX, RUNTIME_LOGGER
+from groupledger.schemas.kafka.log4j_line import begins_entry, ends_message, parse_log_line
+from groupledger.schemas.kafka.log_template import Split, Template
 from groupledger.transforms.logs.rules.rebalance_reasons import (
-    NOT_PROVIDED,
-    given,
+    given_reason,
     instance_id,
     is_members_id,
     parse_reason,
     split_ids,
 )
-from groupledger.transforms.logs.rules.template import Split, Template, read_templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from groupledger.transforms.logs.rules.privacy import Privacy
 
-LOGGERS = ("org.apache.kafka.coordinator.group.", "kafka.coordinator.group.")
-RUNTIME_LOGGER = "org.apache.kafka.coordinator.common.runtime."
-COORDINATOR = "[GroupCoordinator "
 OTHER = "other"
 CUT_OFF = "an entry of a group coordinator without a whole frame of time, level and logger"
 ENTRY_LINES_MAX = 1_000
-_PREFIX = re.compile(
-    r"\[Group(?:Coordinator|MetadataManager) (?:(?:id|brokerId)=)?(?P<broker_id>\d+)"
-    r"(?: topic=__consumer_offsets partition=(?P<kafka_partition>\d+))?\]:? "
-)
 _INTEGERS = ("generation", "previous_generation", "member_count", "kafka_partition")
 _TEXTS = ("group_id", "member_id", "previous_member_id", "state", "reason")
 _INT_MAX = 2**31 - 1
@@ -47,14 +38,14 @@ _PLAUSIBLE_IN_CLASSIC = {
     "reason": lambda text: parse_reason(text).trigger != "unknown",
 }
 _TEMPLATES = (
-    *((kind, Template(text, _PLAUSIBLE_IN_CLASSIC)) for kind, text in read_templates(server_log_templates.CLASSIC)),
-    *((kind, Template(text, {})) for kind, text in read_templates(server_log_templates.OTHERS)),
+    *((kind, Template(text, _PLAUSIBLE_IN_CLASSIC)) for kind, text in CLASSIC),
+    *((kind, Template(text, {})) for kind, text in OTHERS),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`text` is the message with its frame, over `line_count` lines; a stack trace behind it is left out."""
+    """`text` is the message with its frame, over `line_count` lines; a stack trace that follows is left out."""
 
     line_number: int
     line_count: int
@@ -62,7 +53,8 @@ class Entry:
 
 
 def entries(lines: Iterable[tuple[int, str]]) -> Iterator[Entry]:
-    """Of numbered lines in order. Lines before the first entry are the end of one that is elsewhere."""
+    """Yields the entries of numbered lines. Lines before the first entry are the end of one in another file, and left
+    out."""
     message: list[str] = []
     began_at = 0
     for number, text in lines:
@@ -82,11 +74,11 @@ def entries(lines: Iterable[tuple[int, str]]) -> Iterator[Entry]:
 
 
 def parse_entry(entry: Entry, time_zone: str, privacy: Privacy) -> dict[str, Any] | str | None:
-    """A row without cluster and file, or why there is none; None if the entry is about something else."""
+    """Returns a row without cluster and file, or the reason to quarantine it; None if it is about something else."""
     line = parse_log_line(entry.text, time_zone)
     if line is None:
-        return CUT_OFF if COORDINATOR in entry.text.split("\n", 1)[0] else None
-    prefix = _PREFIX.match(line.message)
+        return CUT_OFF if BEGIN in entry.text.split("\n", 1)[0] else None
+    prefix = PREFIX.match(line.message)
     if not line.logger.startswith(LOGGERS) and not (line.logger.startswith(RUNTIME_LOGGER) and prefix):
         return None
     kind, split = _recognize(line.message[prefix.end() if prefix else 0 :])
@@ -106,7 +98,7 @@ def parse_entry(entry: Entry, time_zone: str, privacy: Privacy) -> dict[str, Any
         "group_ids": fields["group_ids"].split(", ") if "group_ids" in fields else None,
         "member_ids": None if member_ids is None else list(member_ids),
         "group_instance_id": instance_id(fields.get("group_instance_id")),
-        "client_reason": given(fields.get("client_reason"), NOT_PROVIDED),
+        "client_reason": given_reason(fields.get("client_reason")),
         "trigger": None,
         "details": _details(fields, privacy),
         "is_certain": split.is_certain and is_whole,
@@ -144,6 +136,6 @@ def _details(fields: dict[str, str], privacy: Privacy) -> dict[str, str] | None:
 
 
 def _integer(text: str | None) -> int | None:
-    """None for what is no number of Kafka's: an int has 32 bits."""
+    """Returns the number; None for one that Kafka can't have written, as its ints have 32 bits."""
     value = None if text is None else int(text[:12])
     return value if value is not None and abs(value) <= _INT_MAX else None

@@ -1,10 +1,10 @@
-"""What started each rebalance of a group, from what its coordinators logged: pure Python, one group at a time.
+"""Finds what started each rebalance of a group in what its coordinators logged: pure Python, one group at a time.
 
 A coordinator says why when it begins to prepare a rebalance, and nothing of what else comes until the next generation
 is stable (or empty): so what it says is the first reason. It names the generation that comes to its end; the one after
 it is what the rebalance leads to. A coordinator that takes the group over knows nothing of a rebalance that went on,
-and begins its own: of several that would lead to the same generation the last counts. Numbers come back in another life
-of the group, so the instants must fit, too: after the record before, and not after the record itself.
+and begins its own: of several that would lead to the same generation the last counts. Numbers come back in another
+incarnation of the group, so the instants must fit, too: after the record before, and not after the record itself.
 
 A leave is told apart by what the client gave as its reason: the Scala coordinator says it in the reason itself, the
 Java one in a line of its own before. A leave that names no member, only an instance id, is an administrator's.
@@ -15,7 +15,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from groupledger.transforms.logs.rules.rebalance_reasons import trigger_of_leave
+from groupledger.schemas.kafka.rebalance_reasons import trigger_of_leave
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ NO_TRIGGER: dict[str, Any] = dict.fromkeys(TRIGGER_COLUMNS)
 
 
 def triggers(rebalances: Sequence[Row], events: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """`TRIGGER_COLUMNS` for each row of `rebalances`, in their order, which is the log's; nulls where no line tells it.
+    """Yields `TRIGGER_COLUMNS` for each row of `rebalances`, in log order; nulls where no line tells the trigger.
 
     All rows are of one group. Times (`happened_at`, `logged_at`) are microseconds since the epoch.
     """
@@ -68,7 +68,7 @@ def _last_fitting(starts: Iterable[dict[str, Any]], after_us: int | None, until_
 
 
 def _starts(events: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """Every rebalance that was begun."""
+    """Yields every rebalance that a coordinator began."""
     left: Row | None = None
     for event in sorted(events, key=itemgetter("logged_at", "source_file", "line_number")):
         if event["kind"] == LEFT:

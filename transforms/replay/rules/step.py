@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.coordinator import Coordinator
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import (
     JoinGroupRequest,
     JoinGroupResponse,
@@ -36,6 +35,7 @@ from groupledger.coordinator.model.messages import (
 )
 from groupledger.coordinator.model.operation import Batch
 from groupledger.schemas.codec.records import Record
+from groupledger.schemas.kafka.errors import Error
 from groupledger.transforms.history.rules.events import CONSUMER
 from groupledger.transforms.replay.rules.finding import (
     ILLEGAL_TRANSITION,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from groupledger.coordinator.assignors import ASSIGNORS, Subscription, TopicPartitions
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.coordinator import Coordinator
-from groupledger.coordinator.model.errors import Error
 from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     HeartbeatRequest,
@@ -26,6 +25,7 @@ from groupledger.coordinator.model.messages import (
 )
 from groupledger.schemas.codec.consumer_protocol import decode_subscription, encode_assignment, encode_subscription
 from groupledger.schemas.codec.protocol_message import ProtocolMessage
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.history.rules import GroupTombstone, group_record
 from groupledger.transforms.records.decoded_record import record_fields, record_json

@@ -10,12 +10,12 @@ import pytest
 from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.transforms.lag.rules import Commit, End, GroupFacts, LagRow, LagState, Round, Watermark
 
 if TYPE_CHECKING:
     from groupledger.coordinator.simulator.simulation import Outputs, Simulation
 
-OFFSETS_TOPIC = "__consumer_offsets"
 MINUTE_MS = 60_000
 
 

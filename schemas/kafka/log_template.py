@@ -1,9 +1,9 @@
-"""Text with names in it, as `Member {member_id} in group {group_id} has failed.`, split into the names.
+"""Text with names in it, as `Member {member_id} in group {group_id} has failed.`: rendered, and split into the names.
 
 A name may hold anything, also the words that stand between names. Of all ways to split a text the leftmost takes each
 word at its first place, the rightmost at its last; where they agree there is only one. Where they don't, a reading in
 which every name is plausible is taken, if it is the only one; else the leftmost, as not certain. The work is linear in
-the text: nobody can keep an import busy by his group's name.
+the text: nobody can keep an import busy by the name of a group.
 
 Placeholders that end in `:int` or `:word` stand for what can't be mistaken, and belong to the words around them.
 """
@@ -15,12 +15,34 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::(int|word))?\}")
 _TYPED = {"int": r"-?\d+", "word": r"\w+"}
 PLACES_MAX = 64
 _READINGS_NAMES = 2
+
+
+def read_templates(block: str) -> list[tuple[str, str]]:
+    """Returns the kinds and texts of a list with an entry `kind: text` in each line, or over several, the others
+    indented."""
+    found: list[tuple[str, str]] = []
+    for line in block.strip().splitlines():
+        if line.startswith(" "):
+            kind, text = found.pop()
+            found.append((kind, f"{text} {line.strip()}"))
+        else:
+            kind, _, text = line.partition(": ")
+            found.append((kind, text))
+    return found
+
+
+def current_formats(templates: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Returns the first text of each kind, which is the newest broker's, as a format for `str.format_map`."""
+    formats: dict[str, str] = {}
+    for kind, text in templates:
+        formats.setdefault(kind, _PLACEHOLDER.sub(r"{\1}", text))
+    return formats
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +52,7 @@ class Split:
 
 
 class Template:
-    """`plausible` tells by a name's placeholder what such a name looks like."""
+    """A text to be split; `plausible` tells for a placeholder whether a name is one that it may stand for."""
 
     def __init__(self, text: str, plausible: Mapping[str, Callable[[str], bool]]) -> None:
         self._names: list[str] = []
@@ -51,7 +73,7 @@ class Template:
         self._plausible = plausible
 
     def split(self, text: str) -> Split | None:
-        """None if the text is none of this template."""
+        """Returns the names, or None if the text does not fit the template."""
         head = self._head.match(text)
         if head is None:
             return None
@@ -79,7 +101,7 @@ class Template:
         return places
 
     def _is_only(self, text: str, places: list[re.Match[str]], end: int) -> bool:
-        """No word between names could stand further right and leave room for those after it."""
+        """Tells whether each text between names has one place only: none further right leaves room for the next."""
         for index in range(len(places) - 1, -1, -1):
             later = self._between[index].search(text, places[index].start() + 1, end)
             if later is not None:
@@ -88,7 +110,7 @@ class Template:
         return True
 
     def _most_plausible(self, text: str, head: re.Match[str], tail: re.Match[str]) -> Split | None:
-        """With two names only: more would be too many readings to look at."""
+        """Returns the only reading in which both names are plausible; with more names there are too many to look at."""
         if len(self._names) != _READINGS_NAMES:
             return None
         found = []
@@ -109,16 +131,3 @@ class Template:
         for place in places:
             fields.update(place.groupdict())
         return fields
-
-
-def read_templates(block: str) -> list[tuple[str, str]]:
-    """Names and texts of a list with an entry `name: text` in each line, or over several, the others indented."""
-    found: list[tuple[str, str]] = []
-    for line in block.strip().splitlines():
-        if line.startswith(" "):
-            name, text = found.pop()
-            found.append((name, f"{text} {line.strip()}"))
-        else:
-            name, _, text = line.partition(": ")
-            found.append((name, text))
-    return found

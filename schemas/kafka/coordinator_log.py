@@ -1,12 +1,37 @@
-"""What the group coordinators say, as templates; before the colon stands the kind of the event.
+"""What group coordinators write to the server log: a template for each text, the kind of the event before the colon.
 
-Placeholders are the columns of `coordinator_events`; others go into its `details`. The first template that fits counts:
-those with more words stand before those that they contain. Where the versions' words differ, a kind stands several
-times. What no template fits is kept as the kind `other`: a version that is not known here loses nothing.
+The first text of a kind is that of a 4.2 broker, which the reference coordinator writes; those behind it are of other
+versions and of the Scala coordinator. Placeholders are columns of `coordinator_events`; others go into its `details`.
+The first template that fits counts: those with more words stand before those that they contain. What no template fits
+is kept as the kind `other`: a version that is not known here loses nothing.
+
+Source: GroupMetadataManager, ClassicGroup, OffsetMetadataManager and GroupCoordinatorShard of 4.2; GroupCoordinator and
+GroupMetadataManager (Scala) of 2.8, 3.0 and 3.9; and logs of real 4.2 brokers, to which tests hold the table.
 """
 
+import re
+
+from groupledger.schemas.kafka.log_template import read_templates
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+
+LOGGERS = ("org.apache.kafka.coordinator.group.", "kafka.coordinator.group.")
+# Also about partitions of the offsets topic, where a line has the coordinator's prefix.
+RUNTIME_LOGGER = "org.apache.kafka.coordinator.common.runtime."
+# Before the text; the Scala coordinator gave its broker's id alone.
+BEGIN = "[GroupCoordinator "
+PREFIX = re.compile(
+    r"\[Group(?:Coordinator|MetadataManager) (?:(?:id|brokerId)=)?(?P<broker_id>\d+)"
+    rf"(?: topic={OFFSETS_TOPIC} partition=(?P<kafka_partition>\d+))?\]:? "
+)
+
+
+def prefix(broker_id: int, partition: int) -> str:
+    """Returns what a 4.2 broker writes before each text about a group."""
+    return f"{BEGIN}id={broker_id} topic={OFFSETS_TOPIC} partition={partition}] "
+
+
 # Classic groups. The coordinator makes the ids of their members.
-CLASSIC = """
+CLASSIC = read_templates("""
 member_id_required: Dynamic member with unknown member id joins group {group_id} in {state:word} state. Created a new
     member id {member_id} and requesting the member to rejoin with this id.
 member_id_required: Dynamic member with unknown member id joins group {group_id} in {state:word} state. Created a new
@@ -15,8 +40,6 @@ dynamic_member_added: Dynamic member with unknown member id joins group {group_i
     new member id {member_id} and added the member to the group.
 dynamic_member_added: Dynamic Member with unknown member id joins group {group_id} in {state:word} state. Created a
     new member id {member_id} for this member and add to the group.
-static_member_added: Static Member with unknown member id joins group {group_id} in {state:word} state. Created a new
-    member id {member_id} for this member and add to the group.
 pending_member_joins: Pending dynamic member with id {member_id} joins group {group_id} in {state:word} state. Adding
     to the group now.
 pending_member_joins: Dynamic Member with specific member id {member_id} joins group {group_id} in {state:word} state.
@@ -25,6 +48,8 @@ static_member_added: Static member with groupInstanceId={group_instance_id} and 
     {group_id} in {state:word} state. Created a new member id {member_id} for this member and added to the group.
 static_member_added: Static member with groupInstanceId={group_instance_id} and unknown member id joins group
     {group_id} in {state:word} state. Created a new member id {member_id} for this member and add to the group.
+static_member_added: Static Member with unknown member id joins group {group_id} in {state:word} state. Created a new
+    member id {member_id} for this member and add to the group.
 static_member_added: Adding new static member {group_instance_id} to group {group_id} with member id {member_id}.
 static_member_replaced: Static member with groupInstanceId={group_instance_id} and unknown member id joins group
     {group_id} in {state:word} state. Replacing previously mapped member {previous_member_id} with this
@@ -104,10 +129,10 @@ late_sync_expiration: Received unexpected notification of sync expiration after 
     to {state:word} state.
 late_sync_expiration: Received unexpected notification of sync expiration after group {group_id} already transitioned
     to the {state:word} state.
-"""
+""")
 
-# Everything else: a life of a group, offsets, the groups of KIP-848, and a coordinator's own comings and goings.
-OTHERS = """
+# Everything else: the lifetime of a group, offsets, the groups of KIP-848, and a coordinator's own comings and goings.
+OTHERS = read_templates("""
 group_loaded: Loaded {group_type:word} group {group_id} with {member_count:int} members.
 group_loaded: Loading group metadata for {group_id} with generation {generation:int}
 group_unloaded: [GroupId={group_id}] Unloading group metadata for generation {generation:int}.
@@ -192,4 +217,23 @@ partition_unloading: Started unloading metadata for __consumer_offsets-{kafka_pa
 partition_unloaded: Finished unloading metadata for __consumer_offsets-{kafka_partition:int} with epoch
     {coordinator_epoch}.
 partition_unloaded: Finished unloading __consumer_offsets-{kafka_partition:int} for coordinator epoch {unloading}
-"""
+""")
+
+# Of the texts that a 4.2 broker writes: those that are no INFO, and those that GroupMetadataManager does not write.
+LEVELS = {
+    "no_members_rejoined": "ERROR",
+    "static_member_not_persisted": "WARN",
+    "rejoin_in_unexpected_state": "WARN",
+    "empty_metadata_not_written": "WARN",
+    "empty_assignments_set": "WARN",
+    "empty_assignment_sent": "WARN",
+}
+CLASSES = {
+    "member_fenced": "classic.ClassicGroup",
+    "leader_replaced": "classic.ClassicGroup",
+    "no_leader_elected": "classic.ClassicGroup",
+    "simple_group_created": "OffsetMetadataManager",
+    "tombstones_generated": "GroupCoordinatorShard",
+    "partitions_deleted": "GroupCoordinatorShard",
+    "groups_deleted": "GroupCoordinatorShard",
+}

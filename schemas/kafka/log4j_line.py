@@ -1,8 +1,8 @@
-"""The frame of a log line: `[2026-02-10 09:45:00,123] INFO message (logger)`.
+"""The frame of a log line, `[2026-02-10 09:45:00,123] INFO message (logger)`, written and read.
 
-That is the pattern that Kafka ships. Also read: no brackets, `T` and a decimal point in the time, and the thread after
-the logger, as Kubernetes operators have it. A message with line breaks has its logger on its last line, and a stack
-trace comes after that.
+That is the pattern that Kafka ships. Also read are times without brackets, with `T` or a decimal point, and the thread
+behind the logger, as Kubernetes operators have it. A message with line breaks has its logger on its last line, and a
+stack trace comes after that.
 """
 
 from __future__ import annotations
@@ -31,8 +31,14 @@ class LogLine:
     message: str
 
 
+def render_log_line(logged_at_ms: int, level: str, message: str, logger: str) -> str:
+    """Returns a line without its line end, the time in UTC."""
+    moment = EPOCH + timedelta(milliseconds=logged_at_ms)
+    return f"[{moment:%Y-%m-%d %H:%M:%S},{logged_at_ms % 1_000:03d}] {level} {message} ({logger})"
+
+
 def parse_log_line(text: str, time_zone: str) -> LogLine | None:
-    """None if the text has not the whole frame, or a time that does not exist."""
+    """Returns None if a part of the frame is missing, or if there is no such time."""
     head, tail = HEAD.match(text), TAIL.search(text)
     if head is None or tail is None or tail.start() < head.end():
         return None

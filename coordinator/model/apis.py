@@ -1,0 +1,27 @@
+"""Which API each request to the coordinator belongs to."""
+
+from groupledger.coordinator.model.messages import (
+    DeleteGroupsRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    Request,
+    SyncGroupRequest,
+    TxnOffsetCommitRequest,
+)
+from groupledger.schemas.kafka.api_keys import ApiKey
+
+API_OF_REQUEST: dict[type[Request], ApiKey] = {
+    JoinGroupRequest: ApiKey.JOIN_GROUP,
+    SyncGroupRequest: ApiKey.SYNC_GROUP,
+    HeartbeatRequest: ApiKey.HEARTBEAT,
+    LeaveGroupRequest: ApiKey.LEAVE_GROUP,
+    OffsetCommitRequest: ApiKey.OFFSET_COMMIT,
+    TxnOffsetCommitRequest: ApiKey.TXN_OFFSET_COMMIT,
+    OffsetFetchRequest: ApiKey.OFFSET_FETCH,
+    OffsetDeleteRequest: ApiKey.OFFSET_DELETE,
+    DeleteGroupsRequest: ApiKey.DELETE_GROUPS,
+}

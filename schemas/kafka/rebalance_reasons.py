@@ -1,0 +1,74 @@
+"""Why a coordinator says that it prepares a rebalance, `(reason: ...)`, and the words of clients that stand in it.
+
+A template for each text, with the kind of the reason before the colon. The texts are those of the Java coordinator
+(4.x), which come first, and of the Scala one (2.8, 3.0 and 3.2 on differ). The first template that fits counts.
+"""
+
+from groupledger.schemas.kafka.log_template import read_templates
+
+# What the coordinator writes where the client gave no reason, and what Java's clients give.
+NOT_PROVIDED = "not provided"
+POLL_TIMEOUT_REASON = "consumer poll timeout has expired."
+REMOVED_BY_ADMIN_REASON = "member was removed by an admin"
+
+# Since 3.2 the reason that the client gave follows.
+_OF_CLIENTS = read_templates("""
+new_member: Adding new member {member_id} with group instance id {group_instance_id}
+member_joining: Member {member_id} is joining group during {state:word}
+member_joining: Member {member_id} joining group during {state:word}
+metadata_changed: Updating metadata for member {member_id} during {state:word}
+leader_rejoined: Leader {member_id} re-joining group during {state:word}
+leader_rejoined: leader {member_id} re-joining group during {state:word}
+static_member_replaced: Updating metadata for static member {member_id} with instance id {group_instance_id}
+static_member_changes_protocol: Group's selectedProtocol will change because static member {member_id} with instance id
+    {group_instance_id} joined with change of protocol
+member_left: Removing member {member_id} on LeaveGroup
+""")
+# "assignmentduring", without a blank, is the broker's.
+_OF_THE_COORDINATOR = read_templates("""
+members_left: explicit `LeaveGroup` request for ({member_ids}) members.
+member_left: removing member {member_id} on LeaveGroup
+session_expired: removing member {member_id} on heartbeat expiration.
+session_expired: removing member {member_id} on heartbeat expiration
+sync_expired: Removing {member_ids} on pending sync request expiration
+assignment_not_stored: Error {error} when storing group assignmentduring SyncGroup (member: {member_id}).
+assignment_not_stored: Error {error} when storing group assignment during SyncGroup (member: {member_id})
+assignment_not_stored: Error when storing group assignment during SyncGroup (member: {member_id})
+assignment_not_stored: error when storing group assignment during SyncGroup (member: {member_id})
+over_capacity: Freshly-loaded group {group_id} (size {member_count:int}) is over capacity {group_max_size:int}.
+    Rebalancing in order to give a chance for consumers to commit offsets
+over_capacity: Freshly-loaded group is over capacity ({group_max_size}). Rebalancing in order to give a chance for
+    consumers to commit offsets
+over_capacity: Freshly-loaded group is over capacity ({group_max_size}). Rebalacing in order to give a chance for
+    consumers to commit offsets
+group_downgraded: Downgrade group {group_id} from consumer to classic for member leaving.
+group_downgraded: Downgrade group {group_id} from consumer to classic for static member replacement with different
+    subscription.
+""")
+REASONS = (
+    *((kind, text + "; client reason: {client_reason}") for kind, text in _OF_CLIENTS),
+    *_OF_CLIENTS,
+    *_OF_THE_COORDINATOR,
+)
+
+_TRIGGERS = {
+    "new_member": "joined",
+    "member_joining": "joined",
+    "static_member_changes_protocol": "protocol_changed",
+    "member_left": "left",
+    "members_left": "left",
+}
+
+
+def trigger_of(kind: str) -> str:
+    """Returns the trigger that a kind of reason is, in the words of `rebalances.trigger`."""
+    return _TRIGGERS.get(kind, kind)
+
+
+def trigger_of_leave(client_reason: str | None) -> str:
+    """Returns the trigger that a leave is: the member's own will, unless the client's reason says otherwise."""
+    if client_reason is not None and client_reason.startswith(POLL_TIMEOUT_REASON):
+        return "left_poll_timeout"
+    if client_reason is not None and client_reason.startswith(REMOVED_BY_ADMIN_REASON):
+        return "admin_removed"
+    return "left"

@@ -1,0 +1,22 @@
+"""A line of the request log around the two bodies (JSON since 2.8, KIP-673): the fields that importers look at."""
+
+LOGGER = "kafka.request.logger"
+COMPLETED = "Completed request:"
+
+# In this order: what the line begins with
+IS_FORWARDED = "isForwarded"
+HEADER = "requestHeader"
+API_KEY = "requestApiKey"
+API_VERSION = "requestApiVersion"
+CORRELATION_ID = "correlationId"
+CLIENT_ID = "clientId"
+REQUEST = "request"
+RESPONSE = "response"
+CONNECTION = "connection"
+TOTAL_TIME_MS = "totalTimeMs"
+SECURITY_PROTOCOL = "securityProtocol"
+PRINCIPAL = "principal"
+LISTENER = "listener"
+CLIENT_INFORMATION = "clientInformation"
+SOFTWARE_NAME = "softwareName"
+SOFTWARE_VERSION = "softwareVersion"

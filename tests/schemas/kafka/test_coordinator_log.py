@@ -1,0 +1,64 @@
+"""Goal: the one table of the coordinator's texts is that of a real broker, word for word, reading and writing.
+
+`coordinator_4_2.txt` has an entry of each kind that a 4.2 broker of the broker tests wrote. The broker tests do the
+same with all that their broker writes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from groupledger.coordinator.model.log_lines import LogEvent, Reason, render
+from groupledger.schemas.kafka.coordinator_log import CLASSES, CLASSIC, LEVELS, OTHERS
+from groupledger.schemas.kafka.log_template import current_formats
+from groupledger.schemas.kafka.rebalance_reasons import REASONS
+from tests.schemas.kafka.written_again import written_again
+
+RECORDED = (Path(__file__).parent / "coordinator_4_2.txt").read_text(encoding="utf-8").splitlines()
+CLASSIC_KINDS = {kind for kind, _ in CLASSIC}
+# Logged by the reference coordinator, too.
+ALSO_WRITTEN = {"simple_group_created", "partitions_deleted", "groups_deleted"}
+
+
+@pytest.mark.parametrize("line", RECORDED)
+def test_a_brokers_lines_are_written_again(line: str) -> None:
+    """Goal: what is read out of a real line gives the same text again, and the whole line where the coordinator of
+    this project writes it, too: time, level, partition, words and logger."""
+    message, again = written_again(line)
+    assert again is not None
+    assert again.by_template == message
+    if again.kind in CLASSIC_KINDS | ALSO_WRITTEN:
+        assert again.by_coordinator == line
+
+
+def test_the_recorded_lines_are_of_many_kinds() -> None:
+    """Goal: the test above has something to compare."""
+    found = [again.kind for _, again in map(written_again, RECORDED) if again is not None]
+    assert len(found) == len(RECORDED)
+    assert len(CLASSIC_KINDS.intersection(found)) >= 13
+    assert set(found) >= ALSO_WRITTEN
+
+
+def test_levels_and_classes_are_of_kinds_that_exist() -> None:
+    """Goal: a kind that is renamed in the table is renamed where its level and its logger are stated."""
+    assert set(LEVELS) | set(CLASSES) <= set(current_formats((*CLASSIC, *OTHERS)))
+
+
+def test_names_are_never_placeholders() -> None:
+    """Goal: a member called like a placeholder is printed, in a reason within a line."""
+    reason = Reason("session_expired", {"member_id": "{group_id}"})
+    event = LogEvent(
+        0,
+        0,
+        "preparing_rebalance",
+        {"group_id": "{state}", "state": "Empty", "previous_generation": 1, "reason": reason},
+    )
+    assert render(event) == (
+        "Preparing to rebalance group {state} in state Empty with old generation 1 (reason: removing member {group_id}"
+        " on heartbeat expiration.)."
+    )
+    assert [text for kind, text in current_formats(REASONS).items() if kind == "session_expired"] == [
+        "removing member {member_id} on heartbeat expiration."
+    ]
