@@ -22,6 +22,7 @@ from groupledger.coordinator.model.messages import (
     OffsetToCommit,
     SyncGroupRequest,
 )
+from lab.scenarios.coordinator_driver import lead_all
 
 MEMBERS_PER_GROUP = 4
 REQUESTS_PER_COMMIT = 5
@@ -40,12 +41,12 @@ def stable_groups(coordinator: Coordinator, group_count: int) -> tuple[list[tupl
             request = JoinGroupRequest(
                 index,
                 f"group-{number:06d}",
-                "",
-                SESSION_MS,
-                REBALANCE_MS,
-                "consumer",
-                (("range", SUBSCRIPTION),),
-                f"{number:08x}-0000-4000-8000-{index:012x}",
+                member_id="",
+                session_timeout_ms=SESSION_MS,
+                rebalance_timeout_ms=REBALANCE_MS,
+                protocol_type="consumer",
+                protocols=(("range", SUBSCRIPTION),),
+                new_member_uuid=f"{number:08x}-0000-4000-8000-{index:012x}",
                 client_id="consumer",
                 api_version=3,  # without the extra round for a member id
             )
@@ -59,7 +60,16 @@ def stable_groups(coordinator: Coordinator, group_count: int) -> tuple[list[tupl
         leader_first = sorted(group.members, key=lambda member_id: member_id not in leaders)
         assignments = tuple((member_id, b"assignment") for member_id in leader_first)
         for member_id in leader_first:
-            sync = SyncGroupRequest(0, group.group_id, 1, member_id, None, "consumer", "range", assignments)
+            sync = SyncGroupRequest(
+                0,
+                group.group_id,
+                generation_id=1,
+                member_id=member_id,
+                group_instance_id=None,
+                protocol_type="consumer",
+                protocol_name="range",
+                assignments=assignments,
+            )
             coordinator.handle(sync, now_ms=now_ms)
             members.append((group.group_id, member_id))
     return members, now_ms
@@ -70,10 +80,15 @@ def requests_of_round(members: list[tuple[str, str]], first_id: int) -> list[Hea
     requests: list[HeartbeatRequest | OffsetCommitRequest] = []
     for request_id, (group_id, member_id) in enumerate(members, first_id):
         if request_id % REQUESTS_PER_COMMIT:
-            requests.append(HeartbeatRequest(request_id, group_id, 1, member_id))
+            requests.append(HeartbeatRequest(request_id, group_id, generation_id=1, member_id=member_id))
         else:
-            offsets = tuple(OffsetToCommit("orders", index, request_id) for index in range(PARTITIONS_PER_COMMIT))
-            requests.append(OffsetCommitRequest(request_id, group_id, offsets, 1, member_id))
+            offsets = tuple(
+                OffsetToCommit(topic="orders", partition=index, offset=request_id)
+                for index in range(PARTITIONS_PER_COMMIT)
+            )
+            requests.append(
+                OffsetCommitRequest(request_id, group_id, offsets=offsets, generation_id=1, member_id=member_id)
+            )
     return requests
 
 
@@ -101,7 +116,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=400_000)
     arguments = parser.parse_args()
     coordinator = Coordinator()
-    coordinator.lead_all(now_ms=0)
+    lead_all(coordinator, 0)
     members, now_ms = stable_groups(coordinator, arguments.groups)
     sent, seconds = run(coordinator, members, now_ms, arguments.requests)
     print(

@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=int, default=20)
     arguments = parser.parse_args()
     for name, play in (("Kafka's defaults", steady), ("pace of the day", steady_at_pace_of_day)):
-        scenario = Scenario("steady", "", play, settings=SCENARIOS["crash"].settings)
+        scenario = Scenario(name="steady", summary="", play=play, settings=SCENARIOS["crash"].settings)
         measure(name, scenario, arguments.groups, arguments.minutes)
 
 

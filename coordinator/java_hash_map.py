@@ -1,9 +1,9 @@
-"""Java's hash maps, as far as their iteration order goes, and the string hash below them.
+"""Java's hash maps with their iteration order, and the string hash that it depends on.
 
-Kafka's coordinator iterates over hash maps where the order can be seen from outside: the members in a record and
-in the leader's JoinGroup response, the successor of a leader, ties of the protocol vote, the tombstones of a
-batch. These maps keep their entries in a dict (insertion order) and sort by bucket on iteration, which gives the
-order of the Java map after the same puts and removals:
+Where Kafka's coordinator iterates over hash maps, the order is often seen from outside: the members in a record and in
+the leader's JoinGroup response, the successor of a leader, ties of the protocol vote, the tombstones of a batch. These
+maps keep their entries in a dict (insertion order) and sort by bucket on iteration, which gives the order of the Java
+map after the same puts and removals:
 
 - `JavaHashMap`, java.util.HashMap: bucket `(h ^ h >>> 16) & (capacity - 1)`, insertion order within a bucket. The
   capacity doubles when the size exceeds 0.75 of it, and when a ninth key falls into one bucket of a table smaller
@@ -30,7 +30,7 @@ _UINT64 = 0xFFFFFFFFFFFFFFFF
 
 
 def utf16_length(text: str) -> int:
-    """String.length() of Java: characters outside the Basic Multilingual Plane count twice."""
+    """Returns Java's String.length(): characters outside the Basic Multilingual Plane count twice."""
     if text.isascii():
         return len(text)
     return len(text) + sum(character > "\uffff" for character in text)
@@ -42,7 +42,7 @@ def _signed32(number: int) -> int:
 
 @lru_cache(maxsize=1 << 17)  # group and member ids come again with every request
 def string_hash_code(text: str) -> int:
-    """String.hashCode() of Java, over UTF-16 code units, as a signed 32-bit number."""
+    """Returns Java's String.hashCode(), over UTF-16 code units, as a signed 32-bit number."""
     code = 0
     units = text.encode("utf-16-le", "surrogatepass")
     for low, high in zip(units[::2], units[1::2], strict=True):
@@ -51,12 +51,12 @@ def string_hash_code(text: str) -> int:
 
 
 def _hash_code(key: str | int) -> int:
-    """hashCode() of a String, or of an Integer or Long that is not negative."""
+    """Returns hashCode() of a String, or of an Integer or Long that is not negative."""
     return string_hash_code(key) if isinstance(key, str) else _signed32(key ^ key >> 32)
 
 
 class _HashTable(Generic[Key, Value]):
-    """What both maps share: a dict for the lookups, and the order of its keys, cached until they change."""
+    """What both maps share: a dict for look-ups, and the order of its keys, which is kept until they change."""
 
     __slots__ = ("_capacity", "_entries", "_order", "get")
 
@@ -68,7 +68,7 @@ class _HashTable(Generic[Key, Value]):
         self.get: Callable[[Key], Value | None] = self._entries.get
 
     def __getstate__(self) -> tuple[int, dict[Key, Value], list[Key] | None]:
-        """Without `get`: a copy of it would still be the method of the dict that was copied."""
+        """Leaves out `get`, because a copy of it would still be the method of the dict that was copied."""
         return self._capacity, self._entries, self._order
 
     def __setstate__(self, state: tuple[int, dict[Key, Value], list[Key] | None]) -> None:
@@ -142,7 +142,7 @@ class JavaHashMap(_HashTable[Key, Value]):
 
 
 def hash_map_order(keys: Iterable[str], *, expected_size: int = 0) -> list[str]:
-    """The distinct keys as a HashMap, or HashSet, iterates them after `put` of each in the given order."""
+    """Returns the distinct keys as a HashMap or HashSet iterates them after `put` of each in the given order."""
     table: JavaHashMap[str, None] = JavaHashMap(expected_size=expected_size)
     for key in keys:
         table.put(key, None)

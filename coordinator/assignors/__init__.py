@@ -1,8 +1,8 @@
-"""Kafka's client-side assignors: the choice that a group's leader makes between JoinGroup and SyncGroup.
+"""Kafka's client-side assignors, by which a group's leader assigns partitions between JoinGroup and SyncGroup.
 
-Each is a pure function `assign(topics, members)` in a file of its own and gives what the class of kafka-clients 4.2
-of the same name gives, down to the order of every member's list. They raise AssignmentError where that class throws.
-There is at least one member: the leader.
+Each is a pure function `assign(topics, members)` in a file of its own. It returns what the class of the same name in
+kafka-clients 4.2 returns, down to the order of every member's list, and raises AssignmentError where that class throws.
+There is always at least one member: the leader.
 """
 
 from __future__ import annotations
@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from groupledger.coordinator.assignors import cooperative_sticky, round_robin, sticky
 from groupledger.coordinator.assignors import range as range_assignor
-from groupledger.coordinator.assignors.subscriptions import (
-    Assignment,
-    AssignmentError,
-    Subscription,
-    TopicPartition,
-    TopicPartitions,
-)
+from groupledger.coordinator.assignors.subscriptions import Assignment, AssignmentError, Subscription, TopicPartitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,6 +33,5 @@ __all__ = [
     "Assignment",
     "AssignmentError",
     "Subscription",
-    "TopicPartition",
     "TopicPartitions",
 ]

@@ -14,12 +14,8 @@ from groupledger.coordinator.assignors.user_data import cooperative_member_data
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from groupledger.coordinator.assignors.subscriptions import (
-        Assignment,
-        Subscription,
-        TopicPartition,
-        TopicPartitions,
-    )
+    from groupledger.coordinator.assignors.subscriptions import Assignment, Subscription, TopicPartitions
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
 def assign(topics: Mapping[str, TopicPartitions], members: Mapping[str, Subscription]) -> Assignment:
@@ -34,7 +30,8 @@ def assign(topics: Mapping[str, TopicPartitions], members: Mapping[str, Subscrip
 def _partitions_transferring_ownership(
     members: Mapping[str, Subscription], assignment: Assignment
 ) -> dict[TopicPartition, str]:
-    """By what members say they own, in whatever generation: new to one of them and given up by one of them."""
+    """Returns partitions that are new to one member and given up by another, by what members say they own, in any
+    generation, each with its new owner."""
     added: dict[TopicPartition, str] = {}
     revoked: set[TopicPartition] = set()
     for consumer, assigned in assignment.items():

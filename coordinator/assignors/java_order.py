@@ -13,14 +13,15 @@ __all__ = ["computed_hash_map_order", "hash_map_order", "utf16_order"]
 
 
 def utf16_order(text: str) -> bytes:
-    """Sort key that orders like String.compareTo: by UTF-16 code unit, where Python compares code points."""
+    """Returns a sort key of String.compareTo's order: by UTF-16 code units, where Python compares code points."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def computed_hash_map_order(keys: Iterable[str]) -> list[str]:
-    """The same after `computeIfAbsent`, which grows the table one call later and prepends to a bucket.
+    """Returns the keys as a HashMap iterates them after `computeIfAbsent` of each in the given order.
 
-    Buckets of eight keys or more, which Java rearranges, are not modelled.
+    Other than `put`, it grows the table one call later, and prepends to a bucket. Buckets of eight keys or more, which
+    Java rearranges, are not modelled.
     """
     capacity = 16
     table: dict[str, None] = {}

@@ -1,8 +1,9 @@
 """Which partitions each member of a sticky group still owns, by what the members claim.
 
-Claims to topics that are gone are dropped. Where two members claim a partition the later generation has it; in the
-same generation neither has, and the partition counts as doubly claimed. A sticky subscription carries its generation
-in the user data while the rival's is always read from the subscription's own field, as in Kafka.
+Claims to topics that are gone are dropped. Where two members claim a partition, the member of the later generation has
+it; if both name the same generation, neither has it, and the partition counts as doubly claimed. A sticky subscription
+carries its generation in the user data, but that of the rival is always read from the subscription's own field, as in
+Kafka.
 Source: Kafka AbstractStickyAssignor#allSubscriptionsEqual and #prepopulateCurrentAssignments.
 """
 
@@ -14,14 +15,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from groupledger.coordinator.assignors.subscriptions import Subscription, TopicPartition
+    from groupledger.coordinator.assignors.subscriptions import Subscription
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 NO_GENERATION: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class MemberData:
-    """The partitions that one member claims, in the order of its bytes, and the generation it had them in."""
+    """The partitions that one member claims, in the order of its bytes, and the generation in which it had them."""
 
     partitions: Sequence[TopicPartition]
     generation: int | None
@@ -42,7 +44,7 @@ def resolve_claims(
     members: Mapping[str, Subscription],
     member_data: Mapping[str, MemberData],
 ) -> Ownership:
-    """`members` stand in their map's order: among equals it decides who is asked first."""
+    """Returns who owns what. `members` are in their map's order, which decides whose claims come first."""
     owned: dict[str, list[TopicPartition]] = {}
     last_claimant: dict[TopicPartition, str] = {}
     doubly_claimed: set[TopicPartition] = set()
@@ -50,7 +52,7 @@ def resolve_claims(
         generation = member_data[consumer].known_generation
         own = owned[consumer] = []
         for partition in member_data[consumer].partitions:
-            if partition[0] not in topics:
+            if partition.topic not in topics:
                 continue
             rival = last_claimant.get(partition)
             if rival is None:
@@ -71,7 +73,10 @@ def resolve_claims(
 
 
 def previous_owners(member_data: Mapping[str, MemberData]) -> dict[TopicPartition, str]:
-    """For each partition claimed from before the newest generation, the newest such claimant; the first of equals."""
+    """Returns the last owner of each partition that is claimed from an older generation than the newest one.
+
+    Of several claimants it is the one of the latest generation, and of equal ones the first.
+    """
     newest = max(data.known_generation for data in member_data.values())
     newest = max(newest, NO_GENERATION)
     previous: dict[TopicPartition, tuple[int, str]] = {}
@@ -86,7 +91,7 @@ def previous_owners(member_data: Mapping[str, MemberData]) -> dict[TopicPartitio
 def remaining_partitions(
     partitions: Iterable[TopicPartition], assigned: Iterable[TopicPartition]
 ) -> list[TopicPartition]:
-    """What of `partitions` is not in `assigned`, both in the same order.
+    """Returns the partitions that are not in `assigned`; both are in the same order.
 
     Kafka walks the two side by side: an assigned partition that does not exist (its topic came back smaller) is never
     met, and everything assigned behind it counts as unassigned.

@@ -1,8 +1,8 @@
-"""Which partitions the general sticky algorithm has moved so far, between whom.
+"""The partitions that the general sticky algorithm has moved so far, and between which consumers.
 
-Before a partition of a topic goes from one consumer to another, a partition of the same topic that went the other way
-is moved back instead: two swaps would change owners for nothing. Which one, where several went, is the first in a
-java.util.HashSet of TopicPartition. Source: Kafka AbstractStickyAssignor.PartitionMovements.
+Before a partition of a topic moves from one consumer to another, a partition of the same topic that moved the other way
+is moved back instead, because two moves would change owners for nothing. If several moved the other way, it is the
+first in a java.util.HashSet of TopicPartition. Source: Kafka AbstractStickyAssignor.PartitionMovements.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from groupledger.coordinator.java_hash_map import JavaHashMap, string_hash_code
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.assignors.subscriptions import TopicPartition
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
 class PartitionMovements:
@@ -23,8 +23,8 @@ class PartitionMovements:
         self._by_topic: dict[str, dict[tuple[str, str], JavaHashMap[int, TopicPartition]]] = {}
 
     def record(self, partition: TopicPartition, source: str, destination: str) -> None:
-        """A partition that moved before keeps its first source; one that is back with it has not moved at all."""
-        by_pair = self._by_topic.setdefault(partition[0], {})
+        """Notes a move. A partition that moved before keeps its first source; back there, it has not moved at all."""
+        by_pair = self._by_topic.setdefault(partition.topic, {})
         before = self._between.pop(partition, None)
         if before is not None:
             by_pair[before].pop(_hash_code(partition))
@@ -36,14 +36,13 @@ class PartitionMovements:
             by_pair.setdefault(pair, JavaHashMap()).put(_hash_code(partition), partition)
 
     def instead_of(self, partition: TopicPartition, source: str, destination: str) -> TopicPartition:
-        """The partition to move from source to destination in place of the one that was chosen."""
+        """Returns the partition to move from source to destination in place of the chosen one."""
         if partition in self._between:
             source = self._between[partition][0]
-        reverse = self._by_topic.get(partition[0], {}).get((destination, source))
+        reverse = self._by_topic.get(partition.topic, {}).get((destination, source))
         return reverse.values()[0] if reverse else partition
 
 
 def _hash_code(partition: TopicPartition) -> int:
-    """TopicPartition.hashCode() of Kafka as an unsigned number; no two partitions of a topic share one."""
-    topic, number = partition
-    return (31 * (31 + number) + string_hash_code(topic)) & 0xFFFF_FFFF
+    """Returns Kafka's TopicPartition.hashCode() as an unsigned number. It differs between partitions of a topic."""
+    return (31 * (31 + partition.partition) + string_hash_code(partition.topic)) & 0xFFFF_FFFF

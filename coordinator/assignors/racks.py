@@ -1,4 +1,4 @@
-"""When racks can improve an assignment, and which consumers read which partitions within their rack.
+"""Tells when racks can improve an assignment, and which consumers read which partitions within their rack.
 
 Racks count only if some consumer names a rack that some replica lies in, and only if not every partition has
 replicas in the same set of racks: otherwise every choice is as good as any other, and stickiness is worth more.
@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from groupledger.coordinator.assignors.subscriptions import Subscription, TopicPartition, TopicPartitions
+    from groupledger.coordinator.assignors.subscriptions import Subscription, TopicPartitions
 
 
 def racks_can_help(consumer_racks: Collection[str], partition_racks: Collection[frozenset[str]]) -> bool:
@@ -34,7 +36,7 @@ class RackInfo:
     def of(cls, topics: Mapping[str, TopicPartitions], members: Mapping[str, Subscription]) -> RackInfo:
         consumer_racks = {member_id: member.rack_id for member_id, member in members.items() if member.rack_id}
         partition_racks = {
-            (topic, partition): partitions.racks(partition)
+            TopicPartition(topic, partition): partitions.racks(partition)
             for topic, partitions in topics.items()
             for partition in range(partitions.partition_count)
         }
@@ -47,7 +49,7 @@ class RackInfo:
         return rack is not None and rack not in self.partition_racks.get(partition, ())
 
     def rarest_first(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """The partitions that the fewest consumers can read within their rack come first."""
+        """Sorts partitions by how many consumers can read them within their rack, the fewest first."""
         consumer_count: dict[str, int] = {}
         for rack in self.consumer_racks.values():
             consumer_count[rack] = consumer_count.get(rack, 0) + 1
@@ -58,7 +60,8 @@ class RackInfo:
         return sorted(partitions, key=lambda partition: matches.get(partition, 0))
 
     def next_match(self, partition: TopicPartition, consumers: Sequence[str], first: int) -> int:
-        """Index of the first consumer within a rack of the partition, searched in a circle from `first`; -1 if none."""
+        """Returns the index of the first consumer within a rack of the partition, or -1; the search is a circle that
+        begins at `first`."""
         racks = self.partition_racks[partition]
         for index in chain(range(first, len(consumers)), range(first)):
             if self.consumer_racks.get(consumers[index]) in racks:

@@ -1,10 +1,11 @@
-"""The `range` assignor: each topic by itself, in contiguous runs over its subscribers in their order.
+"""The `range` assignor: it assigns each topic by itself, in contiguous runs, to the topic's subscribers in their order.
 
-n partitions over c consumers give each n // c, and the first n % c one more. Where racks can help (see racks.py) a
-first phase gives partitions to consumers within their rack without changing anybody's share, and the ordinary fill
-follows: topics with the same subscribers and partition count are co-partitioned, so a number p goes to one consumer
-in all of them or is left to the fill; any other topic gives each consumer its matching partitions in order.
-A list is in topic-map order, or in (topic, partition) order once racks were used. Source: Kafka RangeAssignor; KIP-881.
+Of n partitions each of c consumers gets n // c, and the first n % c of them get one more. Where racks can help (see
+racks.py), a first phase gives partitions to consumers within their rack, without changing anybody's share, and then the
+rest is filled up as usual. Topics with the same subscribers and partition count are co-partitioned: in the first phase
+a partition number goes to the same consumer in all of them, or to nobody. In any other topic each consumer gets
+partitions that match its rack, in order. A member's list is in topic-map order, or in (topic, partition) order if racks
+were used. Source: Kafka RangeAssignor; KIP-881.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from groupledger.coordinator.assignors.racks import racks_can_help
 from groupledger.coordinator.assignors.subscriptions import (
     Assignment,
     Subscription,
-    TopicPartition,
     TopicPartitions,
     member_order,
     members_in_map_order,
     topics_in_map_order,
 )
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,7 +50,7 @@ def assign(topics: Mapping[str, TopicPartitions], members: Mapping[str, Subscrip
     assignment: Assignment = {member_id: [] for member_id in members}
     for share in shares:
         for consumer, partitions in share.taken.items():
-            assignment[consumer] += ((share.topic, partition) for partition in partitions)
+            assignment[consumer] += (TopicPartition(share.topic, partition) for partition in partitions)
     if use_racks:
         for assigned in assignment.values():
             assigned.sort(key=_by_topic_and_number)
@@ -87,7 +88,7 @@ class _TopicShares:
         return rack is None or rack in self.partitions.racks(partition)
 
     def room(self, consumer: str) -> int:
-        """How many more this consumer may take; the larger shares go to whoever takes them first."""
+        """Returns how many more this consumer may take; the larger shares go to consumers that take them first."""
         return max(0, self.quota + (self.extra_shares > 0) - len(self.taken[consumer]))
 
     def take(self, consumer: str, partitions: Iterable[int]) -> None:
@@ -107,7 +108,7 @@ class _TopicShares:
 
 
 def _co_partitioned(shares: Iterable[_TopicShares]) -> Iterable[list[_TopicShares]]:
-    """Topics of the same consumers and partition count; those whose consumers name no rack stay out."""
+    """Groups topics by their consumers and partition count, without topics whose consumers name no rack."""
     groups: dict[tuple[frozenset[str], int], list[_TopicShares]] = {}
     for share in shares:
         if any(rack is not None for rack in share.consumers.values()):
@@ -136,5 +137,4 @@ def _match_racks(alike: list[_TopicShares]) -> None:
 
 
 def _by_topic_and_number(topic_partition: TopicPartition) -> tuple[bytes, int]:
-    topic, partition = topic_partition
-    return utf16_order(topic), partition
+    return utf16_order(topic_partition.topic), topic_partition.partition

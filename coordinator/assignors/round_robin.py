@@ -17,6 +17,7 @@ from groupledger.coordinator.assignors.subscriptions import (
     members_in_map_order,
     topics_in_map_order,
 )
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,6 @@ def assign(topics: Mapping[str, TopicPartitions], members: Mapping[str, Subscrip
         for partition in range(known[topic].partition_count):
             while topic not in subscribed[circle[turn]]:
                 turn = (turn + 1) % len(circle)
-            assignment[circle[turn]].append((topic, partition))
+            assignment[circle[turn]].append(TopicPartition(topic, partition))
             turn = (turn + 1) % len(circle)
     return assignment

@@ -1,9 +1,10 @@
 """The `sticky` assignor, and what it shares with `cooperative-sticky`.
 
 Balance comes first, then keeping what members own. Groups whose members all subscribe to the same topics take the
-constrained algorithm (sticky_constrained.py), others the general one (sticky_general.py). The choice is that of a
-newly made assignor: a leader's own one also remembers the highest generation that it ever saw, which matters only in
-a group whose members have all gone back to earlier ones. Source: Kafka StickyAssignor, AbstractStickyAssignor; KIP-54.
+constrained algorithm (sticky_constrained.py), others the general one (sticky_general.py). This
+assignor has no memory; a leader's assignor in Java also remembers the highest generation that it ever saw, which
+matters only in a group whose members have all gone back to earlier generations.
+Source: Kafka StickyAssignor, AbstractStickyAssignor; KIP-54.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from groupledger.coordinator.assignors.racks import RackInfo
 from groupledger.coordinator.assignors.subscriptions import (
     Assignment,
     Subscription,
-    TopicPartition,
     TopicPartitions,
     members_in_map_order,
     topics_in_map_order,
@@ -25,6 +25,8 @@ from groupledger.coordinator.assignors.user_data import sticky_member_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
 def assign(topics: Mapping[str, TopicPartitions], members: Mapping[str, Subscription]) -> Assignment:
@@ -37,9 +39,9 @@ def assign_sticky(
     members: Mapping[str, Subscription],
     read_member_data: Callable[[Subscription], MemberData],
 ) -> tuple[Assignment, dict[TopicPartition, str] | None]:
-    """The assignment in map order, and each partition that changes hands with its new owner.
+    """Returns the assignment in map order, and the partitions that change hands, each with its new owner.
 
-    The general algorithm does not track those: then None. Raises AssignmentError where Kafka's own assignor throws.
+    The general algorithm does not know the latter: None. Raises AssignmentError where Kafka's assignor throws.
     """
     ordered = members_in_map_order(members)
     known = topics_in_map_order(topics, ordered.values())
@@ -52,7 +54,7 @@ def assign_sticky(
 
 
 def _subscriptions_equal(members: Iterable[Subscription]) -> bool:
-    """Compared as Kafka does it: members before the first one that has topics count as equal, whatever follows."""
+    """Compares as Kafka does: members before the first one that has topics count as equal, whatever follows."""
     topics: frozenset[str] = frozenset()
     for member in members:
         if not topics:

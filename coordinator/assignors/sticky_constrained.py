@@ -1,8 +1,8 @@
 """The sticky algorithm for groups whose members all subscribe to the same topics.
 
-With P partitions and C members everybody gets P // C, the minimum, and P % C of them one more, the maximum.
-1. Members keep what they own (and can read within their rack, where racks help): those above the maximum keep it as
-   long as larger shares are left, others down to the minimum; whoever is met first in map order wins.
+With P partitions and C members, each member gets P // C, the minimum, and P % C members get one more, the maximum.
+1. Members keep partitions that they own (and can read within their rack, where racks help). A member that owns more
+   keeps the maximum as long as larger shares are left, in map order, and the minimum after that.
 2. Where racks help, each partition goes to a member within a rack of it: in a circle over those under the minimum,
    else to the first of those at exactly the minimum that may still get one more.
 3. The rest goes round in a circle to those under the minimum, then one each to those at the minimum.
@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Final
 from groupledger.coordinator.assignors.java_order import utf16_order
 from groupledger.coordinator.assignors.ownership import remaining_partitions
 from groupledger.coordinator.assignors.subscriptions import AssignmentError
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from groupledger.coordinator.assignors.ownership import Ownership
     from groupledger.coordinator.assignors.racks import RackInfo
-    from groupledger.coordinator.assignors.subscriptions import Assignment, TopicPartition, TopicPartitions
+    from groupledger.coordinator.assignors.subscriptions import Assignment, TopicPartitions
 
 _LOST_PARTITIONS: Final = "members still claim partitions that their topics no longer have"
 
@@ -30,7 +31,7 @@ _LOST_PARTITIONS: Final = "members still claim partitions that their topics no l
 def assign(
     topics: Mapping[str, TopicPartitions], racks: RackInfo, ownership: Ownership
 ) -> tuple[Assignment, dict[TopicPartition, str]]:
-    """The assignment, and each partition that changes hands with its new owner."""
+    """Returns the assignment, and the partitions that change hands, each with its new owner."""
     return _Constrained(topics, racks, ownership).build()
 
 
@@ -71,10 +72,14 @@ class _Constrained:
     def build(self) -> tuple[Assignment, dict[TopicPartition, str]]:
         kept = sorted(
             (partition for partitions in self.assignment.values() for partition in partitions),
-            key=lambda partition: (self.order[partition[0]], partition[1]),
+            key=lambda partition: (self.order[partition.topic], partition.partition),
         )
         unassigned = remaining_partitions(
-            ((topic, partition) for topic in self.order for partition in range(self.topics[topic].partition_count)),
+            (
+                TopicPartition(topic, partition)
+                for topic in self.order
+                for partition in range(self.topics[topic].partition_count)
+            ),
             kept,
         )
         self.under_minimum.sort(key=utf16_order)
@@ -89,7 +94,7 @@ class _Constrained:
         self.released.update(dict.fromkeys(mismatched, consumer))
         keepable = sorted(
             set(owned).difference(mismatched, self.doubly_claimed),
-            key=lambda partition: (partition[1], self.order[partition[0]]),
+            key=lambda partition: (partition.partition, self.order[partition.topic]),
         )
         if len(keepable) < self.minimum:
             share = len(keepable)
@@ -110,7 +115,7 @@ class _Constrained:
             self.at_minimum.clear()
 
     def assign_within_racks(self, unassigned: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """What no member within a rack has room for is returned."""
+        """Assigns within racks, and returns the partitions for which no member within a rack has room."""
         rest: list[TopicPartition] = []
         turn = 0
         for partition in unassigned:
@@ -150,7 +155,7 @@ class _Constrained:
                 turn += 1
 
     def give(self, partition: TopicPartition, consumer: str) -> int:
-        """How many partitions the consumer then has."""
+        """Assigns a partition, and returns how many the consumer then has."""
         released_by = self.released.get(partition, consumer)
         if released_by != consumer or partition in self.doubly_claimed:
             self.transferring[partition] = consumer

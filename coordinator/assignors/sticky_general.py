@@ -5,11 +5,11 @@
    where racks help, first only to subscribers within a rack of it. Ties go by member id.
 3. Until nothing improves, a partition moves to the consumer that had it in an earlier generation, or to the least
    loaded subscriber, if its consumer holds at least two more. New partitions are tried before owned ones, unless step 1
-   took something away. If owned ones moved and the balance score is no better than before, all moves are undone.
-Only topics with two potential consumers or more, and only consumers that could have more or hold such a topic, take
-part in step 3. An earlier owner gets its partition back even if it left the topic: so does Kafka. Kafka also throws if
-the earlier owner takes no part; so does this. It throws likewise if a subscriber of the topic takes no part because
-lost partitions (of a topic that came back smaller) fill it up; that one is left out here instead.
+   took a partition away. If owned ones moved and the balance score is no better than before, all moves are undone.
+Step 3 is only about topics with two potential consumers or more, and about consumers that could have more partitions or
+hold such a topic. As in Kafka, an earlier owner gets its partition back even if it no longer subscribes to the topic,
+and the assignor throws if the earlier owner has no part in step 3. In one case Kafka throws and this does not: a
+subscriber that has no part in step 3, because partitions of a topic that came back smaller fill it up, is left out.
 Source: Kafka AbstractStickyAssignor.GeneralAssignmentBuilder; KIP-54, KIP-881.
 """
 
@@ -24,18 +24,14 @@ from groupledger.coordinator.assignors.java_order import utf16_order
 from groupledger.coordinator.assignors.ownership import remaining_partitions
 from groupledger.coordinator.assignors.partition_movements import PartitionMovements
 from groupledger.coordinator.assignors.subscriptions import AssignmentError
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from groupledger.coordinator.assignors.ownership import Ownership
     from groupledger.coordinator.assignors.racks import RackInfo
-    from groupledger.coordinator.assignors.subscriptions import (
-        Assignment,
-        Subscription,
-        TopicPartition,
-        TopicPartitions,
-    )
+    from groupledger.coordinator.assignors.subscriptions import Assignment, Subscription, TopicPartitions
 
 
 def assign(
@@ -96,7 +92,7 @@ class _General:
         }
         self.potential_consumers = Counter(chain.from_iterable(self.topics_of.values()))
         self.partitions = [
-            (topic, partition)
+            TopicPartition(topic, partition)
             for topic in sorted(topics, key=self.fewest_consumers_first)
             for partition in range(topics[topic].partition_count)
         ]
@@ -116,7 +112,7 @@ class _General:
             kept = [
                 partition
                 for partition in owned
-                if partition[0] in self.topics_of[consumer] and not self.racks.mismatch(consumer, partition)
+                if partition.topic in self.topics_of[consumer] and not self.racks.mismatch(consumer, partition)
             ]
             self.revocation_required |= len(kept) < len(owned)
             self.assignment[consumer] = kept
@@ -125,7 +121,7 @@ class _General:
         rank = {topic: self.fewest_consumers_first(topic) for topic in self.topics}
         assigned = chain.from_iterable(self.assignment.values())
         self.unassigned = remaining_partitions(
-            self.partitions, sorted(assigned, key=lambda partition: (rank[partition[0]], partition[1]))
+            self.partitions, sorted(assigned, key=lambda partition: (rank[partition.topic], partition.partition))
         )
 
     def assign_and_balance(self) -> None:
@@ -149,7 +145,7 @@ class _General:
 
     def give_to_least_loaded(self, partition: TopicPartition, *, within_racks: bool = False) -> bool:
         for index, (_, _, consumer) in enumerate(self.by_load):
-            if partition[0] in self.topics_of[consumer] and not (
+            if partition.topic in self.topics_of[consumer] and not (
                 within_racks and self.racks.mismatch(consumer, partition)
             ):
                 del self.by_load[index]
@@ -172,10 +168,10 @@ class _General:
         return fixed
 
     def can_move(self, partition: TopicPartition) -> bool:
-        return self.potential_consumers[partition[0]] > 1
+        return self.potential_consumers[partition.topic] > 1
 
     def improve(self, candidates: Sequence[TopicPartition]) -> bool:
-        """Move partitions until nothing improves; whether any was moved."""
+        """Moves partitions until nothing improves. Returns whether any was moved."""
         movable = [partition for partition in candidates if self.can_move(partition)]
         moved = False
         modified = True
@@ -202,7 +198,7 @@ class _General:
         for least, _, consumer in self.by_load:
             if load <= least + 1:
                 break
-            if partition[0] in self.topics_of[consumer]:
+            if partition.topic in self.topics_of[consumer]:
                 return consumer
         return None
 
@@ -238,12 +234,13 @@ class _General:
             held = frozenset(self.assignment[consumer])
             for topic in self.topics_of[consumer]:
                 for partition in range(self.topics[topic].partition_count):
-                    if holder_load[topic, partition] > load + 1 and (topic, partition) not in held:
+                    candidate = TopicPartition(topic, partition)
+                    if holder_load[candidate] > load + 1 and candidate not in held:
                         return True
         return False
 
 
 def _balance_score(assignment: Assignment) -> int:
-    """Sum of the differences in load over all pairs of consumers; 0 is perfect balance."""
+    """Returns the sum of the differences in load over all pairs of consumers; 0 is perfect balance."""
     loads = sorted(map(len, assignment.values()))
     return sum(load * (2 * rank - len(loads) + 1) for rank, load in enumerate(loads))

@@ -1,9 +1,8 @@
 """What the leader knows when it assigns: the members' subscriptions and the topics' partitions, in Java's order.
 
-Every assignor is a pure function `assign(topics, members)`. `members` are the members of the JoinGroup response in
-its order; `topics` is the cluster's metadata, where an absent topic or one of no partitions is not assigned. Kafka
-holds both in HashMaps, and the order of these decides who keeps the larger share and in which order partitions are
-listed, so it is rebuilt here before anything else looks at them.
+`members` are the members of the JoinGroup response, in its order. `topics` is the cluster's metadata; a topic that is
+absent or has no partitions is not assigned. Kafka holds both in HashMaps, whose order decides which member keeps the
+larger share and in which order partitions are listed. So assignors first bring both into that order.
 Source: Kafka ConsumerPartitionAssignor, AbstractPartitionAssignor, ConsumerCoordinator#onLeaderElected; KIP-54,
 KIP-345 (group.instance.id), KIP-429 (owned partitions), KIP-792 (generation), KIP-881 (racks).
 """
@@ -14,19 +13,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from groupledger.coordinator.assignors.java_order import hash_map_order, utf16_order
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-TopicPartition: TypeAlias = tuple[str, int]
 Assignment: TypeAlias = dict[str, list[TopicPartition]]
 
 
 class AssignmentError(Exception):
-    """Kafka's own assignor throws on this input, so the leader sends no assignment and the rebalance fails."""
+    """Kafka's own assignor throws on this input: the leader sends no assignment, and the rebalance fails."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
     """One member's subscription as ConsumerProtocol carries it; a negative generation_id means none.
 
@@ -44,7 +43,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitions:
-    """A topic's partitions 0..partition_count-1, and the racks of each one's replicas where brokers tell racks."""
+    """A topic's partitions 0..partition_count-1, and the racks of each one's replicas if brokers have racks."""
 
     partition_count: int
     replica_racks: tuple[frozenset[str], ...] = ()
@@ -67,14 +66,14 @@ def members_in_map_order(members: Mapping[str, Subscription]) -> dict[str, Subsc
 def topics_in_map_order(
     topics: Mapping[str, TopicPartitions], members: Iterable[Subscription]
 ) -> dict[str, TopicPartitions]:
-    """The subscribed topics that have partitions; `members` stand in their map's order."""
+    """Returns the subscribed topics that have partitions, in map order; `members` are in their map's order."""
     subscribed = hash_map_order(topic for member in members for topic in member.topics)
     known = (topic for topic in subscribed if topic in topics and topics[topic].partition_count)
     return {topic: topics[topic] for topic in hash_map_order(known)}
 
 
 def member_order(member_id: str, subscription: Subscription) -> tuple[bool, bytes]:
-    """Sort key of range and roundrobin: static members first, by instance id, then dynamic ones by member id."""
+    """Returns the sort key of range and roundrobin: static members by instance id, then dynamic ones by member id."""
     instance_id = subscription.group_instance_id
     if instance_id is None:
         return True, utf16_order(member_id)

@@ -1,9 +1,9 @@
-"""The user data that the sticky assignors put into a subscription: what a member had, and in which generation.
+"""The user data that the sticky assignors put into a subscription: a member's last assignment and its generation.
 
 sticky:             previous_assignment []{topic string, partitions []int32}, generation int32 (absent in version 0)
 cooperative-sticky: generation int32
 All big-endian, strings with an int16 length, arrays with an int32 length; bytes after the last field are ignored.
-A length below zero or beyond what remains spoils the whole: the member then counts as one that owned nothing.
+If a length is below zero or beyond the bytes that remain, the member counts as one that owned nothing.
 Source: Kafka StickyAssignor, CooperativeStickyAssignor.
 """
 
@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Final
 
 from groupledger.coordinator.assignors.java_order import computed_hash_map_order
 from groupledger.coordinator.assignors.ownership import NO_GENERATION, MemberData
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from groupledger.coordinator.assignors.subscriptions import Subscription, TopicPartition
+    from groupledger.coordinator.assignors.subscriptions import Subscription
 
 INT16: Final = struct.Struct(">h")
 INT32: Final = struct.Struct(">i")
 
 
 def sticky_user_data(partitions: Sequence[TopicPartition], generation: int) -> bytes:
-    """A member's bytes after it was assigned `partitions` in `generation`; before that it sends null."""
+    """Returns what a member sends after it was assigned `partitions` in `generation`; before that it sends null."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
@@ -39,12 +40,12 @@ def sticky_user_data(partitions: Sequence[TopicPartition], generation: int) -> b
 
 
 def cooperative_sticky_user_data(generation: int) -> bytes:
-    """A member's bytes; the generation is -1 until it was assigned anything."""
+    """Returns what a member sends; the generation is -1 until its first assignment."""
     return INT32.pack(generation)
 
 
 def sticky_member_data(subscription: Subscription) -> MemberData:
-    """The claims of an eager member: from the user data alone, because it revoked everything before it joined."""
+    """Returns the claims of an eager member. It revokes everything before it joins, so they are in the user data."""
     data = subscription.user_data
     if not data:
         return MemberData((), None)
@@ -58,7 +59,7 @@ def sticky_member_data(subscription: Subscription) -> MemberData:
 
 
 def cooperative_member_data(subscription: Subscription) -> MemberData:
-    """The claims of a cooperative member; its generation is in the user data before subscription version 2."""
+    """Returns the claims of a cooperative member. Before subscription version 2 the generation is in the user data."""
     owned, data = subscription.owned_partitions, subscription.user_data
     if subscription.generation_id >= 0:
         return MemberData(owned, subscription.generation_id)
@@ -78,12 +79,12 @@ def _read_previous_assignment(data: bytes) -> tuple[list[TopicPartition], int]:
         count, offset = _read_length(data, offset + name_length, INT32)
         numbers = struct.unpack_from(f">{count}i", data, offset)
         offset += count * INT32.size
-        partitions += ((topic, number) for number in numbers)
+        partitions += (TopicPartition(topic, number) for number in numbers)
     return partitions, offset
 
 
 def _read_length(data: bytes, offset: int, kind: struct.Struct) -> tuple[int, int]:
-    """A length or count, and the offset after it; each thing counted takes at least one byte."""
+    """Returns a length or count, and the offset after it. Each element takes at least one byte."""
     (length,) = kind.unpack_from(data, offset)
     offset += kind.size
     if not 0 <= length <= len(data) - offset:

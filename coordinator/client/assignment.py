@@ -1,8 +1,8 @@
-"""The bytes that assignors exchange through the group, and the leader's run of the chosen assignor.
+"""The bytes that members and their leader exchange through the group, and the leader's run of the chosen assignor.
 
-A subscription is written in version 3, with the owned partitions, the generation in which they were given, and the
-rack; an assignment too. What the sticky assignors put into the user data is remembered here, each one's own, because
-Java's assignor objects remember it. Source: Kafka ConsumerProtocol, ConsumerCoordinator#onLeaderElected.
+Subscriptions and assignments are written in version 3. A subscription names the owned partitions, the generation in
+which they were assigned, and the rack. The user data of the sticky assignors is kept here, for each assignor its own,
+because Java's assignor objects keep it. Source: Kafka ConsumerProtocol, ConsumerCoordinator#onLeaderElected.
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ from groupledger.schemas.codec.consumer_protocol import (
     encode_subscription,
 )
 from groupledger.schemas.codec.protocol_message import ProtocolMessage
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from groupledger.coordinator.client.config import ConsumerConfig
-    from groupledger.coordinator.model.messages import JoinedMember, Protocols, TopicPartition
+    from groupledger.coordinator.model.messages import JoinedMember, Protocols
 
 CONSUMER_PROTOCOL_VERSION = 3
 
 
 class RebalanceProtocol(Enum):
-    EAGER = "eager"  # everything is given up before each join
-    COOPERATIVE = "cooperative"  # members keep what they own, and give up what the assignment lacks
+    EAGER = "eager"  # members give up all partitions before each join
+    COOPERATIVE = "cooperative"  # members keep their partitions, and give up those that the assignment lacks
 
 
 def rebalance_protocol(assignors: Iterable[str]) -> RebalanceProtocol:
-    """The best that all configured assignors support: cooperative-sticky knows both, the others are eager. So a list
-    for an upgrade is eager, under whatever name the group chooses."""
+    """Returns the best protocol that all configured assignors support. Only cooperative-sticky supports the cooperative
+    one, so a list with any other assignor is eager, whichever assignor the group chooses."""
     is_cooperative = all(name == "cooperative-sticky" for name in assignors)
     return RebalanceProtocol.COOPERATIVE if is_cooperative else RebalanceProtocol.EAGER
 
 
 class AssignorMemory:
-    """The user data of each assignor, since its own last assignment."""
+    """The user data that each assignor sends, as its last assignment has left it."""
 
     def __init__(self) -> None:
         self._user_data: dict[str, bytes] = {"cooperative-sticky": cooperative_sticky_user_data(NO_GENERATION)}
@@ -66,7 +67,7 @@ def offered_protocols(
     owned: tuple[TopicPartition, ...],
     generation_id: int,
 ) -> Protocols:
-    """What a member joins with: its subscription once for each assignor, in order of preference."""
+    """Returns what a member joins with: its subscription for each assignor, in order of preference."""
     fields = {
         "topics": list(topics),
         "owned_partitions": _by_topic(owned),
@@ -81,26 +82,26 @@ def offered_protocols(
 
 
 def read_subscriptions(members: Iterable[JoinedMember]) -> dict[str, Subscription]:
-    """Raises DecodeError for bytes that Kafka's leader could not read either."""
+    """Returns subscriptions by member id. Raises DecodeError for bytes that Kafka's leader could not read either."""
     return {member.member_id: _subscription(member) for member in members}
 
 
 def _subscription(member: JoinedMember) -> Subscription:
     fields = decode_subscription(member.metadata).fields
     return Subscription(
-        tuple(fields["topics"]),
-        _flat(fields.get("owned_partitions") or ()),
-        fields.get("generation_id", NO_GENERATION),
-        fields.get("rack_id"),
-        member.group_instance_id,
-        fields["user_data"],
+        topics=tuple(fields["topics"]),
+        owned_partitions=_flat(fields.get("owned_partitions") or ()),
+        generation_id=fields.get("generation_id", NO_GENERATION),
+        rack_id=fields.get("rack_id"),
+        group_instance_id=member.group_instance_id,
+        user_data=fields["user_data"],
     )
 
 
 def assign(
     assignor: str, cluster: Mapping[str, TopicPartitions], members: Mapping[str, Subscription]
 ) -> tuple[tuple[str, bytes], ...]:
-    """The leader's work: (member id, assignment) of every member. Raises AssignmentError where the assignor throws."""
+    """Returns (member id, assignment) of every member. Raises AssignmentError where Kafka's assignor throws."""
     assignment = ASSIGNORS[assignor](cluster, members)
     return tuple((member_id, _write_assignment(assignment[member_id])) for member_id in hash_map_order(assignment))
 
@@ -111,7 +112,7 @@ def _write_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def read_assignment(data: bytes) -> tuple[TopicPartition, ...]:
-    """In the order of the bytes. Raises DecodeError."""
+    """Returns the partitions of an assignment, in the order of its bytes. Raises DecodeError."""
     return _flat(decode_assignment(data).fields["assigned_partitions"])
 
 
@@ -123,4 +124,4 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
 
 
 def _flat(topics: Iterable[dict[str, Any]]) -> tuple[TopicPartition, ...]:
-    return tuple((topic["topic"], number) for topic in topics for number in topic["partitions"])
+    return tuple(TopicPartition(topic["topic"], number) for topic in topics for number in topic["partitions"])

@@ -1,8 +1,9 @@
 """Committing offsets: on request, every auto.commit.interval.ms, before a rejoin, and at close.
 
-A commit carries the positions and the generation of its moment; only a stable member sends one, others fail at once
-without a word to the broker. What is committed is what poll has returned. Commits before a rejoin and at close are
-waited for and repeated while that can help ("settled" below); the others are tried once.
+A commit carries the positions and the generation at the time when it is sent. Only a stable member sends one; a commit
+of another member fails at once, and the broker never sees it. Committed are the offsets of records that poll has
+returned. Commits before a rejoin and at close are waited for, and repeated while that can help ("settled" below); all
+others are tried once.
 Source: the offset half of Kafka's ConsumerCoordinator; its requests name topics by name, not by id, also in 4.2.
 """
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.coordinator.client.events import CommitFailed, CommitSucceeded
 from groupledger.coordinator.client.fetch_state import FetchState
-from groupledger.coordinator.client.membership import Generation, MemberState
+from groupledger.coordinator.client.membership import MemberGeneration, MemberState
 from groupledger.coordinator.client.network import backoff_ms
 from groupledger.coordinator.client.reactions import Reset, Then, reaction_to
 from groupledger.coordinator.model.messages import NO_LEADER_EPOCH, OffsetCommitRequest, OffsetToCommit
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.membership import Membership
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
-    from groupledger.coordinator.model.messages import OffsetCommitResponse, TopicPartition
+    from groupledger.coordinator.model.messages import OffsetCommitResponse
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
     Offsets = tuple[OffsetToCommit, ...]
 
@@ -65,14 +67,19 @@ class OffsetCommits:
         self._fenced: ClientError | None = None
 
     def raise_if_fenced(self) -> None:
-        """A commit that was fenced ends the consumer: every later poll raises again."""
+        """Raises ClientError if a commit was fenced. That ends the consumer: every later poll raises it again."""
         if self._fenced is not None:
             raise self._fenced
 
     def consumed(self) -> Offsets:
-        """The valid positions of all owned partitions."""
+        """Returns the valid positions of all owned partitions."""
         return tuple(
-            OffsetToCommit(topic, number, at.offset, NO_LEADER_EPOCH if at.epoch is None else at.epoch)
+            OffsetToCommit(
+                topic=topic,
+                partition=number,
+                offset=at.offset,
+                leader_epoch=NO_LEADER_EPOCH if at.epoch is None else at.epoch,
+            )
             for (topic, number), state in self._subscriptions.partitions.items()
             for at in (state.position,)
             if state.fetch_state is FetchState.FETCHING and at is not None
@@ -82,7 +89,10 @@ class OffsetCommits:
         if offsets is None:
             chosen = self.consumed()
         else:
-            chosen = tuple(OffsetToCommit(topic, number, offsets[topic, number]) for topic, number in sorted(offsets))
+            chosen = tuple(
+                OffsetToCommit(topic=each.topic, partition=each.partition, offset=offsets[each])
+                for each in sorted(offsets)
+            )
         self._send_when_known(_Commit(chosen), now_ms)
 
     # Automatic
@@ -98,7 +108,7 @@ class OffsetCommits:
             self._send_when_known(_Commit(self.consumed(), is_automatic=True), now_ms)
 
     def is_settled(self, now_ms: int) -> bool:
-        """Commit what was consumed, if auto-commit is on: whether that is over, or has become pointless."""
+        """Commits the consumed offsets if auto-commit is on. Returns whether that is done, or need not be done."""
         if not self._config.enable_auto_commit:
             return True
         if self._settling is None:
@@ -138,13 +148,13 @@ class OffsetCommits:
             if is_known:
                 self._send(commit, then_ms)
             else:
-                self._fail(commit, None, Generation(), then_ms, was_sent=False, may_retry=True)
+                self._fail(commit, None, MemberGeneration(), then_ms, was_sent=False, may_retry=True)
 
         self._lookup.when_answered(looked_up, now_ms)
 
     def _send(self, commit: _Commit, now_ms: int) -> None:
-        if not self._subscriptions.topics:  # no group member: nobody checks its commits
-            sent_for, group_instance_id = Generation(), None
+        if not self._subscriptions.topics:  # it is not a member of the group: nobody checks its commits
+            sent_for, group_instance_id = MemberGeneration(), None
         elif self._membership.state is MemberState.STABLE:
             sent_for, group_instance_id = self._membership.generation, self._config.group_instance_id
         else:
@@ -153,10 +163,10 @@ class OffsetCommits:
         request = OffsetCommitRequest(
             self._network.new_request_id(),
             self._config.group_id,
-            commit.offsets,
-            sent_for.generation_id,
-            sent_for.member_id,
-            group_instance_id,
+            offsets=commit.offsets,
+            generation_id=sent_for.generation_id,
+            member_id=sent_for.member_id,
+            group_instance_id=group_instance_id,
         )
 
         def answered(response: OffsetCommitResponse, then_ms: int) -> None:
@@ -172,7 +182,7 @@ class OffsetCommits:
 
         self._lookup.send(request, now_ms, answered, lost)
 
-    def _refused(self, commit: _Commit, error: Error, sent_for: Generation, now_ms: int) -> None:
+    def _refused(self, commit: _Commit, error: Error, sent_for: MemberGeneration, now_ms: int) -> None:
         membership = self._membership
         reaction = reaction_to(error, OffsetCommitRequest)
         is_stale = membership.generation != sent_for
@@ -183,7 +193,7 @@ class OffsetCommits:
         elif error is Error.FENCED_INSTANCE_ID and not is_stale:
             self._fenced = membership.fenced(now_ms)
         elif reaction.reset is not Reset.NOTHING and not (
-            # A stale commit resets too, unlike other requests, if the next rebalance is not on its way already.
+            # Unlike other requests, a stale commit resets too, unless the next rebalance has begun already.
             is_stale and membership.state is MemberState.PREPARING_REBALANCE
         ):
             membership.reset_on_error(OffsetCommitRequest, error, now_ms)
@@ -193,7 +203,7 @@ class OffsetCommits:
         self,
         commit: _Commit,
         error: Error | None,
-        sent_for: Generation,
+        sent_for: MemberGeneration,
         now_ms: int,
         *,
         was_sent: bool = True,
@@ -203,11 +213,17 @@ class OffsetCommits:
         if commit.is_automatic and may_retry:
             self._next_auto_commit_ms = now_ms + self._config.retry_backoff_ms
         failed = CommitFailed(
-            now_ms, error, commit.offsets, sent_for.generation_id, sent_for.member_id, was_sent, may_retry
+            now_ms,
+            error=error,
+            offsets=commit.offsets,
+            generation_id=sent_for.generation_id,
+            member_id=sent_for.member_id,
+            was_sent=was_sent,
+            is_retriable=may_retry,
         )
         self._emit(failed)
 
 
 def _decisive(errors: list[Error]) -> Error:
-    """The first one, but topics that are forbidden are only told when nothing else is wrong."""
+    """Returns the first error, or a forbidden topic only if there is no other error."""
     return next((error for error in errors if error is not Error.TOPIC_AUTHORIZATION_FAILED), errors[0])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from groupledger.coordinator.assignors import ASSIGNORS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig:
     """`assignors` is partition.assignment.strategy. Raises ValueError for what Kafka's own client refuses."""
 

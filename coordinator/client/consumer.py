@@ -6,15 +6,15 @@ The parts, and the classes of Kafka's client that they model:
     metadata             Metadata                   topics, partitions, leaders, racks
     coordinator_lookup   AbstractCoordinator        who coordinates the group
     membership           AbstractCoordinator        join, sync, heartbeat, leave
-    rebalance            ConsumerCoordinator        what a rebalance means for partitions; the leader's assignment
+    rebalance            ConsumerCoordinator        what a rebalance does to partitions; the leader's assignment
     commits              ConsumerCoordinator        committing offsets
     positions            OffsetFetcher              where to begin
     fetcher              Fetcher                    records
     reactions            the response handlers      what is done about each error code
 
-It differs from Java's in what is chance there: backoffs have no jitter, and the heartbeat thread wakes exactly when it
-has something to do instead of every retry.backoff.ms. A failed join and a failed fetch wait for retry.backoff.ms,
-where Java's poll loop waits as long as its timeout and its connection states make it.
+It differs from Java's client where that one depends on chance: backoffs have no jitter, and the heartbeat thread wakes
+exactly when it has something to do, instead of every retry.backoff.ms. A failed join and a failed fetch wait for
+retry.backoff.ms; in Java's poll loop this wait depends on the poll timeout and on the state of connections.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from groupledger.coordinator.client.positions import Positions
 from groupledger.coordinator.client.rebalance import Rebalance
 from groupledger.coordinator.client.subscriptions import Subscriptions
 from groupledger.coordinator.model.errors import IllegalStateError
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.events import ConsumerEvent, Polled
     from groupledger.coordinator.client.fetch_state import FetchState
     from groupledger.coordinator.client.messages import Sent
-    from groupledger.coordinator.model.messages import Response, TopicPartition
+    from groupledger.coordinator.model.messages import Response
 
 __all__ = ["Consumer", "MemberState"]
 
@@ -50,14 +51,14 @@ CLOSE_TIMEOUT_MS = 30_000
 
 
 class Consumer:
-    """Two threads share a Java consumer, and the calls are theirs: the application's and the heartbeat's.
+    """One consumer, called on behalf of the two threads of a Java consumer: the application's and the heartbeat's.
 
-    Nothing here blocks. An application that is blocked in poll(Duration) is one that calls `poll` again after each
-    `receive`, `advance` and `disconnected`; while it processes records it calls nothing. Between polls answers wait as
-    they do in Java: only a member whose heartbeat thread runs (completing_rebalance, stable) reads from the network in
-    the background. So a simulator delivers whenever something arrives, and the consumer decides when it sees it. A
-    process that stands still is one that is not called at all; when it goes on, `advance` before `poll` lets the
-    heartbeat thread wake first, `poll` before `advance` the application.
+    Nothing here blocks. To model an application that is blocked in poll(Duration), call `poll` again after each
+    `receive`, `advance` and `disconnected`; while the application processes records, call nothing. Between polls,
+    answers wait as they do in Java: only a member whose heartbeat thread runs (completing_rebalance, stable) reads from
+    the network in the background. So a simulator delivers whenever something arrives, and the consumer decides when it
+    sees it. To model a process that stands still, call nothing at all; when it goes on, `advance` before `poll` lets
+    the heartbeat thread wake first, and `poll` before `advance` the application.
     """
 
     def __init__(self, config: ConsumerConfig, new_request_id: Callable[[], int], new_uuid: Callable[[], str]) -> None:
@@ -75,7 +76,7 @@ class Consumer:
         self._rebalance = Rebalance(
             config, self._metadata, self._subscriptions, self._membership, self._commits, emit=emit
         )
-        self._membership.rebalance = self._rebalance
+        self._membership.hooks = self._rebalance
         self._positions = Positions(
             config, self._network, self._lookup, self._metadata, self._subscriptions, self._membership, emit=emit
         )
@@ -92,8 +93,7 @@ class Consumer:
     # The application's thread
 
     def subscribe(self, topics: Iterable[str], now_ms: int) -> None:
-        """Replace the subscription; it takes effect with the next poll. An empty one is an unsubscribe: the member
-        leaves the group at once."""
+        """Replaces the subscription, from the next poll on. With an empty one the member leaves the group at once."""
         topics = tuple(topics)
         if not topics and self._subscriptions.topics:
             self._rebalance.prepare_leave(now_ms)
@@ -102,7 +102,7 @@ class Consumer:
             self._metadata.request_update()
 
     def poll(self, now_ms: int) -> tuple[Polled, ...]:
-        """Return at once what has been fetched, after all coordinator work that can be done now."""
+        """Does all coordinator work that can be done now, and returns at once what has been fetched."""
         if self._close_until_ms is not None:
             raise IllegalStateError("this consumer has been closed")
         polled: tuple[Polled, ...] = ()
@@ -121,7 +121,7 @@ class Consumer:
         return polled
 
     def _coordinate(self, now_ms: int) -> bool:
-        """Kafka's ConsumerCoordinator#poll: whether nothing stands in the way of fetching committed offsets."""
+        """Returns whether committed offsets may be fetched now (Kafka's ConsumerCoordinator#poll)."""
         self._rebalance.notice_metadata()
         self._commits.raise_if_fenced()
         if self._subscriptions.topics:
@@ -135,14 +135,14 @@ class Consumer:
         return True
 
     def commit(self, now_ms: int, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Commit asynchronously, by default the positions of all owned partitions; the outcome is an event."""
+        """Commits asynchronously, by default the positions of all owned partitions. The outcome is an event."""
         self._commits.commit(offsets, now_ms)
 
     def close(self, now_ms: int) -> None:
-        """Commit if auto-commit is on, then leave the group, unless the member is static.
+        """Commits if auto-commit is on, and then leaves the group, unless the member is static.
 
-        The application is done with the consumer; the network's calls go on until `is_closed`, which takes until the
-        answers are there, or CLOSE_TIMEOUT_MS: then what `take_requests` still gives is sent without waiting.
+        After this the application calls nothing more. The calls of the network go on until `is_closed`, that is, until
+        the answers are there or CLOSE_TIMEOUT_MS is over. What `take_requests` gives last is sent, and not waited for.
         """
         self._close_until_ms = now_ms + CLOSE_TIMEOUT_MS
         self._serve(now_ms)
@@ -151,7 +151,7 @@ class Consumer:
         if not self._has_left:
             try:
                 is_over = self._commits.is_settled(now_ms) or now_ms >= until_ms
-            except ClientError:  # no coordinator, and none to be had: Java logs this and goes on
+            except ClientError:  # no coordinator can be found: Java logs this and goes on
                 is_over = True
             if not is_over:
                 return
@@ -164,26 +164,26 @@ class Consumer:
     # The network and the heartbeat thread
 
     def take_requests(self) -> tuple[Sent, ...]:
-        """What is to be sent now, in order; each request is given once."""
+        """Returns the requests to send now, in order; each request is returned once."""
         return self._network.take_requests()
 
     def receive(self, response: Response, now_ms: int) -> None:
-        """A response arrives. One that nobody waits for any more is dropped."""
+        """Takes a response that has arrived. A response that nobody waits for any more is dropped."""
         self._network.arrive(response)
         self._serve_in_background(now_ms)
 
     def disconnected(self, destination: Destination, now_ms: int) -> None:
-        """The connection is lost, and with it every answer that is still out."""
+        """Takes notice that a connection is lost, and with it all answers that were still to come."""
         self._network.lose(destination)
         if destination is Destination.COORDINATOR:
             self._network.when_served(self._lookup.connection_lost)
         self._serve_in_background(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance` (and then `poll`, if the application is blocked in it) has something to do.
+        """Returns when `advance` (and then `poll`, if the application is blocked in it) has something to do.
 
-        None if nothing is waited for but answers. Deadlines that have come already but were left for the application
-        do not count: its next poll finds them.
+        None means that only answers are waited for. A deadline that is over but was left for the application does not
+        count, because the next poll finds it.
         """
         if self.is_closed:
             return None
@@ -197,7 +197,7 @@ class Consumer:
         return earliest_ms
 
     def advance(self, now_ms: int) -> None:
-        """Run the heartbeat thread, if it runs: heartbeats, session and poll expiry, rediscovery, request timeouts."""
+        """Lets the heartbeat thread act, if it runs: heartbeats, session and poll expiry, look-up, request timeouts."""
         self._serve_in_background(now_ms)
 
     def _serve_in_background(self, now_ms: int) -> None:
@@ -207,7 +207,7 @@ class Consumer:
             self._served_ms = max(self._served_ms, now_ms)
 
     def _serve(self, now_ms: int) -> None:
-        """What either thread does when it looks at the network."""
+        """Does what both threads do when they look at the network."""
         self._served_ms = max(self._served_ms, now_ms)
         self._network.serve(now_ms)
         self._metadata.maybe_send(now_ms)
@@ -219,7 +219,7 @@ class Consumer:
     # To look at
 
     def take_events(self) -> tuple[ConsumerEvent, ...]:
-        """What happened since the last call, in order."""
+        """Returns the events since the last call, in order."""
         taken = tuple(self._events)
         self._events.clear()
         return taken
@@ -238,15 +238,15 @@ class Consumer:
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """What is owned now."""
+        """The partitions that the member owns now."""
         return self._subscriptions.assignment
 
     def position(self, topic: str, partition: int) -> int | None:
-        """The offset that the next poll begins at; None if it is not known (yet), or the partition not owned."""
-        state = self._subscriptions.partitions.get((topic, partition))
+        """Returns the offset of the next poll; None if it is not known yet, or the partition is not owned."""
+        state = self._subscriptions.partitions.get(TopicPartition(topic, partition))
         return None if state is None or state.position is None else state.position.offset
 
     def fetch_state(self, topic: str, partition: int) -> FetchState | None:
-        """None if the partition is not owned."""
-        state = self._subscriptions.partitions.get((topic, partition))
+        """Returns the state of a partition; None if it is not owned."""
+        state = self._subscriptions.partitions.get(TopicPartition(topic, partition))
         return None if state is None else state.fetch_state

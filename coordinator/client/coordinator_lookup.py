@@ -1,8 +1,8 @@
-"""Who coordinates the group: discovery, and giving a coordinator up (the lookup half of Kafka's AbstractCoordinator).
+"""Finds the broker that coordinates the group, and gives it up again (the lookup half of Kafka's AbstractCoordinator).
 
-One request at a time. The application's thread and the heartbeat thread both look up when they need to, and back off
-after a failure. A coordinator is given up when it says that it is none, when the connection is lost, or when the
-session expired; then everything that it still owes is lost too.
+There is one look-up request at a time. The application's thread and the heartbeat thread both look up when they need
+to, and back off after a failure. A coordinator is given up when it says that it is not the coordinator, when the
+connection is lost, or when the session has expired; all answers that were still to come from it are then lost too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CoordinatorLookup:
         self.is_known = False
 
     def ensure_known(self, now_ms: int) -> bool:
-        """Whether the coordinator is known; if not, look it up. Raises what the last look-up failed with for good."""
+        """Returns whether the coordinator is known, and looks it up if not. Raises the last look-up's fatal error."""
         if not self.is_known:
             if self._fatal is not None:
                 fatal, self._fatal = self._fatal, None
@@ -52,12 +52,12 @@ class CoordinatorLookup:
         return self.is_known
 
     def ask_again(self, now_ms: int) -> None:
-        """Unless the backoff forbids it. The heartbeat thread leaves a failure for the application to find."""
+        """Looks up, unless the backoff forbids it. A fatal error waits for the application's next call."""
         if now_ms >= self._next_ms:
             self._ask(now_ms)
 
     def when_answered(self, callback: Callable[[bool, int], None], now_ms: int) -> None:
-        """Look up at once, and call back with whether the coordinator is known then."""
+        """Looks up at once, and calls back with whether the coordinator is then known."""
         self._waiting.append(callback)
         self._ask(now_ms)
 
@@ -85,7 +85,7 @@ class CoordinatorLookup:
             callback(self.is_known, now_ms)
 
     def give_up(self, reason: str, now_ms: int) -> None:
-        """The coordinator is none, or no longer ours: ask again who is."""
+        """Forgets the coordinator, with all answers that were still to come from it."""
         if self.is_known:
             self.is_known = False
             self._emit(CoordinatorUnknown(now_ms, reason))
@@ -102,7 +102,7 @@ class CoordinatorLookup:
         lost: Callable[[int], None],
         timeout_ms: int = 0,
     ) -> None:
-        """Send to the coordinator. A connection that breaks gives the coordinator up before `lost` is called."""
+        """Sends to the coordinator. If the connection breaks, the coordinator is given up, and `lost` is called."""
 
         def handle(response: Response | None, then_ms: int) -> None:
             if response is None:

@@ -1,7 +1,7 @@
-"""What a consumer tells: what Kafka's client would log or call the application back with, and what poll returns.
+"""The events of a consumer: what Kafka's client would log or tell its application, and what poll returns.
 
 Every event carries the time at which it happened. Partitions are in order of topic and partition. Where Java's poll
-throws, the parts of this client raise ClientError among themselves, and the consumer tells it as FatalError.
+throws, the parts of this client raise ClientError, and the consumer turns it into the event FatalError.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from groupledger.coordinator.model.messages import OffsetToCommit, TopicPartition
+    from groupledger.coordinator.model.messages import OffsetToCommit
     from groupledger.schemas.kafka.errors import Error
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
     Emit = Callable[["ConsumerEvent"], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """Records that poll returned: from `from_offset` up to but without `to_offset`, the next position."""
+    """Records that poll returned, from `from_offset` up to, but without, `to_offset`, which is the next position."""
 
     topic: str
     partition: int
@@ -40,7 +41,7 @@ class CoordinatorDiscovered(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorUnknown(ConsumerEvent):
-    """The coordinator was given up; discovery follows."""
+    """The client gave up its coordinator, and looks for the next one."""
 
     reason: str
 
@@ -52,9 +53,9 @@ class RejoinRequested(ConsumerEvent):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Joined(ConsumerEvent):
-    """A rebalance is complete. `assignment` is all that is owned now, `added` what came with this generation."""
+    """A rebalance is complete. `assignment` is all that the member owns now, `added` what is new in this generation."""
 
     generation_id: int
     member_id: str
@@ -66,14 +67,14 @@ class Joined(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Revoked(ConsumerEvent):
-    """Given up in good order: their offsets could still be committed."""
+    """The member gave up partitions while it was still a member, so that it could commit their offsets."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Lost(ConsumerEvent):
-    """Given up after the membership was lost: other members may own them already."""
+    """The member gave up partitions after it lost its membership. Others may own them already."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -85,12 +86,12 @@ class CommitSucceeded(ConsumerEvent):
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFailed(ConsumerEvent):
-    """`error` is the broker's, or None where no answer came: the connection was lost, or the client itself refused.
+    """`error` is the broker's, or None if no answer came: the connection was lost, or the client itself refused.
 
-    `was_sent` False: the client knew that it was no member any more, and no broker saw this commit. `is_retriable`
-    means that the same commit may succeed later (Kafka's RetriableCommitFailedException).
+    `was_sent` is False if the client knew that it is no longer a member, so that no broker saw this commit.
+    `is_retriable` means that the same commit may succeed later (Kafka's RetriableCommitFailedException).
     """
 
     error: Error | None
@@ -117,7 +118,7 @@ class Left(ConsumerEvent):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetReset(ConsumerEvent):
     """A partition without a usable position begins at `offset`; `strategy` is earliest or latest."""
 
@@ -136,10 +137,10 @@ class Fenced(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True)
 class FatalError(ConsumerEvent):
-    """An exception out of poll. An application that polls again all the same goes on as Java's does, which for most
-    errors is to meet the same one again. `error` is the broker's; None where the client itself objects.
+    """Poll would throw. An application that polls again behaves as with Java's client: most errors come again.
 
-    `partitions` are those that the error is about, as where auto.offset.reset is none and there is no offset.
+    `error` is the broker's, or None if the client itself objects. `partitions` are those that the error is about, such
+    as those without an offset where auto.offset.reset is none.
     """
 
     error: Error | None
@@ -148,7 +149,7 @@ class FatalError(ConsumerEvent):
 
 
 class ClientError(Exception):
-    """What Java's client would throw out of poll."""
+    """An exception that Java's client would throw out of poll."""
 
     def __init__(self, error: Error | None, reason: str, partitions: tuple[TopicPartition, ...] = ()) -> None:
         super().__init__(reason)

@@ -1,14 +1,14 @@
-"""The states of an owned partition, from nothing known to records flowing (Kafka's SubscriptionState.FetchStates).
+"""The states of an owned partition, until its records can be fetched (Kafka's SubscriptionState.FetchStates).
 
     INITIALIZING         nothing is known: the committed offset is asked for
     AWAITING_RESET       no committed offset, or one out of range: the log's first or last offset is asked for
-    AWAITING_VALIDATION  the leader changed, or the offset was committed by somebody in another leader's time: the
-                         leader is asked whether the log was truncated since
-    FETCHING             the position is good: records are fetched, polled, and committed
+    AWAITING_VALIDATION  the leader has changed, or the committed offset names the epoch of a record: the leader is
+                         asked whether the log was truncated since
+    FETCHING             the position is valid: records are fetched, polled, and committed
 
 Every state but INITIALIZING may be entered from every other one, and from itself, except that AWAITING_RESET has no
 position that could be validated. A change that the table lacks does nothing at all. FETCHING and AWAITING_VALIDATION
-have a position, the others have none; only a position in FETCHING is valid, that is fetched from and committed.
+have a position, the others have none. Only in FETCHING a position is fetched from and committed.
 """
 
 from __future__ import annotations
@@ -46,22 +46,23 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """`epoch` is that of the record before `offset`, None if no record led here; `leader` whom the position is for."""
+    """`epoch` is that of the record before `offset`, None if no record has led here. `leader` is the partition's leader
+    for which the position was found."""
 
     offset: int
     epoch: int | None = None
     leader: Leader | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class PartitionState:
-    """One owned partition. `retry_ms`: no request for it before this time."""
+    """One owned partition. No request about it is sent before `retry_ms`."""
 
     fetch_state: FetchState = FetchState.INITIALIZING
     position: Position | None = None
     reset_strategy: str | None = None
     retry_ms: int | None = None
-    pending_revocation: bool = False  # an eager member is about to give it up: neither fetched nor polled any more
+    pending_revocation: bool = False  # an eager member is about to give it up: it is no longer fetched or polled
 
     def _transition_to(self, state: FetchState, position: Position | None) -> bool:
         if state not in VALID_NEXT_STATES[self.fetch_state]:
@@ -74,7 +75,7 @@ class PartitionState:
         return self.fetch_state is FetchState.FETCHING and not self.pending_revocation
 
     def may_ask(self, state: FetchState, now_ms: int) -> bool:
-        """Whether it waits in that state, and no request about it is out or held back."""
+        """Whether the partition waits in that state, and no request about it is out or held back."""
         return self.fetch_state is state and (self.retry_ms is None or self.retry_ms <= now_ms)
 
     def request_reset(self, strategy: str) -> None:
@@ -90,12 +91,12 @@ class PartitionState:
         self._validate(position)
 
     def _validate(self, position: Position) -> None:
-        """Without both epochs there is nothing to compare."""
+        """Begins to validate a position; without both epochs there is nothing to compare, and it is valid at once."""
         needs_validation = position.epoch is not None and position.leader is not None
         self._transition_to(FetchState.AWAITING_VALIDATION if needs_validation else FetchState.FETCHING, position)
 
     def leader_is(self, leader: Leader | None) -> None:
-        """Metadata was refreshed."""
+        """Takes the leader that new metadata names."""
         if self.position is None or leader is None or self.position.leader == leader:
             return
         self._validate(Position(self.position.offset, self.position.epoch, leader))
@@ -104,5 +105,5 @@ class PartitionState:
         self._transition_to(FetchState.FETCHING, self.position)
 
     def advance(self, position: Position) -> None:
-        """Records up to here were handed to the application."""
+        """Moves the position on, because poll has returned the records before it."""
         self.position = position

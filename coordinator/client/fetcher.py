@@ -1,8 +1,8 @@
-"""Fetching records: one request out at a time, its answer kept until poll hands it out, max.poll.records at a time.
+"""Fetches records: one request is out at a time, and its records are kept until poll returns them.
 
-A partition with records in store is not fetched again. What came for a partition that was given up, reset or sought
-elsewhere in the meantime is dropped; errors show only when poll comes to them. Source: Kafka AbstractFetch,
-FetchCollector.
+Poll returns at most max.poll.records. A partition whose records are not all returned yet is not fetched again. Records
+of a partition that was given up or got another position meanwhile are dropped. An error is raised when its turn comes.
+Source: Kafka AbstractFetch, FetchCollector.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from groupledger.coordinator.client.messages import Destination, FetchPartition,
 from groupledger.coordinator.client.reactions import Then, reaction_to
 from groupledger.coordinator.model.messages import NO_LEADER_EPOCH
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from groupledger.coordinator.client.config import ConsumerConfig
@@ -24,14 +25,13 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.metadata import Metadata
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
-    from groupledger.coordinator.model.messages import TopicPartition
 
 
 @dataclass(slots=True)
 class _CompletedFetch:
     partition: TopicPartition
     state: PartitionState
-    offset: int  # of the next record in store
+    offset: int  # of the next record that poll returns
     found: FetchedPartition
 
 
@@ -73,14 +73,14 @@ class Fetcher:
                 self._next_ms = then_ms + self._config.retry_backoff_ms
                 return
             for found in response.partitions:
-                partition = found.topic, found.partition
+                partition = TopicPartition(found.topic, found.partition)
                 if partition in asked:
                     self._completed.append(_CompletedFetch(partition, *asked[partition], found))
 
         self._network.send(Destination.BROKER, request, now_ms + self._config.request_timeout_ms, handle)
 
     def collect(self, now_ms: int) -> tuple[Polled, ...]:
-        """Raises ClientError only if there is nothing to hand out before it."""
+        """Returns records that were fetched. Raises ClientError only if there are no records before the error."""
         polled: list[Polled] = []
         room = self._config.max_poll_records
         while self._completed and room > 0:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 class Heartbeat:
-    """Each `*_ms` is the time at which the timer has run out. A heartbeat is sent whether or not the last one was
-    answered: only the session timer waits for answers."""
+    """Each `*_ms` is the time at which a timer runs out. A heartbeat is sent even if the last one was not answered;
+    only the session timer depends on answers."""
 
     def __init__(self, config: ConsumerConfig) -> None:
         self._config = config
@@ -22,7 +22,7 @@ class Heartbeat:
         self.poll_expires_ms = 0
 
     def reset(self, now_ms: int) -> None:
-        """A generation begins."""
+        """Starts all three timers, because a generation begins."""
         self.due_ms = now_ms + self._config.heartbeat_interval_ms
         self.reset_session(now_ms)
         self.polled(now_ms)

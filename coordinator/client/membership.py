@@ -1,23 +1,23 @@
-"""A member's life in its group: join, sync, heartbeats, leave (the member half of Kafka's AbstractCoordinator).
+"""How a member joins, syncs, heartbeats and leaves (the member half of Kafka's AbstractCoordinator).
 
-    UNJOINED              no member, or not any more              JoinGroup is sent        -> PREPARING_REBALANCE
+    UNJOINED              is not a member, or no longer           JoinGroup is sent        -> PREPARING_REBALANCE
     PREPARING_REBALANCE   JoinGroup is out                        it succeeds              -> COMPLETING_REBALANCE
     COMPLETING_REBALANCE  SyncGroup is out                        it succeeds              -> STABLE
     STABLE                has an assignment                       the next JoinGroup       -> PREPARING_REBALANCE
     any                   membership lost (error, leave, poll expiry)                      -> UNJOINED
 
-Two threads act on it. The application's, inside poll, starts every rebalance and completes it: `ensure_active_group`.
-The heartbeat thread, `run_heartbeats`, runs only from the JoinGroup's success on, until the membership is lost or the
-next JoinGroup is sent: a member whose application does not poll while its JoinGroup is out sends no heartbeats, and
-does not see the answer. The reason of a JoinGroup is the last one that asked for it; the broker logs it.
-What a rebalance means for partitions is rebalance.py's concern.
+Two threads act on it. The application's thread, inside poll, starts and completes every rebalance
+(`ensure_active_group`). The heartbeat thread (`run_heartbeats`) runs from the JoinGroup's success until the membership
+is lost or the next JoinGroup is sent. So a member whose application does not poll while its JoinGroup is out sends no
+heartbeats, and does not see the answer. A JoinGroup carries the reason that was given last for a rejoin, and the broker
+logs it. What a rebalance does to partitions is left to `RebalanceHooks`, which rebalance.py implements.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from groupledger.coordinator.client.events import ClientError, Fenced, Left, PollTimeout, RejoinRequested
 from groupledger.coordinator.client.reactions import Reset, Then, exception_name, reaction_to
@@ -45,12 +45,10 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.events import Emit
     from groupledger.coordinator.client.heartbeat import Heartbeat
     from groupledger.coordinator.client.network import Network
-    from groupledger.coordinator.client.rebalance import Rebalance
-    from groupledger.coordinator.model.messages import Request, Response
+    from groupledger.coordinator.model.messages import Protocols, Request, Response
 
-    Assignments = tuple[tuple[str, bytes], ...]
 
-JOIN_GROUP_TIMEOUT_LAPSE_MS = 5_000  # a JoinGroup may be parked for the rebalance timeout, and then some
+JOIN_GROUP_TIMEOUT_LAPSE_MS = 5_000  # a JoinGroup may wait for the rebalance timeout, and some time more
 MAX_REASON_LENGTH = 255
 
 
@@ -62,22 +60,22 @@ class MemberState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class MemberGeneration:
     generation_id: int = NO_GENERATION
     member_id: str = ""
     protocol_name: str | None = None
 
     def __str__(self) -> str:
-        """Java's toString: it can become a reason."""
+        """Returns Java's toString, which can become the reason of a join."""
         return (
             f"Generation{{generationId={self.generation_id}, memberId='{self.member_id}',"
             f" protocol='{self.protocol_name or 'null'}'}}"
         )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Attempt:
-    """A rebalance under way, from JoinGroup to SyncGroup; `name` is the exception's that it failed with."""
+    """A rebalance from JoinGroup to SyncGroup; `name` is that of the exception that it failed with."""
 
     leading: JoinGroupResponse | None = None  # the assignment is still to be made
     assignment: bytes | None = None
@@ -89,8 +87,28 @@ class _Attempt:
         self.failed, self.name, self.error = then, name, error
 
 
+Assignments = tuple[tuple[str, bytes], ...]
+"""A leader's assignment: (member id, bytes) of every member."""
+
+
+class RebalanceHooks(Protocol):
+    """What a membership leaves to others, as Kafka's AbstractCoordinator leaves it to its subclasses."""
+
+    def prepare_join(self, generation: MemberGeneration, now_ms: int) -> bool:
+        """Returns whether a JoinGroup may be sent now; it is asked again until it may."""
+
+    def protocols(self, generation: MemberGeneration) -> Protocols:
+        """Returns what the JoinGroup offers."""
+
+    def assign(self, response: JoinGroupResponse, now_ms: int) -> Assignments | None:
+        """Returns the leader's assignment, or None until it can be made. Raises ClientError if it never can."""
+
+    def complete_join(self, generation: MemberGeneration, assignment: bytes, now_ms: int) -> None:
+        """Takes the assignment that the member was given."""
+
+
 class Membership:
-    rebalance: Rebalance  # set once by the consumer: the two know each other
+    hooks: RebalanceHooks  # set once by the consumer, since the hooks need the membership too
 
     def __init__(
         self,
@@ -115,7 +133,7 @@ class Membership:
         self._needs_join_prepare = True
         self._heartbeat_failure: ClientError | None = None
         self.state = MemberState.UNJOINED
-        self.generation = Generation()
+        self.generation = MemberGeneration()
 
     @property
     def is_static(self) -> bool:
@@ -127,7 +145,7 @@ class Membership:
 
     @property
     def rejoin_needed(self) -> bool:
-        """Or under way."""
+        """Whether a rebalance is needed or under way."""
         return self._rejoin_needed or self._attempt is not None
 
     # The application's thread
@@ -141,12 +159,12 @@ class Membership:
             raise failure
 
     def ensure_active_group(self, now_ms: int) -> bool:
-        """Do all that can be done now of the rebalance that is due; whether none is, in the end."""
+        """Does all that can be done now of a rebalance that is due. Returns whether none is due any more."""
         while self.rejoin_needed:
             if not self._lookup.ensure_known(now_ms):
                 return False
             if self._needs_join_prepare:
-                if not self.rebalance.prepare_join(self.generation, now_ms):
+                if not self.hooks.prepare_join(self.generation, now_ms):
                     return False
                 self._needs_join_prepare = False
             if self._attempt is None:
@@ -159,10 +177,10 @@ class Membership:
         return True
 
     def _conclude(self, attempt: _Attempt, now_ms: int) -> bool:
-        """Whether the attempt is over, well or not, and no backoff stands before the next one."""
+        """Ends an attempt that has succeeded or failed. Returns whether the next step may follow at once."""
         if attempt.assignment is not None:
             if self.state is MemberState.STABLE:
-                self.rebalance.complete_join(self.generation, attempt.assignment, now_ms)
+                self.hooks.complete_join(self.generation, attempt.assignment, now_ms)
                 self._needs_join_prepare = True
             else:
                 reason = (
@@ -191,23 +209,23 @@ class Membership:
         request = JoinGroupRequest(
             self._network.new_request_id(),
             self._config.group_id,
-            sent_for.member_id,
-            self._config.session_timeout_ms,
-            self._config.max_poll_interval_ms,
-            CONSUMER_PROTOCOL_TYPE,
-            self.rebalance.protocols(sent_for),
-            self._new_uuid(),
-            self._config.group_instance_id,
-            self._rejoin_reason[:MAX_REASON_LENGTH],
-            self._config.client_id,
-            self._config.client_host,
+            member_id=sent_for.member_id,
+            session_timeout_ms=self._config.session_timeout_ms,
+            rebalance_timeout_ms=self._config.max_poll_interval_ms,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocols=self.hooks.protocols(sent_for),
+            new_member_uuid=self._new_uuid(),
+            group_instance_id=self._config.group_instance_id,
+            reason=self._rejoin_reason[:MAX_REASON_LENGTH],
+            client_id=self._config.client_id,
+            client_host=self._config.client_host,
         )
 
         def joined(response: JoinGroupResponse, then_ms: int) -> None:
             if response.error is Error.NONE:
                 self._joined(response, attempt, then_ms)
             elif response.error is Error.MEMBER_ID_REQUIRED:
-                self.generation = Generation(member_id=response.member_id)
+                self.generation = MemberGeneration(member_id=response.member_id)
                 self.request_rejoin(f"need to re-join with the given member-id: {response.member_id}", then_ms)
                 attempt.fail(Then.AT_ONCE, "", response.error)
             else:
@@ -219,12 +237,12 @@ class Membership:
     def _joined(self, response: JoinGroupResponse, attempt: _Attempt, now_ms: int) -> None:
         if response.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE):
             attempt.fail(Then.RAISE, "InconsistentGroupProtocolException", Error.INCONSISTENT_GROUP_PROTOCOL)
-        elif self.state is not MemberState.PREPARING_REBALANCE:  # it left in the meantime
+        elif self.state is not MemberState.PREPARING_REBALANCE:  # the member has left in the meantime
             attempt.fail(Then.BACK_OFF, "UnjoinedGroupException")
         else:
             self.state = MemberState.COMPLETING_REBALANCE
             self._heartbeat.reset(now_ms)
-            self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
+            self.generation = MemberGeneration(response.generation_id, response.member_id, response.protocol_name)
             if response.leader == response.member_id:
                 attempt.leading = response
                 self.lead(now_ms)
@@ -232,7 +250,7 @@ class Membership:
                 self._sync((), attempt, now_ms)
 
     def lead(self, now_ms: int) -> None:
-        """Make the assignment, if this member leads a generation that waits for it, and its metadata is fresh."""
+        """Makes the assignment, if this member leads a generation that waits for it and its metadata is fresh."""
         attempt = self._attempt
         if attempt is None or attempt.leading is None:
             return
@@ -241,7 +259,7 @@ class Membership:
             attempt.fail(Then.AT_ONCE, "IllegalGenerationException", Error.ILLEGAL_GENERATION)
             return
         try:
-            assignments = self.rebalance.assign(attempt.leading, now_ms)
+            assignments = self.hooks.assign(attempt.leading, now_ms)
         except ClientError as error:
             attempt.leading = None
             attempt.fail(Then.RAISE, error.reason)
@@ -258,12 +276,12 @@ class Membership:
         request = SyncGroupRequest(
             self._network.new_request_id(),
             self._config.group_id,
-            sent_for.generation_id,
-            sent_for.member_id,
-            self._config.group_instance_id,
-            CONSUMER_PROTOCOL_TYPE,
-            sent_for.protocol_name,
-            assignments,
+            generation_id=sent_for.generation_id,
+            member_id=sent_for.member_id,
+            group_instance_id=self._config.group_instance_id,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol_name=sent_for.protocol_name,
+            assignments=assignments,
         )
 
         def synced(response: SyncGroupResponse, then_ms: int) -> None:
@@ -288,7 +306,9 @@ class Membership:
 
         self._lookup.send(request, now_ms, handler, lost, timeout_ms)
 
-    def _failed(self, api: type[Request], error: Error, sent_for: Generation, attempt: _Attempt, now_ms: int) -> None:
+    def _failed(
+        self, api: type[Request], error: Error, sent_for: MemberGeneration, attempt: _Attempt, now_ms: int
+    ) -> None:
         self.react(api, error, sent_for, now_ms)
         if error is Error.FENCED_INSTANCE_ID:
             self.fenced(now_ms)
@@ -296,9 +316,9 @@ class Membership:
 
     # What errors do to the membership
 
-    def react(self, api: type[Request], error: Error, sent_for: Generation, now_ms: int) -> None:
-        """What a refusal means for coordinator and membership; one that was meant for another generation resets
-        nothing, as that has happened already."""
+    def react(self, api: type[Request], error: Error, sent_for: MemberGeneration, now_ms: int) -> None:
+        """Gives up the coordinator, or resets the membership, as the error asks for. An error of a request that was
+        sent for another generation resets nothing: that generation is gone already."""
         reaction = reaction_to(error, api)
         if reaction.rediscover:
             self._lookup.give_up(f"error response {error.name}", now_ms)
@@ -311,7 +331,7 @@ class Membership:
 
     def _reset_and_rejoin(self, reason: str, now_ms: int, *, forget_member: bool) -> None:
         self.state = MemberState.UNJOINED
-        self.generation = Generation(member_id="" if forget_member else self.generation.member_id)
+        self.generation = MemberGeneration(member_id="" if forget_member else self.generation.member_id)
         self._needs_join_prepare = True
         self.request_rejoin(reason, now_ms)
 
@@ -331,7 +351,7 @@ class Membership:
         return is_member and self._heartbeat_failure is None
 
     def run_heartbeats(self, now_ms: int) -> None:
-        """What the heartbeat thread finds to do now."""
+        """Does what the heartbeat thread has to do now."""
         if not self.runs_heartbeats:
             return
         if self._lookup.is_known and now_ms >= self._heartbeat.session_expires_ms:
@@ -350,9 +370,9 @@ class Membership:
         request = HeartbeatRequest(
             self._network.new_request_id(),
             self._config.group_id,
-            sent_for.generation_id,
-            sent_for.member_id,
-            self._config.group_instance_id,
+            generation_id=sent_for.generation_id,
+            member_id=sent_for.member_id,
+            group_instance_id=self._config.group_instance_id,
         )
 
         def answered(response: HeartbeatResponse, then_ms: int) -> None:
@@ -360,7 +380,7 @@ class Membership:
 
         self._lookup.send(request, now_ms, answered, self._heartbeat.failed)
 
-    def _heartbeat_answered(self, error: Error, sent_for: Generation, now_ms: int) -> None:
+    def _heartbeat_answered(self, error: Error, sent_for: MemberGeneration, now_ms: int) -> None:
         reaction = reaction_to(error, HeartbeatRequest)
         is_stale = reaction.reset is not Reset.NOTHING and self.generation != sent_for
         if error is Error.NONE or is_stale or reaction.then is Then.IGNORE:
@@ -381,7 +401,7 @@ class Membership:
     # Leave
 
     def leave(self, reason: str, now_ms: int) -> None:
-        """Give the membership up; static members do so without a word, and the broker's session timer finds out."""
+        """Gives up the membership. A static member sends no LeaveGroup: the broker's session timer ends it later."""
         member_id = self.generation.member_id
         if not self.is_static and self._lookup.is_known and self.state is not MemberState.UNJOINED and member_id:
             leaving = LeavingMember(member_id, reason=reason[:MAX_REASON_LENGTH])
@@ -396,4 +416,4 @@ class Membership:
 
 
 def _ignore(*_: Response | int) -> None:
-    """A LeaveGroup is not repeated, whatever the answer, and whether or not there is one."""
+    """Does nothing: a LeaveGroup is not repeated, whether it is answered or lost."""

@@ -1,9 +1,10 @@
-"""What a consumer sends beside the group coordinator's own requests, and where each request goes.
+"""Requests of a consumer that any broker may answer, and the two destinations of requests.
 
-Group requests are those of `coordinator.model.messages`. The ones here are answered by brokers as such: which broker
-coordinates a group, what partitions topics have, and the partitions' logs. A consumer of this model sees the cluster
-as two destinations, its group's coordinator and everything else, as a Java consumer keeps a connection of its own to
-the coordinator. Records are counted and not carried: a fetch is answered by where the next one begins.
+The requests to a group's coordinator are in `coordinator.model.messages`. The requests here ask which broker
+coordinates a group, which partitions topics have, and for the partitions' logs. A consumer of this model sees the
+cluster as two destinations, its group's coordinator and everything else, because a Java consumer has a connection of
+its own to the coordinator. Records are counted and not carried: a fetch is answered by the offset at which the next one
+begins.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Destination(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request on its way; its `request_id` is the consumer's own, and unique to it."""
+    """A request with its destination. Its `request_id` is unique within the consumer."""
 
     destination: Destination
     request: Request
@@ -54,7 +55,7 @@ class MetadataRequest(Request):
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """A partition's leader, NO_NODE while it has none, and the racks of its replicas where brokers tell racks."""
+    """A partition's leader, NO_NODE while it has none, and the racks of its replicas if brokers have racks."""
 
     leader_id: int = 0
     leader_epoch: int = 0
@@ -94,7 +95,7 @@ class ListOffsetsRequest(Request):
     partitions: tuple[ListOffsetsPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListedOffset:
     topic: str
     partition: int
@@ -110,7 +111,7 @@ class ListOffsetsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class EpochPartition:
-    """Asks where the leader of `leader_epoch` ended, to find out whether the log was truncated since."""
+    """Asks for the offset at which `leader_epoch` ended, to find out whether the log was truncated since."""
 
     topic: str
     partition: int
@@ -123,7 +124,7 @@ class OffsetForLeaderEpochRequest(Request):
     partitions: tuple[EpochPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEndOffset:
     topic: str
     partition: int
@@ -153,9 +154,9 @@ class FetchRequest(Request):
     max_wait_ms: int = 500
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedPartition:
-    """Records from the offset that was asked for, up to but without `next_offset`; `next_offset` is the same if none.
+    """Records from the offset that was asked for, up to, but without, `next_offset`. If there are none, both are equal.
 
     `leader_epoch` is that of the last of these records.
     """

@@ -1,8 +1,8 @@
-"""What the client knows of topics, and when it asks again.
+"""What the client knows of topics, and when it asks for them again.
 
-All topics that matter are asked for at once, and the answer replaces what was known. It is asked for when something
-needs it (a new subscription, a leader that moved, a topic or leader that is missing) and when metadata.max.age.ms has
-passed. Failures are retried with backoff. Source: Kafka Metadata, NetworkClient.DefaultMetadataUpdater.
+One request asks for all topics that matter, and its answer replaces what was known. It is sent when something needs it
+(a new subscription, a leader that moved, a topic or leader that is missing) and when metadata.max.age.ms has passed.
+Failures are retried with backoff. Source: Kafka Metadata, NetworkClient.DefaultMetadataUpdater.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.config import ConsumerConfig
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
-    from groupledger.coordinator.model.messages import TopicPartition
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 Snapshot: TypeAlias = Mapping[str, tuple[frozenset[str], ...]]
-"""Of each topic that has partitions, the racks of each one; empty sets to a client that is in no rack."""
+"""The racks of each partition's replicas, by topic; for a client that is in no rack, the sets are empty."""
 EMPTY_SNAPSHOT: Snapshot = MappingProxyType({})
 
 _RETRIED = (
@@ -54,14 +54,14 @@ class Metadata:
         self._update_requested = True
         self._is_asked = False
         self._failures = 0
-        self._next_ms = 0  # not before, if requested; at the latest, if not
+        self._next_ms = 0  # the earliest time of a requested update, the latest time of the next one otherwise
         self._unauthorized: tuple[str, ...] = ()
-        self.version = 0  # of what is known: raised with each answer
+        self.version = 0  # raised with each answer
 
     # Asking
 
     def request_update(self) -> None:
-        """As soon as the backoff allows."""
+        """Asks for an update as soon as the backoff allows."""
         if not self._update_requested:
             self._update_requested = True
             self._next_ms = 0 if self._failures == 0 else self._next_ms
@@ -92,7 +92,7 @@ class Metadata:
             self._failures += 1
 
     def _learn(self, topics: Iterable[TopicMetadata]) -> bool:
-        """Whether nothing is missing."""
+        """Takes an answer. Returns whether it names all topics and all leaders."""
         self.version += 1
         answered = tuple(topics)
         self._topics = {topic.topic: topic for topic in answered if topic.error is Error.NONE}
@@ -101,7 +101,7 @@ class Metadata:
         return has_leaders and not any(topic.error in _RETRIED for topic in answered)
 
     def raise_errors(self) -> None:
-        """Raises ClientError if topics are forbidden; once for each answer that says so."""
+        """Raises ClientError if topics are forbidden, once for each answer that says so."""
         if self._unauthorized:
             topics, self._unauthorized = self._unauthorized, ()
             raise ClientError(
@@ -119,7 +119,7 @@ class Metadata:
         return None if found.leader_id == NO_NODE else Leader(found.leader_id, found.leader_epoch)
 
     def snapshot(self) -> Snapshot:
-        """What a leader compares, to find out whether it must assign anew."""
+        """Returns what a leader compares to find out whether it must assign again."""
         knows_rack = self._config.client_rack is not None
         return {
             topic: tuple(p.replica_racks if knows_rack else frozenset() for p in self._topics[topic].partitions)
@@ -128,7 +128,7 @@ class Metadata:
         }
 
     def cluster(self) -> dict[str, TopicPartitions]:
-        """The topics as an assignor sees them."""
+        """Returns the topics as an assignor sees them."""
         cluster = {}
         for name, topic in self._topics.items():
             racks = tuple(partition.replica_racks for partition in topic.partitions)

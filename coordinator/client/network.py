@@ -1,8 +1,8 @@
-"""The client's network: what is on its way, and what has come back but was not looked at yet.
+"""The client's network: requests that are not yet answered, and responses that no thread has looked at yet.
 
-Arrivals wait until a thread serves the network, as in ConsumerNetworkClient: then their handlers run, in the order of
-arrival. A handler is called once, with the response, or with None if the connection went away first. A request that is
-not answered in its time takes its connection down, and all other requests to the same destination with it
+Responses wait until a thread serves the network, as in ConsumerNetworkClient. Then their handlers run, in the order of
+arrival. A handler is called once, with the response, or with None if the connection was lost first. A request that
+is not answered in time closes its connection, and so all other requests to the same destination are lost too
 (NetworkClient#handleTimedOutRequests).
 """
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.messages import Request, Response
 
 Handler = Callable[[Any, int], None]
-"""Called with the response or None, and the time."""
-_LARGEST_EXPONENT = 16  # beyond this every backoff has long reached its limit
+"""A function that is called with the response or None, and with the time."""
+_LARGEST_EXPONENT = 16  # every backoff has reached its limit long before
 
 
 def backoff_ms(config: ConsumerConfig, attempts: int) -> int:
-    """Kafka's exponential backoff after that many failures, without its random jitter of 20%."""
+    """Returns Kafka's exponential backoff after so many failures, without its random jitter of 20%."""
     grown = config.retry_backoff_ms << min(attempts, _LARGEST_EXPONENT)
     return min(grown, max(config.retry_backoff_ms, config.retry_backoff_max_ms))
 
@@ -59,14 +59,14 @@ class Network:
         self._arrivals.append(partial(self._complete, response.request_id, response))
 
     def lose(self, destination: Destination) -> None:
-        """The connection is gone: nothing that is under way there will be answered."""
+        """Drops a connection: requests that were sent there will not be answered."""
         self._unsent = [sent for sent in self._unsent if sent.destination is not destination]
         for request_id, request in self._in_flight.items():
             if request.destination is destination:
                 self._arrivals.append(partial(self._complete, request_id, None))
 
     def when_served(self, callback: Callable[[int], None]) -> None:
-        """Call back in turn with the arrivals."""
+        """Calls back when the network is served, after the responses that have arrived before."""
         self._arrivals.append(callback)
 
     def serve(self, now_ms: int) -> None:

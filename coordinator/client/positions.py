@@ -1,9 +1,10 @@
-"""Where to begin: committed offsets, offset resets and validation, until every owned partition has a position.
+"""Finds where to begin in every owned partition: committed offsets, offset resets, and validation.
 
-Each poll moves every partition on by what its state (fetch_state.py) lacks: INITIALIZING asks the coordinator for the
-committed offset, AWAITING_RESET the partition's leader for the first or last offset of the log, AWAITING_VALIDATION
-the leader for the end of the epoch in which the position was reached. At most one request of each kind is out for a
-partition. Source: Kafka ClassicKafkaConsumer#updateFetchPositions, ConsumerCoordinator, OffsetFetcher.
+Each poll does what a partition needs in its state (fetch_state.py). In INITIALIZING the coordinator is asked for the
+committed offset, in AWAITING_RESET the partition's leader for the first or last offset of the log, in
+AWAITING_VALIDATION the leader for the end of the epoch in which the position was reached. For a partition, at most one
+request of each kind is out.
+Source: Kafka ClassicKafkaConsumer#updateFetchPositions, ConsumerCoordinator, OffsetFetcher.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ from groupledger.coordinator.model.messages import (
     OffsetFetchResponse,
 )
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from groupledger.coordinator.client.config import ConsumerConfig
     from groupledger.coordinator.client.coordinator_lookup import CoordinatorLookup
     from groupledger.coordinator.client.events import Emit
-    from groupledger.coordinator.client.membership import Generation, Membership
+    from groupledger.coordinator.client.membership import MemberGeneration, Membership
     from groupledger.coordinator.client.messages import EpochEndOffset, ListedOffset
     from groupledger.coordinator.client.metadata import Metadata
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
-    from groupledger.coordinator.model.messages import TopicPartition
 
-    Question = tuple[tuple[TopicPartition, ...], Generation | None]
-    """What an OffsetFetch is about. If it no longer is what must be asked, its answer is dropped."""
+    Question = tuple[tuple[TopicPartition, ...], MemberGeneration | None]
+    """The partitions and the generation of an OffsetFetch. If they have changed meanwhile, its answer is dropped."""
 
 _TIMESTAMPS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
@@ -77,7 +78,7 @@ class Positions:
         self._failure: ClientError | None = None
 
     def update(self, now_ms: int) -> None:
-        """Raises ClientError: what an answer brought, or a partition without an offset where none may be chosen."""
+        """Raises ClientError for an answer that says so, and for partitions without an offset if none may be chosen."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
@@ -96,7 +97,7 @@ class Positions:
     # Committed offsets
 
     def _initialize(self, now_ms: int) -> bool:
-        """Whether no committed offset is waited for."""
+        """Asks for committed offsets. Returns whether none is waited for."""
         partitions = self._subscriptions.in_state(FetchState.INITIALIZING)
         if not partitions:
             return True
@@ -140,12 +141,12 @@ class Positions:
                 self._lookup.give_up(f"error response {error.name}", now_ms)
             self._back_off(now_ms)
             if reaction.then is Then.RAISE:
-                wrong = tuple((p.topic, p.partition) for p in group.partitions if p.error is error)
+                wrong = tuple(TopicPartition(p.topic, p.partition) for p in group.partitions if p.error is error)
                 raise ClientError(error, f"OffsetFetch failed: {error.name}", wrong)
             return False
         self._failures = 0
         for found in group.partitions:
-            partition = found.topic, found.partition
+            partition = TopicPartition(found.topic, found.partition)
             state = self._subscriptions.partitions.get(partition)
             if state is not None and found.offset != NO_OFFSET:
                 epoch = None if found.leader_epoch == NO_LEADER_EPOCH else found.leader_epoch
@@ -172,13 +173,17 @@ class Positions:
         request = ListOffsetsRequest(self._network.new_request_id(), partitions)
 
         def take(state: PartitionState, found: ListedOffset, then_ms: int) -> None:
-            partition = found.topic, found.partition
+            partition = TopicPartition(found.topic, found.partition)
             if state.fetch_state is not FetchState.AWAITING_RESET or found.offset == NO_OFFSET:
                 return
             strategy = state.reset_strategy or "latest"
-            # Without an epoch: this position was led to by no record, so there is nothing to validate.
+            # No record has led to this position, so it has no epoch, and there is nothing to validate.
             state.seek_unvalidated(Position(found.offset, None, self._metadata.leader(partition)))
-            self._emit(OffsetReset(then_ms, *partition, found.offset, strategy))
+            self._emit(
+                OffsetReset(
+                    then_ms, topic=found.topic, partition=found.partition, offset=found.offset, strategy=strategy
+                )
+            )
 
         self._ask(request, waiting, take, now_ms)
 
@@ -196,19 +201,19 @@ class Positions:
         request = OffsetForLeaderEpochRequest(self._network.new_request_id(), partitions)
 
         def take(state: PartitionState, found: EpochEndOffset, _: int) -> None:
-            partition = found.topic, found.partition
+            partition = TopicPartition(found.topic, found.partition)
             if state.fetch_state is FetchState.AWAITING_VALIDATION and state.position == positions[partition]:
                 self._compare(state, positions[partition], found)
 
         self._ask(request, waiting, take, now_ms)
 
     def _compare(self, state: PartitionState, position: Position, found: EpochEndOffset) -> None:
-        """A position beyond the end of its epoch was truncated away: go back to where the logs part."""
+        """Compares a position with the end of its epoch; after a truncation it goes back to where the logs differ."""
         is_unknown = found.end_offset == NO_OFFSET or found.leader_epoch == NO_LEADER_EPOCH
         if not is_unknown and found.end_offset >= position.offset:
             state.complete_validation()
         elif self._config.auto_offset_reset == "none":
-            partition = found.topic, found.partition
+            partition = TopicPartition(found.topic, found.partition)
             self._failure = ClientError(None, "Detected log truncation with no reset policy", (partition,))
         elif is_unknown:
             state.request_reset(self._config.auto_offset_reset)
@@ -218,7 +223,7 @@ class Positions:
     # Both
 
     def _led(self, states: dict[TopicPartition, PartitionState], now_ms: int) -> dict[TopicPartition, PartitionState]:
-        """Those whose leader is known; the others wait for metadata."""
+        """Returns the partitions whose leader is known. The others wait for metadata."""
         led = {partition: state for partition, state in states.items() if self._metadata.leader(partition)}
         if len(led) < len(states):
             self._metadata.request_update()
@@ -230,13 +235,13 @@ class Positions:
             state.retry_ms = now_ms + self._config.retry_backoff_ms
 
     def _ask(self, request: Any, states: dict[TopicPartition, PartitionState], take: Any, now_ms: int) -> None:
-        """Ask the partitions' leaders; `take(state, found, now_ms)` gets what was found for each partition."""
+        """Asks the partitions' leaders. `take(state, found, now_ms)` is called with the answer for each partition."""
         deadline_ms = now_ms + self._config.request_timeout_ms
         for state in states.values():
             state.retry_ms = deadline_ms
 
         def handle(response: Any, then_ms: int) -> None:
-            answers = {} if response is None else {(p.topic, p.partition): p for p in response.partitions}
+            answers = {} if response is None else {TopicPartition(p.topic, p.partition): p for p in response.partitions}
             failed = {}
             for partition, state in states.items():
                 found = answers.get(partition)
@@ -256,7 +261,7 @@ class Positions:
 
 
 def _decisive(errors: list[Error]) -> Error:
-    """The first one, but unstable offsets only count when nothing else is wrong."""
+    """Returns the first error, or an unstable offset only if there is no other error."""
     wrong = [error for error in errors if error is not Error.NONE]
     return next(
         (error for error in wrong if error is not Error.UNSTABLE_OFFSET_COMMIT), wrong[0] if wrong else Error.NONE

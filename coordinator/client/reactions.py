@@ -1,16 +1,16 @@
 """What a consumer does about each error code, as tables: one for each API, one row for each error.
 
-A row says three things. `rediscover`: the coordinator is given up. `reset`: the membership is forgotten, with or
-without the member id, if it is still the one that the request was sent for; the next join then starts over. `then`:
-what becomes of the operation:
+A row has three columns. `rediscover` says whether the coordinator is given up. `reset` says whether the generation, or
+the member id too, is forgotten, if the request was sent for the present one; the next join then starts over. `then`
+says what happens to the operation:
 
-    AT_ONCE   tried again in the same poll
-    BACK_OFF  tried again after retry.backoff.ms
-    GIVE_UP   over; the application may do something about it
+    AT_ONCE   it is tried again in the same poll
+    BACK_OFF  it is tried again after retry.backoff.ms
+    GIVE_UP   it is over; the application may do something about it
     RAISE     poll throws
-    IGNORE    as if it had succeeded
+    IGNORE    it goes on as if it had succeeded
 
-An error that a table lacks is unexpected to Kafka's client, and `UNEXPECTED` names what happens then.
+Kafka's client does not expect an error that a table lacks; `UNEXPECTED` says what happens then.
 Source: the response handlers of Kafka's AbstractCoordinator and ConsumerCoordinator, FetchCollector.
 """
 
@@ -152,7 +152,7 @@ RETRIABLE_ERRORS = frozenset(
         Error.REQUEST_TIMED_OUT,
     }
 )
-"""Of FindCoordinator: the others are fatal."""
+"""Errors of FindCoordinator after which it is tried again; all others are fatal."""
 
 
 def reaction_to(error: Error, api: type[Request]) -> Reaction:
@@ -160,7 +160,7 @@ def reaction_to(error: Error, api: type[Request]) -> Reaction:
 
 
 def exception_name(error: Error, api: type[Request]) -> str:
-    """The simple name of the Java exception: it becomes the reason of the next join."""
+    """Returns the simple name of the Java exception, which becomes the reason of the next join."""
     if error not in REACTIONS[api]:
         return "KafkaException"
     name = "".join(word.capitalize() for word in error.name.split("_"))

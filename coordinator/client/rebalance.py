@@ -1,9 +1,10 @@
-"""What a rebalance means for partitions: before, as the leader, and after (the hooks of Kafka's ConsumerCoordinator).
+"""What a rebalance does to partitions (the hooks of Kafka's ConsumerCoordinator): before it, as the leader, after it.
 
-Before a join an eager member gives up all it owns, a cooperative one only topics that it no longer subscribes to; who
-lost its membership loses everything. After it, an eager member takes the assignment; a cooperative one first gives up
-what the assignment lacks, and rejoins at once so that others may have it. A leader remembers the metadata that it
-assigned by, and rejoins when the partitions of a topic of its group have changed.
+Before a join, an eager member gives up all partitions, a cooperative one only those of topics that it no longer
+subscribes to, and a member that lost its membership loses everything. After the join, an eager member takes the
+assignment. A cooperative one first gives up the partitions that the assignment lacks, and rejoins at once so that
+others may have them. A leader keeps the metadata by which it assigned, and rejoins when the partitions of one of its
+group's topics have changed.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.commits import OffsetCommits
     from groupledger.coordinator.client.config import ConsumerConfig
     from groupledger.coordinator.client.events import Emit
-    from groupledger.coordinator.client.membership import Assignments, Generation, Membership
+    from groupledger.coordinator.client.membership import Assignments, MemberGeneration, Membership
     from groupledger.coordinator.client.metadata import Metadata, Snapshot
     from groupledger.coordinator.client.subscriptions import Subscriptions
-    from groupledger.coordinator.model.messages import JoinGroupResponse, Protocols, TopicPartition
+    from groupledger.coordinator.model.messages import JoinGroupResponse, Protocols
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
 class Rebalance:
@@ -78,8 +80,8 @@ class Rebalance:
 
     # Before
 
-    def prepare_join(self, generation: Generation, now_ms: int) -> bool:
-        """Waits for an automatic commit, for the rebalance timeout at most."""
+    def prepare_join(self, generation: MemberGeneration, now_ms: int) -> bool:
+        """Gives up partitions, after an automatic commit that is waited for as long as the rebalance timeout."""
         if self._prepare_until_ms is None:
             self._prepare_until_ms = now_ms + self._config.max_poll_interval_ms
             if self._config.enable_auto_commit and self._protocol is RebalanceProtocol.EAGER:
@@ -94,7 +96,7 @@ class Rebalance:
         elif self._protocol is RebalanceProtocol.EAGER:
             self._give_up(owned, now_ms)
         else:
-            self._give_up(tuple(p for p in owned if p[0] not in self._subscriptions.topics), now_ms)
+            self._give_up(tuple(p for p in owned if p.topic not in self._subscriptions.topics), now_ms)
         self.is_leader = False
         self._subscriptions.group_topics = ()
         return True
@@ -112,7 +114,7 @@ class Rebalance:
             self._emit((Lost if is_lost else Revoked)(now_ms, partitions))
             self._subscriptions.assign(p for p in self._subscriptions.assignment if p not in partitions)
 
-    def protocols(self, generation: Generation) -> Protocols:
+    def protocols(self, generation: MemberGeneration) -> Protocols:
         self._joined_topics = self._subscriptions.topics
         owned = self._subscriptions.assignment
         return offered_protocols(self._config, self._memory, self._joined_topics, owned, generation.generation_id)
@@ -139,7 +141,7 @@ class Rebalance:
             raise ClientError(None, "IllegalStateException") from error
 
     def _has_metadata_of(self, members: dict[str, Subscription], now_ms: int) -> bool:
-        """Whether the metadata is up to date for the topics of all members; if not, wait for one answer."""
+        """Returns whether the metadata of all members' topics is up to date. If not, one answer is waited for."""
         if self._awaited_version is None:
             known = self._subscriptions.metadata_topics
             self._subscriptions.group_topics = tuple(sorted({t for m in members.values() for t in m.topics}))
@@ -156,13 +158,13 @@ class Rebalance:
 
     # After
 
-    def complete_join(self, generation: Generation, assignment: bytes, now_ms: int) -> None:
+    def complete_join(self, generation: MemberGeneration, assignment: bytes, now_ms: int) -> None:
         if not self.is_leader:
             self._assigned_by = None
         protocol_name = generation.protocol_name or ""
         try:
             in_order = read_assignment(assignment)
-        except DecodeError as error:  # no bytes too: the leader gave this member nothing, not even an empty assignment
+        except DecodeError as error:  # also if there are no bytes, because the leader left this member out
             raise ClientError(None, "the assignment can not be read") from error
         assigned, owned = tuple(sorted(set(in_order))), self._subscriptions.assignment
         if any(topic not in self._subscriptions.topics for topic, _ in assigned):
@@ -180,11 +182,11 @@ class Rebalance:
         self._emit(
             Joined(
                 now_ms,
-                generation.generation_id,
-                generation.member_id,
-                protocol_name,
-                self.is_leader,
-                assigned,
-                added,
+                generation_id=generation.generation_id,
+                member_id=generation.member_id,
+                protocol_name=protocol_name,
+                is_leader=self.is_leader,
+                assignment=assigned,
+                added=added,
             )
         )

@@ -1,6 +1,6 @@
-"""What the application subscribed to and what the group gave it: Kafka's SubscriptionState.
+"""The topics that an application subscribes to, and the partitions that it owns: Kafka's SubscriptionState.
 
-`group_topics` are those of all members while this one leads the group: a leader watches them all.
+While this member leads the group, `group_topics` are the topics of all members, because a leader watches them all.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from groupledger.coordinator.client.fetch_state import FetchState, PartitionStat
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from groupledger.coordinator.model.messages import TopicPartition
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
 class Subscriptions:
@@ -22,7 +22,7 @@ class Subscriptions:
         self.partitions: dict[TopicPartition, PartitionState] = {}
 
     def subscribe(self, topics: Iterable[str]) -> bool:
-        """Whether that is a change."""
+        """Replaces the topics. Returns whether they have changed."""
         before = self.topics
         self.topics = tuple(sorted(set(topics)))
         return self.topics != before
@@ -36,7 +36,7 @@ class Subscriptions:
         return tuple(self.partitions)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """What stays keeps its position."""
+        """Sets the owned partitions. Those that were owned before keep their position."""
         self.partitions = {
             partition: self.partitions.get(partition) or PartitionState() for partition in sorted(set(partitions))
         }

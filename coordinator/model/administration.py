@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.model.group import Group, State
+from groupledger.coordinator.model.group import Group
 from groupledger.coordinator.model.messages import (
     DeletedGroup,
     DeleteGroupsRequest,
@@ -16,11 +16,13 @@ from groupledger.coordinator.model.messages import (
 )
 from groupledger.coordinator.model.offsets import delete_all_offsets
 from groupledger.coordinator.model.records import new_group_metadata_tombstone_record
+from groupledger.coordinator.model.states import State
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.operation import Operation
 
 _CLASSIC = "classic"
@@ -28,30 +30,37 @@ _GROUP_ID_NOT_FOUND_SINCE = 6
 
 
 def describe_group(group: Group | None, group_id: str, api_version: int) -> DescribedGroup:
-    """Before API 6 a missing group is described as a Dead one, without an error."""
+    """Describes a group. Before API 6 a missing group is described as a Dead one, without an error."""
     if group is None:
         is_told = api_version >= _GROUP_ID_NOT_FOUND_SINCE
         return DescribedGroup(
-            group_id,
-            Error.GROUP_ID_NOT_FOUND if is_told else Error.NONE,
-            State.DEAD.value,
+            group_id=group_id,
+            error=Error.GROUP_ID_NOT_FOUND if is_told else Error.NONE,
+            group_state=State.DEAD.value,
             error_message=f"Group {group_id} not found." if is_told else None,
         )
     is_stable = group.state is State.STABLE
     members = tuple(
         DescribedMember(
-            member.member_id,
-            member.group_instance_id,
-            member.client_id,
-            member.client_host,
-            member.metadata(group.protocol_name) if is_stable else b"",
-            member.assignment,
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            metadata=member.metadata(group.protocol_name) if is_stable else b"",
+            assignment=member.assignment,
         )
         for member in group.members.values()
     )
     protocol_data = (group.protocol_name or "") if is_stable else ""
     protocol_type = group.protocol_type or ""
-    return DescribedGroup(group_id, Error.NONE, group.state.value, protocol_type, protocol_data, members)
+    return DescribedGroup(
+        group_id=group_id,
+        error=Error.NONE,
+        group_state=group.state.value,
+        protocol_type=protocol_type,
+        protocol_data=protocol_data,
+        members=members,
+    )
 
 
 def list_groups(groups: Iterable[Group], request: ListGroupsRequest) -> list[ListedGroup]:
@@ -65,7 +74,7 @@ def list_groups(groups: Iterable[Group], request: ListGroupsRequest) -> list[Lis
 
 
 def delete_groups(request: DeleteGroupsRequest, operation: Operation) -> None:
-    """Delete those of the groups that are Empty, offsets first."""
+    """Deletes the Empty ones among these groups, their offsets first."""
     results = []
     deleted = []
     offset_count = 0

@@ -1,9 +1,9 @@
-"""The broker settings that the group coordinator reads, under Kafka's names, with Kafka's defaults."""
+"""The broker settings that the group coordinator reads, under Kafka's names and with Kafka's defaults."""
 
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000

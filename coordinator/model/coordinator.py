@@ -1,15 +1,15 @@
-"""The group coordinator of one broker: which partitions it leads, and which of them a request belongs to.
+"""The group coordinator of one broker. It knows the partitions that it leads, and to which of them a request belongs.
 
 A group lives in the `__consumer_offsets` partition that its id hashes to, and the broker that leads this partition
 coordinates it. Sans-IO: the caller brings requests and the time, carries the batches to a log and the responses to
 their clients, and calls `advance` when `next_deadline_ms` has come.
 
-    handle(request, now_ms)    one request; its answer may come now or in any later result
-    advance(now_ms)            every timer that is due, each at its own deadline
+    handle(request, now_ms)    takes one request; its answer may be in this result or in any later one
+    advance(now_ms)            fires every timer that is due, each at its own deadline
     load / unload              the broker becomes, or ceases to be, leader of a partition
 
-`append_error` says that what the call wants to append will fail, and with what. Authorization and the check that
-topics exist come before the coordinator, in Kafka as here: the caller passes on only what survived them.
+`append_error` says that the append of this call will fail, and with which error. Authorization and the check that
+topics exist come before the coordinator, in Kafka as here: the caller passes on only requests that passed them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ from groupledger.coordinator.model.messages import (
     Request,
     Response,
     SyncGroupRequest,
-    TopicPartition,
     TxnOffsetCommitRequest,
     WriteTxnMarkerRequest,
     refusal,
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.operation import Batch, Operation
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 _INT32_MIN = -(1 << 31)
 _SYNC_NAMES_PROTOCOL_SINCE = 5
@@ -74,7 +74,7 @@ _TXN_KNOWS_LOADING_SINCE = 2
 
 @lru_cache(maxsize=1 << 17)  # asked with every request
 def partition_for(group_id: str, num_partitions: int) -> int:
-    """The `__consumer_offsets` partition of a group; Kafka's absolute value of the smallest int is 0."""
+    """Returns the `__consumer_offsets` partition of a group. Kafka's absolute value of the smallest int is 0."""
     code = string_hash_code(group_id)
     return (0 if code == _INT32_MIN else abs(code)) % num_partitions
 
@@ -95,7 +95,7 @@ class Coordinator:
         return self._deadlines.next_deadline_ms()
 
     def advance(self, now_ms: int, *, append_error: Error = Error.NONE) -> Result:
-        """Fire what is due at or before `now_ms`. Due timers go before a request of the same instant."""
+        """Fires all timers that are due at or before `now_ms`. Due timers go before a request of the same instant."""
         results = []
         while (due := self._deadlines.pop_due(now_ms)) is not None:
             deadline_ms, timer = due
@@ -115,14 +115,14 @@ class Coordinator:
     # Leadership
 
     def start_loading(self, partition: int) -> None:
-        """Elected, but the log is still being read: requests are refused as loading."""
+        """Begins to lead a partition whose log is not yet read. Until `load`, its requests are refused as loading."""
         self._shards[partition] = None
 
     def load(self, partition: int, batches: Iterable[Batch], *, now_ms: int) -> Result:
-        """Lead a partition whose log holds these batches, in order.
+        """Leads a partition whose log holds these batches, in order.
 
-        Raises IllegalStateError for a record that Kafka itself could not load: a group whose members have subscriptions
-        that the broker's reader chokes on. No 4.2 broker writes one.
+        Raises IllegalStateError for a record that Kafka itself could not load, because a subscription in it makes the
+        broker's reader throw. No 4.2 broker writes one.
         """
         self._move_to(now_ms)
         self._deadlines.cancel_partition(partition)
@@ -130,13 +130,8 @@ class Coordinator:
         self._shards[partition] = shard
         return shard.load(batches, now_ms)
 
-    def lead_all(self, *, now_ms: int) -> Result:
-        """Lead every partition, each with an empty log: a cluster of one broker that starts."""
-        partitions = range(self.config.offsets_topic_num_partitions)
-        return Result.of(self.load(partition, (), now_ms=now_ms) for partition in partitions)
-
     def unload(self, partition: int, *, now_ms: int) -> Result:
-        """Cease to lead a partition."""
+        """Ceases to lead a partition."""
         self._move_to(now_ms)
         shard = self._shards.pop(partition, None)
         return Result() if shard is None else shard.unload(now_ms)
@@ -145,18 +140,18 @@ class Coordinator:
         return partition_for(group_id, self.config.offsets_topic_num_partitions)
 
     def shard(self, partition: int) -> Shard | None:
-        """What is led there, to look at: only operations change it."""
+        """Returns the state of a partition, to look at; None if it is not led here, or is still loading."""
         return self._shards.get(partition)
 
     def group(self, group_id: str) -> Group | None:
-        """The live group, to look at."""
+        """Returns the live group, to look at."""
         shard = self.shard(self.partition_for(group_id))
         return None if shard is None else shard.groups.get(group_id)
 
     # Requests
 
     def handle(self, request: Request, *, now_ms: int, append_error: Error = Error.NONE) -> Result:
-        """Take one request. What is due comes first: `advance` to `now_ms` before."""
+        """Takes one request. Timers that are due come first, so the caller must `advance` to `now_ms` before."""
         self._move_to(now_ms)
         handler = _HANDLERS.get(type(request))
         if handler is None:
@@ -167,7 +162,7 @@ class Coordinator:
         return Result(responses=(_refused(request, shard),))
 
     def _route(self, request: Any) -> Shard | Error:
-        """The shard of a request about one group, or why the request does not get there."""
+        """Returns the shard that a request about one group belongs to, or why it is refused before."""
         kind = type(request)
         is_named = kind is SyncGroupRequest and request.api_version >= _SYNC_NAMES_PROTOCOL_SINCE
         if is_named and None in (request.protocol_type, request.protocol_name):
@@ -212,13 +207,13 @@ class Coordinator:
         for group_id in request.group_ids:
             shard = self._shard(self.partition_for(group_id))
             if isinstance(shard, Error):
-                groups.append(DescribedGroup(group_id, shard))
+                groups.append(DescribedGroup(group_id=group_id, error=shard))
             else:
                 groups.append(describe_group(shard.groups.get(group_id), group_id, request.api_version))
         return Result(responses=(DescribeGroupsResponse(request.request_id, tuple(groups)),))
 
     def _list_groups(self, request: ListGroupsRequest, _: Error) -> Result:
-        """The groups of all partitions that are led; refused while one of them loads."""
+        """Lists the groups of all partitions that are led here; refused while one of them loads."""
         groups: list[ListedGroup] = []
         for partition in self._shards:
             shard = self._shard(partition)
@@ -228,7 +223,7 @@ class Coordinator:
         return Result(responses=(ListGroupsResponse(request.request_id, Error.NONE, tuple(groups)),))
 
     def _delete_groups(self, request: DeleteGroupsRequest, append_error: Error) -> Result:
-        """One batch per partition; each group has its own answer, whatever becomes of the others."""
+        """Deletes with one batch for each partition. Each group has its own answer, whatever happens to the others."""
         by_partition: dict[int, list[str]] = {}
         for group_id in dict.fromkeys(request.group_ids):
             by_partition.setdefault(self.partition_for(group_id), []).append(group_id)
@@ -248,7 +243,7 @@ class Coordinator:
     def delete_partitions(
         self, partitions: tuple[TopicPartition, ...], *, now_ms: int, append_error: Error = Error.NONE
     ) -> Result:
-        """Topics were deleted: tombstones for the offsets of their partitions."""
+        """Writes tombstones for the offsets of these partitions, because their topics were deleted."""
         self._move_to(now_ms)
         shards = [shard for shard in self._shards.values() if shard is not None]
         return Result.of(
@@ -258,7 +253,7 @@ class Coordinator:
 
 
 def _refused(request: Request, error: Error) -> Response:
-    """The refusal of a request that reached no shard, with what single APIs make of it."""
+    """Returns the answer to a request that no shard took; some APIs answer an error of their own."""
     if error is Error.COORDINATOR_LOAD_IN_PROGRESS:
         if isinstance(request, HeartbeatRequest):
             error = Error.NONE  # the member is given the benefit of the doubt

@@ -1,15 +1,15 @@
 """Timers as data: which deadline of which timer is next.
 
 A coordinator with thousands of groups moves a session deadline with every heartbeat, and almost none of these
-deadlines is ever reached. So moving one is a dict write: the heap keeps at most one *guard* entry per timer, at or
-before its true deadline, and the truth is looked up when the guard comes to the top. Timers with equal deadlines fire
-in the order in which they were set, as in Kafka's timing wheel.
+deadlines is ever reached. So moving one is a dict write: the heap keeps at most one *guard* entry for each timer, at or
+before its deadline, and the deadline itself is looked up when the guard comes to the top. Timers with equal deadlines
+fire in the order in which they were set, as in Kafka's timing wheel.
 """
 
 from heapq import heappop, heappush
 
 Timer = tuple[str, int, str, str]
-"""Identity of a timer: kind, `__consumer_offsets` partition, group id, member id. Setting it again moves it."""
+"""What names a timer: kind, `__consumer_offsets` partition, group id, member id. Setting it again moves it."""
 
 
 class Deadlines:
@@ -50,7 +50,7 @@ class Deadlines:
         return None
 
     def pop_due(self, now_ms: int) -> tuple[int, Timer] | None:
-        """Take the next timer whose deadline is at or before `now_ms`, with that deadline."""
+        """Removes and returns the first timer that is due at or before `now_ms`, with its deadline."""
         while self._heap and self._heap[0][0][0] <= now_ms:
             if self._is_deadline_at_top():
                 (deadline_ms, _), timer = heappop(self._heap)
@@ -59,7 +59,7 @@ class Deadlines:
         return None
 
     def _is_deadline_at_top(self) -> bool:
-        """Whether the heap's top is a true deadline; a guard is replaced by the deadline that it guards, if any."""
+        """Whether the heap's top is a deadline. If it is only a guard, the timer's deadline takes its place."""
         guard, timer = self._heap[0]
         deadline = self._deadlines.get(timer)
         if guard == deadline:

@@ -1,58 +1,34 @@
-"""One classic group: its members, its generation and its state. Everything soft about a group lives here.
+"""One classic group: its members, its generation and its protocols.
 
-The five states, and the states that each may be entered from (Kafka's ClassicGroupState):
-
-    Empty               no members; offsets may remain            from PreparingRebalance
-    PreparingRebalance  waits for members to (re)join             from Stable, CompletingRebalance, Empty
-    CompletingRebalance waits for the leader's assignment         from PreparingRebalance
-    Stable              members have their assignments            from CompletingRebalance
-    Dead                unloaded with its partition               from any, Dead included
-
-Rules: `transition_to` is the only way to change state; it refuses what the table lacks and stamps the time. Requests
-that wait are ids: `awaiting_join` and `awaiting_sync` of a member hold the request to answer, or None. Members are
-kept in a Java HashMap, for its order. After a failover a group is rebuilt from its last record (`from_record`), which
-is all that survives: of its protocols, a member keeps the chosen one only.
+Everything in it is soft state: it changes by explicit calls, and what no record holds is lost with the coordinator.
+Rules: `apply` is the only way to change the state, by the table in states.py, and it stamps the time. Requests that
+wait are ids: `awaiting_join` and `awaiting_sync` of a member hold the request to answer, or None. Members are kept in a
+Java HashMap, for its order. After a failover a group is rebuilt from its last record (`from_record`): of a member's
+protocols, only the one that the group had chosen is left.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import JavaHashMap
 from groupledger.coordinator.model.errors import IllegalStateError
 from groupledger.coordinator.model.messages import JoinedMember, JoinGroupResponse, Protocols, SyncGroupResponse
+from groupledger.coordinator.model.states import Event, State, next_state
 from groupledger.coordinator.model.subscription import UnreadableSubscriptionError, topics_of_subscription
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from groupledger.coordinator.model.operation import Operation
+    from groupledger.coordinator.model.output import Output
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-ANSWERED = -1  # stands for a parked request whose answer has gone out
+ANSWERED = -1  # stands for a waiting request that has been answered already
 
 
-class State(Enum):
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
-
-
-VALID_PREVIOUS_STATES: Mapping[State, tuple[State, ...]] = {
-    State.EMPTY: (State.PREPARING_REBALANCE,),
-    State.PREPARING_REBALANCE: (State.STABLE, State.COMPLETING_REBALANCE, State.EMPTY),
-    State.COMPLETING_REBALANCE: (State.PREPARING_REBALANCE,),
-    State.STABLE: (State.COMPLETING_REBALANCE,),
-    State.DEAD: tuple(State),
-}
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Member:
     member_id: str
     group_instance_id: str | None
@@ -81,11 +57,11 @@ class Member:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """A parked request keeps a member alive, unless it is new: then only its join timeout counts."""
+        """Whether a request that waits keeps the member alive; for a new member only its join timeout counts."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def __str__(self) -> str:
-        """Java's toString: the server log prints a newly elected leader this way."""
+        """Returns Java's toString, by which the server log prints a newly elected leader."""
         return (
             f"ClassicGroupMember(memberId='{self.member_id}', groupInstanceId='{self.group_instance_id or ''}',"
             f" clientId='{self.client_id}', clientHost='{self.client_host}',"
@@ -95,14 +71,15 @@ class Member:
         )
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Group:
-    """A group is born Empty, at generation 0, with neither protocol nor leader."""
+    """A new group is at generation 0 and has neither protocol nor leader."""
 
     group_id: str
     current_state_timestamp_ms: int  # -1 if an old record did not tell
-    state: State = State.EMPTY
-    previous_state: State = State.DEAD
+    birth: InitVar[Event] = Event.CREATED
+    state: State = field(init=False)
+    previous_state: State | None = field(default=None, init=False)
     generation_id: int = 0
     protocol_type: str | None = None
     protocol_name: str | None = None
@@ -119,11 +96,14 @@ class Group:
     initial_delay_ms: int = 0
     initial_remaining_ms: int = 0
 
+    def __post_init__(self, birth: Event) -> None:
+        self.state = next_state(None, birth)
+
     @classmethod
     def from_record(cls, group_id: str, value: Mapping[str, Any]) -> Group:
-        """The group as its last record tells it, Stable or Empty. Any value version."""
-        group = cls(group_id, value["current_state_timestamp_ms"])
-        group.state = State.STABLE if value["members"] else State.EMPTY
+        """Returns the group as its last record tells it, of any value version."""
+        birth = Event.LOADED_WITH_MEMBERS if value["members"] else Event.LOADED_WITHOUT_MEMBERS
+        group = cls(group_id=group_id, current_state_timestamp_ms=value["current_state_timestamp_ms"], birth=birth)
         group.generation_id = value["generation"]
         group.protocol_type = value["protocol_type"] or None
         group.protocol_name = value["protocol"]
@@ -147,22 +127,16 @@ class Group:
 
     # State
 
-    def transition_to(self, state: State, now_ms: int) -> None:
-        if self.state not in VALID_PREVIOUS_STATES[state]:
-            raise IllegalStateError(f"group {self.group_id}: {self.state} to {state}")
-        self.previous_state = self.state
-        self.state = state
-        self.current_state_timestamp_ms = now_ms
-
-    @property
-    def can_rebalance(self) -> bool:
-        return self.state in VALID_PREVIOUS_STATES[State.PREPARING_REBALANCE]
+    def apply(self, event: Event, now_ms: int) -> None:
+        """Takes the group to the state that follows. Raises IllegalStateError, and changes nothing, if none does."""
+        state = next_state(self.state, event)
+        self.previous_state, self.state, self.current_state_timestamp_ms = self.state, state, now_ms
 
     def init_next_generation(self, now_ms: int) -> None:
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.compute_subscribed_topics()
-        self.transition_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
+        self.apply(Event.MEMBERS_JOINED if self.members else Event.NOBODY_JOINED, now_ms)
         self.pending_sync_members.clear()
 
     # Members
@@ -180,7 +154,7 @@ class Group:
         self.pending_join_members.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Forget a member or pending member; the first of the others succeeds a leader."""
+        """Removes a member or a pending member. If it was the leader, the first member that is left becomes leader."""
         member = self.members.pop(member_id)
         if member is not None:
             self._count_protocols(member, -1)
@@ -201,7 +175,7 @@ class Group:
         session_timeout_ms: int,
         awaiting_join: int | None,
     ) -> None:
-        """What a JoinGroup changes about a member. An older parked join is never answered, as in Kafka."""
+        """Sets what a JoinGroup changes about a member. An older join that waits is never answered, as in Kafka."""
         self._count_protocols(member, -1)
         member.protocols = protocols
         self._count_protocols(member, 1)
@@ -210,13 +184,13 @@ class Group:
         self.num_awaiting_join += (awaiting_join is not None) - (member.awaiting_join is not None)
         member.awaiting_join = awaiting_join
 
-    def replace_static_member(self, old_member_id: str, new_member_id: str, operation: Operation) -> Member:
-        """The same instance under a new id; whatever the old id waits for is fenced."""
+    def replace_static_member(self, old_member_id: str, new_member_id: str, output: Output) -> Member:
+        """Gives a static member a new id. Requests that wait under the old id are answered as fenced."""
         member = self.members.pop(old_member_id)
         if member is None or member.group_instance_id is None:
             raise IllegalStateError(f"cannot replace {old_member_id}: no static member")
-        self.complete_join(member, operation, error=Error.FENCED_INSTANCE_ID)
-        self.complete_sync(member, operation, Error.FENCED_INSTANCE_ID)
+        self.complete_join(member, output, error=Error.FENCED_INSTANCE_ID)
+        self.complete_sync(member, output, Error.FENCED_INSTANCE_ID)
         member.member_id = new_member_id
         member.is_new = False
         self.members.put(new_member_id, member)
@@ -225,14 +199,17 @@ class Group:
         self.static_members[member.group_instance_id] = new_member_id
         return member
 
-    def validate_member(self, member_id: str, group_instance_id: str | None, api: str, operation: Operation) -> Error:
-        """The instance is checked before the member. `api` names the request in the server log."""
+    def validate_member(self, member_id: str, group_instance_id: str | None, api: str, output: Output) -> Error:
+        """Returns why a request of this member is refused, or NONE. The instance is checked before the member.
+
+        `api` names the request in the server log.
+        """
         if group_instance_id is not None:
             existing_member_id = self.static_members.get(group_instance_id)
             if existing_member_id is None:
                 return Error.UNKNOWN_MEMBER_ID
             if existing_member_id != member_id:
-                operation.log(
+                output.log(
                     "member_fenced",
                     member_id=member_id,
                     group_instance_id=group_instance_id,
@@ -251,24 +228,24 @@ class Group:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """What the leader is told of the members."""
+        """Returns the members as the leader is told of them."""
         return tuple(
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(self.protocol_name))
             for member in self.members.values()
         )
 
-    def elect_joined_leader(self, operation: Operation) -> bool:
-        """Keep a leader that has rejoined, else take the first member that has. False if none has."""
+    def elect_joined_leader(self, output: Output) -> bool:
+        """Keeps a leader that has rejoined, or else elects the first member that has. Returns False if none has."""
         leader = None if self.leader_id is None else self.members.get(self.leader_id)
         if leader is None or leader.awaiting_join is not None:
             return leader is not None
         joined = next((member for member in self.members.values() if member.awaiting_join is not None), None)
         fields = {"member_id": leader.member_id, "group_instance_id": leader.group_instance_id or "None"}
         if joined is None:
-            operation.log("no_leader_elected", **fields)
+            output.log("no_leader_elected", **fields)
             return False
         self.leader_id = joined.member_id
-        operation.log("leader_replaced", **fields, new_leader=str(joined))
+        output.log("leader_replaced", **fields, new_leader=str(joined))
         return True
 
     # Protocols
@@ -281,7 +258,8 @@ class Group:
         )
 
     def select_protocol(self) -> str:
-        """Each member votes for the first of its protocols that all support; ties in HashMap order."""
+        """Returns the protocol with most votes. Each member votes for the first of its protocols that all members
+        support; of equal protocols the first in HashMap order wins."""
         if not self.members:
             raise IllegalStateError("an empty group has no protocol to select")
         candidates = {name for name, count in self.supported_protocols.items() if count == len(self.members)}
@@ -292,9 +270,9 @@ class Group:
         return max(votes.items(), key=lambda vote: vote[1])[0]
 
     def compute_subscribed_topics(self) -> None:
-        """The topics of all members, as far as the broker reads their subscriptions.
+        """Sets the topics of all members, as the broker reads them from the subscriptions.
 
-        The topics stay what they were if one makes its reader throw.
+        If a subscription makes the broker's reader throw, the topics stay what they were.
         """
         topics: frozenset[str] | None = None
         if self.protocol_type == CONSUMER_PROTOCOL_TYPE and (not self.members or self.protocol_name is not None):
@@ -314,26 +292,31 @@ class Group:
         for name, _ in member.protocols:
             self.supported_protocols[name] = self.supported_protocols.get(name, 0) + sign
 
-    # Parked requests
+    # Requests that wait
 
-    def complete_join(self, member: Member, operation: Operation, **response: Any) -> None:
-        """Answer the parked join of a member, if there is one."""
+    def complete_join(self, member: Member, output: Output, **response: Any) -> None:
+        """Answers the join that waits for this member, if there is one."""
         if member.awaiting_join is None:
             return
         if member.awaiting_join != ANSWERED:
             response.setdefault("member_id", member.member_id)
-            operation.responses.append(JoinGroupResponse(member.awaiting_join, **response))
+            output.responses.append(JoinGroupResponse(member.awaiting_join, **response))
         member.awaiting_join = None
         self.num_awaiting_join -= 1
 
-    def complete_sync(self, member: Member, operation: Operation, error: Error = Error.NONE) -> bool:
-        """Answer the parked sync of a member, if there is one, with its assignment or an error. True if there was."""
+    def complete_sync(self, member: Member, output: Output, error: Error = Error.NONE) -> bool:
+        """Answers the sync that waits for this member with its assignment or an error. Returns whether one waited."""
         if member.awaiting_sync is None:
             return False
-        response = SyncGroupResponse(member.awaiting_sync, error)
+        response = SyncGroupResponse(member.awaiting_sync, error=error)
         if error is Error.NONE:
-            names = self.protocol_type, self.protocol_name
-            response = SyncGroupResponse(member.awaiting_sync, error, *names, member.assignment)
-        operation.responses.append(response)
+            response = SyncGroupResponse(
+                member.awaiting_sync,
+                error=error,
+                protocol_type=self.protocol_type,
+                protocol_name=self.protocol_name,
+                assignment=member.assignment,
+            )
+        output.responses.append(response)
         member.awaiting_sync = None
         return True

@@ -1,11 +1,12 @@
-"""JoinGroup: who may join, under which id, and whether that starts a rebalance.
+"""JoinGroup: which members may join, under which id, and whether that starts a rebalance.
 
-Ids: a client joins with an empty id first. A dynamic member on API 4 or later is given one and asked to come again
-with it, and is *pending* meanwhile; an older client, and a static member, is added at once. A static member whose
-instance is known replaces its former self under a fresh id.
+Ids: a client joins with an empty id first. A dynamic member on API 4 or later is given an id and asked to come again
+with it; until then it is *pending*. An older client, and a static member, is added at once. A static member whose
+instance is known already takes the place of the old member, under a new id.
 
-A group is created by the first join with an empty id, whatever the answer, and its birth is recorded; a join with any
-other id finds no group then. KIP-394 (member id required), KIP-345 (static membership), KIP-814 (skipAssignment).
+The first join with an empty id creates the group, whatever its answer, and a record of the empty group is written. A
+join with any other id is refused while there is no group.
+Source: KIP-394 (member id required), KIP-345 (static membership), KIP-814 (skipAssignment).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.errors import IllegalStateError, response_error_of_failed_append
-from groupledger.coordinator.model.group import Group, Member, State
+from groupledger.coordinator.model.group import Group, Member
 from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.messages import JoinGroupRequest, JoinGroupResponse
 from groupledger.coordinator.model.rebalance import (
@@ -25,6 +26,7 @@ from groupledger.coordinator.model.rebalance import (
     reset_session,
 )
 from groupledger.coordinator.model.records import new_empty_group_metadata_record, new_group_metadata_record
+from groupledger.coordinator.model.states import State
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED
 
@@ -36,14 +38,14 @@ _SKIP_ASSIGNMENT_SINCE = 9
 
 
 def join_group(request: JoinGroupRequest, operation: Operation) -> None:
-    if request.api_version == 0:  # it has no rebalance timeout
+    if request.api_version == 0:  # this version has no rebalance timeout
         request = replace(request, rebalance_timeout_ms=request.session_timeout_ms)
     group = operation.groups.get(request.group_id)
     if group is None:
         if request.member_id:
             _refuse(request, operation, Error.UNKNOWN_MEMBER_ID, request.member_id)
             return
-        group = Group(request.group_id, operation.now_ms)
+        group = Group(group_id=request.group_id, current_state_timestamp_ms=operation.now_ms)
         operation.create_group(group)
     if not _has_capacity(group, request.member_id, operation.config.group_max_size):
         group.remove(request.member_id)
@@ -57,11 +59,12 @@ def join_group(request: JoinGroupRequest, operation: Operation) -> None:
     else:
         _join_existing_member(group, request, operation)
     if operation.created_group_id is not None:
-        _record_birth(group, operation)
+        _record_creation(group, operation)
 
 
 def _has_capacity(group: Group, member_id: str, max_size: int) -> bool:
-    """While a group prepares, those who await the join count: so the last to rejoin are kicked out."""
+    """Whether this member fits in the group. In PreparingRebalance only members that wait for the join count, so that
+    the last ones to rejoin are refused."""
     member = group.members.get(member_id)
     if group.state is State.PREPARING_REBALANCE:
         is_awaiting = member is not None and member.awaiting_join is not None
@@ -71,7 +74,7 @@ def _has_capacity(group: Group, member_id: str, max_size: int) -> bool:
     return True
 
 
-def _record_birth(group: Group, operation: Operation) -> None:
+def _record_creation(group: Group, operation: Operation) -> None:
     def after_append(error: Error) -> None:
         if error is Error.NONE:
             return
@@ -126,7 +129,7 @@ def _add_member(group: Group, request: JoinGroupRequest, member_id: str, operati
     if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
         group.new_member_added = True
     group.add(member)
-    # A new member can't heartbeat while its join is parked, and its connection is not watched: only this timeout
+    # A new member can't heartbeat while its join waits, and its connection is not watched: only this timeout
     # keeps the retries of a vanished client from piling up as members.
     reset_session(group, member, operation, operation.config.new_member_join_timeout_ms)
     reason = _reason("new_member", request, member_id=member_id, group_instance_id=request.group_instance_id)
@@ -162,7 +165,7 @@ def _join_existing_member(group: Group, request: JoinGroupRequest, operation: Op
 
 
 def _rebalance_reason(group: Group, member: Member, request: JoinGroupRequest) -> Reason | None:
-    """Why this rejoin has to wait for a join phase; None if the current generation answers it."""
+    """Returns why this join must wait for a join phase, or None if the current generation answers it."""
     fields = {"member_id": member.member_id, "state": group.state.value}
     if group.state is State.PREPARING_REBALANCE:
         return _reason("member_joining", request, **fields)
@@ -175,10 +178,10 @@ def _rebalance_reason(group: Group, member: Member, request: JoinGroupRequest) -
 
 
 def _current_generation(group: Group, request: JoinGroupRequest, member: Member) -> JoinGroupResponse:
-    """Its join response was lost, or nothing has changed: tell the member where the group stands."""
+    """Returns the current generation as an answer, for a member that has changed nothing or lost its answer."""
     return JoinGroupResponse(
         request.request_id,
-        Error.NONE,
+        error=Error.NONE,
         member_id=member.member_id,
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,
@@ -198,7 +201,7 @@ def _update_member(group: Group, request: JoinGroupRequest, member: Member) -> N
     )
 
 
-# Static members that come back under a fresh id
+# Static members that come back under a new id
 
 
 def _replace_static_member(
@@ -216,7 +219,7 @@ def _replace_static_member(
     elif group.state is State.STABLE:
         prepare_rebalance(group, _reason("static_member_changes_protocol", request, **fields), operation)
     elif group.state is State.COMPLETING_REBALANCE:
-        # The leader may be assigning to the old id already: only a new round reaches the new one.
+        # The leader may be assigning to the old id already: the new id gets partitions by another rebalance only.
         prepare_rebalance(group, _reason("static_member_replaced", request, **fields), operation)
     elif group.state is State.PREPARING_REBALANCE:
         maybe_complete_join_phase(group, operation)
@@ -232,10 +235,10 @@ def _persist_replacement(
     old_leader_id: str | None,
     operation: Operation,
 ) -> None:
-    """No rebalance: the record is written again, so that a failover knows the member by its new id.
+    """Writes the group's record again without a rebalance, so that a failover knows the member by its new id.
 
-    `before` is the member as it was, under its old id. A client below API 9 knows no skipAssignment: it is told of the
-    old leader and of no members, so that a restarted leader acts as a follower.
+    `before` is the member as it was, under its old id. A client below API 9 does not know skipAssignment: its answer
+    names the old leader and no members, so that a restarted leader acts as a follower.
     """
 
     def after_append(error: Error) -> None:
@@ -282,7 +285,7 @@ def _restore_static_member(group: Group, member: Member, before: Member, error: 
 
 
 def _refuse(request: JoinGroupRequest, operation: Operation, error: Error, member_id: str = "") -> None:
-    operation.responses.append(JoinGroupResponse(request.request_id, error, member_id))
+    operation.responses.append(JoinGroupResponse(request.request_id, error=error, member_id=member_id))
 
 
 def _reason(kind: str, request: JoinGroupRequest, **fields: str | None) -> Reason:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.coordinator.java_hash_map import hash_map_order
 from groupledger.coordinator.model.errors import response_error_of_failed_append
-from groupledger.coordinator.model.group import Group, Member, State
+from groupledger.coordinator.model.group import Group, Member
 from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.messages import (
     HeartbeatRequest,
@@ -29,10 +29,12 @@ from groupledger.coordinator.model.rebalance import (
     set_and_propagate_assignment,
 )
 from groupledger.coordinator.model.records import new_group_metadata_record
+from groupledger.coordinator.model.states import Event, State
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED
 
 if TYPE_CHECKING:
+    from groupledger.coordinator.model.group import Group, Member
     from groupledger.coordinator.model.operation import Operation
 
 _BATCH_LEAVE_SINCE = 3
@@ -45,7 +47,7 @@ def sync_group(request: SyncGroupRequest, operation: Operation) -> None:
     else:
         error = _validate(group, request, "sync-group", operation) or _validate_phase(group, request)
     if group is None or error is not Error.NONE:
-        operation.responses.append(SyncGroupResponse(request.request_id, error))
+        operation.responses.append(SyncGroupResponse(request.request_id, error=error))
         return
     member = group.members[request.member_id]
     group.pending_sync_members.pop(member.member_id)
@@ -80,7 +82,7 @@ def _differs(of_request: str | None, of_group: str | None) -> bool:
 
 
 def _receive_assignment(group: Group, leader: Member, assignments: dict[str, bytes], operation: Operation) -> None:
-    """The leader's assignment ends the rebalance once it is in the log."""
+    """Appends the leader's assignment. Once it is in the log, the rebalance is over."""
     operation.log(
         "assignment_received",
         member_id=leader.member_id,
@@ -103,7 +105,7 @@ def _receive_assignment(group: Group, leader: Member, assignments: dict[str, byt
     def after_append(error: Error) -> None:
         if error is Error.NONE:
             set_and_propagate_assignment(group, assignments, operation)
-            group.transition_to(State.STABLE, operation.now_ms)
+            group.apply(Event.ASSIGNMENT_STORED, operation.now_ms)
             return
         response_error = response_error_of_failed_append(error)
         reset_and_propagate_assignment_with_error(group, response_error, operation)
@@ -128,9 +130,9 @@ def heartbeat(request: HeartbeatRequest, operation: Operation) -> None:
 
 
 def leave_group(request: LeaveGroupRequest, operation: Operation) -> None:
-    """Members leave one by one; those who could leave start one rebalance together.
+    """Removes members one by one, and then starts one rebalance for all that were removed.
 
-    Before API 3 a request is of one member, whose error is that of the response.
+    Before API 3 a request names one member, and the response carries that member's error.
     """
     group = operation.groups.get(request.group_id)
     if group is not None and group.state is State.DEAD:
@@ -155,7 +157,7 @@ def leave_group(request: LeaveGroupRequest, operation: Operation) -> None:
 
 
 def _leave(group: Group, leaving: LeavingMember, operation: Operation) -> Error:
-    """With an instance id and no member id, an administrator removes whoever is that instance."""
+    """Removes one member, and returns its error. An administrator names an instance id and no member id."""
     member_id: str | None = leaving.member_id
     reason = NOT_PROVIDED if leaving.reason is None else leaving.reason
     kind = "member_left"

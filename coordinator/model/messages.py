@@ -1,8 +1,8 @@
 """Requests and responses of the group coordinator, as plain data.
 
-Fields are Kafka's, snake_cased, with units last. `request_id` is the caller's correlation, not negative: a response
-carries that of the request that it answers, which may have been parked long before. Topics with partitions are
-flattened to partitions, in the order of the request. `api_version` stands where the coordinator behaves by it.
+Fields have Kafka's names in snake case, with units last. `request_id` is the caller's correlation id and not negative;
+a response carries the id of the request that it answers, which may be an old one. Lists of topics with partitions are
+flat lists of partitions, in the order of the request. `api_version` is there where the coordinator depends on it.
 """
 
 from collections.abc import Callable
@@ -11,15 +11,17 @@ from typing import Any, NamedTuple
 
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.names import ZERO_UUID
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 NO_GENERATION = -1
 NO_OFFSET = -1
 NO_LEADER_EPOCH = -1
 NO_RETENTION_TIME = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
 
 Protocols = tuple[tuple[str, bytes], ...]
 """What a member offers, in its order of preference: (protocol name, metadata)."""
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +44,9 @@ class Response:
 # Membership
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupRequest(GroupRequest):
-    """`new_member_uuid` is the UUID that the broker would draw, should this member need a fresh id."""
+    """`new_member_uuid` is the UUID that the broker would draw if this member needs a new id."""
 
     member_id: str
     session_timeout_ms: int
@@ -66,7 +68,7 @@ class JoinedMember:
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupResponse(Response):
     error: Error
     member_id: str = ""
@@ -78,7 +80,7 @@ class JoinGroupResponse(Response):
     members: tuple[JoinedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroupRequest(GroupRequest):
     """`assignments` are the leader's: (member id, assignment)."""
 
@@ -91,7 +93,7 @@ class SyncGroupRequest(GroupRequest):
     api_version: int = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroupResponse(Response):
     error: Error
     protocol_type: str | None = None
@@ -99,7 +101,7 @@ class SyncGroupResponse(Response):
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRequest(GroupRequest):
     generation_id: int
     member_id: str
@@ -140,7 +142,7 @@ class LeaveGroupResponse(Response):
 # Offsets
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetToCommit:
     """`topic_id` is the id by which the client named the topic (API 10); the caller has resolved it to `topic`."""
 
@@ -152,7 +154,7 @@ class OffsetToCommit:
     topic_id: str = ZERO_UUID
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRequest(GroupRequest):
     offsets: tuple[OffsetToCommit, ...]
     generation_id: int = NO_GENERATION
@@ -162,7 +164,7 @@ class OffsetCommitRequest(GroupRequest):
     api_version: int = 9
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TxnOffsetCommitRequest(GroupRequest):
     producer_id: int
     producer_epoch: int
@@ -186,9 +188,9 @@ class OffsetCommitResponse(Response):
     partitions: tuple[PartitionResult, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTxnMarkerRequest(Request):
-    """The end of a transaction, as the transaction coordinator tells one `__consumer_offsets` partition."""
+    """Tells one `__consumer_offsets` partition that a transaction has ended; the transaction coordinator sends it."""
 
     partition: int
     producer_id: int
@@ -203,7 +205,7 @@ class WriteTxnMarkerResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchGroup:
-    """`partitions` None asks for every partition with an offset."""
+    """With `partitions` None, all partitions that have an offset are asked for."""
 
     group_id: str
     partitions: tuple[TopicPartition, ...] | None = None
@@ -215,7 +217,7 @@ class OffsetFetchRequest(Request):
     require_stable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedOffset:
     topic: str
     partition: int
@@ -257,7 +259,7 @@ class DescribeGroupsRequest(Request):
     api_version: int = 6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedMember:
     member_id: str
     group_instance_id: str | None
@@ -267,7 +269,7 @@ class DescribedMember:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedGroup:
     group_id: str
     error: Error
@@ -285,7 +287,7 @@ class DescribeGroupsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ListGroupsRequest(Request):
-    """Empty filters let everything pass; both compare without regard to case."""
+    """An empty filter lets every group pass; both filters ignore case."""
 
     states_filter: tuple[str, ...] = ()
     types_filter: tuple[str, ...] = ()
@@ -321,7 +323,7 @@ class DeleteGroupsResponse(Response):
     results: tuple[DeletedGroup, ...]
 
 
-_ERROR_RESPONSES: dict[type[Request], Callable[[int, Error], Response]] = {
+_ERROR_RESPONSES: dict[type[Request], Callable[..., Response]] = {
     JoinGroupRequest: JoinGroupResponse,
     SyncGroupRequest: SyncGroupResponse,
     HeartbeatRequest: HeartbeatResponse,
@@ -333,11 +335,11 @@ _ERROR_RESPONSES: dict[type[Request], Callable[[int, Error], Response]] = {
 
 
 def refusal(request: Any, error: Error) -> Response:
-    """The answer that refuses all of a request."""
+    """Returns the answer that refuses the whole request."""
     if isinstance(request, (OffsetCommitRequest, TxnOffsetCommitRequest)):
         results = (PartitionResult(offset.topic, offset.partition, error) for offset in request.offsets)
         return OffsetCommitResponse(request.request_id, tuple(results))
     if isinstance(request, DeleteGroupsRequest):
         deleted = (DeletedGroup(group_id, error) for group_id in request.group_ids)
         return DeleteGroupsResponse(request.request_id, tuple(deleted))
-    return _ERROR_RESPONSES[type(request)](request.request_id, error)
+    return _ERROR_RESPONSES[type(request)](request.request_id, error=error)

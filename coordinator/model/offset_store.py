@@ -1,21 +1,21 @@
 """Committed offsets of one `__consumer_offsets` partition, as its records tell them.
 
-Two places hold offsets: those that count, and those of transactions still open, by producer. Only `apply` and
-`end_transaction` change them, so they are always the fold of the log. An offset of a transaction counts once the marker
-says so, unless a newer record (by log offset) has been stored meanwhile. A tombstone removes both kinds. Everything
-nests by group, topic and partition in Kafka's TimelineHashMap, whose order decides that of the tombstones in a batch.
+There are committed offsets, and pending ones of transactions that are still open, by producer. Only `apply` and
+`end_transaction` change them, so the store always equals its log. A pending offset is committed when the marker of its
+transaction says so, unless a newer record (by log offset) was stored meanwhile. A tombstone removes both kinds. Offsets
+are kept by group, topic and partition in Kafka's TimelineHashMap, because its order is the order of tombstones.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from groupledger.coordinator.java_hash_map import TimelineHashMap
-from groupledger.coordinator.model.operation import NO_PRODUCER_ID
+from groupledger.coordinator.model.messages import NO_PRODUCER_ID
 from groupledger.schemas.codec.records import Record
 
 
 class StoredOffset(NamedTuple):  # a tuple, because one is built with every commit
-    """The value of an offset_commit record, and where in the log that record is."""
+    """The value of an offset_commit record, and the offset of that record in the log."""
 
     record_offset: int
     value: Mapping[str, Any]
@@ -25,7 +25,7 @@ Value = TypeVar("Value")
 
 
 class PartitionMap(Generic[Value]):
-    """Values by group, topic and partition; a group or topic without any is not there at all."""
+    """Values by group, topic and partition. A group or topic without values is not kept."""
 
     __slots__ = ("groups",)
 
@@ -73,48 +73,48 @@ class OffsetStore:
     def __init__(self) -> None:
         self.committed: PartitionMap[StoredOffset] = PartitionMap()
         self.pending: TimelineHashMap[int, PartitionMap[StoredOffset]] = TimelineHashMap()
-        # The pending offsets seen from the partition: the producers that have one there.
+        # Which producers have a pending offset, by partition: the same offsets the other way round.
         self.open_transactions: PartitionMap[tuple[int, ...]] = PartitionMap()
 
     def apply(self, record: Record, record_offset: int, producer_id: int) -> None:
-        """Fold one offset_commit record; `producer_id` is that of its batch."""
-        place = (record.key["group_id"], record.key["topic"], record.key["partition"])
+        """Applies one offset_commit record; `producer_id` is that of its batch."""
+        key = (record.key["group_id"], record.key["topic"], record.key["partition"])
         value = record.value
         if value is None:
-            self.committed.remove(*place)
-            for open_producer_id in self.open_transactions.get(*place) or ():
-                self.pending[open_producer_id].remove(*place)
-            self.open_transactions.remove(*place)
+            self.committed.remove(*key)
+            for open_producer_id in self.open_transactions.get(*key) or ():
+                self.pending[open_producer_id].remove(*key)
+            self.open_transactions.remove(*key)
             return
         offset = StoredOffset(record_offset, value)
         if producer_id == NO_PRODUCER_ID:
-            self.committed.put(*place, offset)
+            self.committed.put(*key, offset)
             return
         pending = self.pending.get(producer_id)
         if pending is None:
             pending = PartitionMap()
             self.pending.put(producer_id, pending)
-        pending.put(*place, offset)
-        producer_ids = self.open_transactions.get(*place) or ()
+        pending.put(*key, offset)
+        producer_ids = self.open_transactions.get(*key) or ()
         if producer_id not in producer_ids:
-            self.open_transactions.put(*place, (*producer_ids, producer_id))
+            self.open_transactions.put(*key, (*producer_ids, producer_id))
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Fold a marker: what the producer has pending in this partition counts from now on, or never."""
+        """Applies a marker: the producer's pending offsets in this partition are committed, or dropped."""
         pending = self.pending.pop(producer_id)
         if pending is None:
             return
         for group_id in pending.groups:
             for topic, partition, offset in pending.of_group(group_id):
-                place = (group_id, topic, partition)
-                others = tuple(other for other in self.open_transactions.get(*place) or () if other != producer_id)
+                key = (group_id, topic, partition)
+                others = tuple(other for other in self.open_transactions.get(*key) or () if other != producer_id)
                 if others:
-                    self.open_transactions.put(*place, others)
+                    self.open_transactions.put(*key, others)
                 else:
-                    self.open_transactions.remove(*place)
-                existing = self.committed.get(*place)
+                    self.open_transactions.remove(*key)
+                existing = self.committed.get(*key)
                 if committed and (existing is None or offset.record_offset > existing.record_offset):
-                    self.committed.put(*place, offset)
+                    self.committed.put(*key, offset)
 
     def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
         return self.open_transactions.get(group_id, topic, partition) is not None

@@ -1,8 +1,9 @@
-"""OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, and what removes offsets without a client asking.
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, and how offsets are removed without a request.
 
-The broker checks who commits, never what: any offset is taken, lower ones, negative ones and those past the log's end
-included. Anybody may commit to a group without members; the first to do so creates a *simple* group, which no record
-of its own tells of. Functions decide and collect records; the offset store changes only as these are folded.
+The broker checks which member commits, and never checks the offset: it may be lower than the last, negative, or past
+the end of the log. Anybody may commit to a group without members. The first commit to a group that does not exist
+creates a *simple* group, which has no record of its own. Functions here decide and collect records; the offset store
+changes when these are applied.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import utf16_length
-from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE, Group, State
+from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE, Group
 from groupledger.coordinator.model.messages import (
     NO_RETENTION_TIME,
     FetchedGroup,
@@ -21,7 +22,6 @@ from groupledger.coordinator.model.messages import (
     OffsetDeleteResponse,
     OffsetFetchGroup,
     PartitionResult,
-    TopicPartition,
     TxnOffsetCommitRequest,
     refusal,
 )
@@ -32,7 +32,9 @@ from groupledger.coordinator.model.records import (
     new_offset_commit_record,
     new_offset_commit_tombstone_record,
 )
+from groupledger.coordinator.model.states import State
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -56,7 +58,7 @@ def commit_offsets(request: OffsetCommitRequest, operation: Operation) -> None:
             reset_session(group, group.members[request.member_id], operation)
     elif request.generation_id < 0:
         operation.log("simple_group_created", group_id=request.group_id)
-        operation.create_group(Group(request.group_id, operation.now_ms))
+        operation.create_group(Group(group_id=request.group_id, current_state_timestamp_ms=operation.now_ms))
     elif request.api_version >= _GROUP_ID_NOT_FOUND_SINCE:
         error = Error.GROUP_ID_NOT_FOUND
     else:
@@ -68,13 +70,13 @@ def commit_offsets(request: OffsetCommitRequest, operation: Operation) -> None:
 
 
 def commit_transactional_offsets(request: TxnOffsetCommitRequest, operation: Operation) -> None:
-    """The offsets stay pending until the transaction ends; sessions and rebalances don't matter."""
+    """Takes offsets that stay pending until their transaction ends. Sessions and rebalances don't matter."""
     group = operation.groups.get(request.group_id)
     error = Error.NONE
     if group is not None:
         error = _validate_commit(group, request, operation, is_transactional=True)
     elif request.generation_id < 0:
-        operation.create_group(Group(request.group_id, operation.now_ms))
+        operation.create_group(Group(group_id=request.group_id, current_state_timestamp_ms=operation.now_ms))
     else:
         error = Error.ILLEGAL_GENERATION
     operation.producer_id = request.producer_id
@@ -91,7 +93,7 @@ def _validate_commit(
         return Error.NONE
     error = Error.NONE
     if request.generation_id >= 0 or request.member_id or request.group_instance_id is not None:
-        api = "offset-commit" if is_transactional else "txn-offset-commit"  # the wrong way round, as the broker has it
+        api = "offset-commit" if is_transactional else "txn-offset-commit"  # swapped, as the broker has it
         error = group.validate_member(request.member_id, request.group_instance_id, api, operation)
         if error is Error.NONE and request.generation_id != group.generation_id:
             error = Error.ILLEGAL_GENERATION
@@ -105,7 +107,7 @@ def _validate_commit(
 def _commit(
     request: OffsetCommitRequest | TxnOffsetCommitRequest, error: Error, expire_timestamp_ms: int, operation: Operation
 ) -> None:
-    """One record per partition, unless the whole request or this partition's metadata is refused."""
+    """Writes a record for each partition, unless the request or the partition's metadata is refused."""
     if error is not Error.NONE:
         operation.response = refusal(request, error)
         return
@@ -128,22 +130,28 @@ def _commit(
 def fetch_offsets(
     group: Group | None, request: OffsetFetchGroup, offsets: OffsetStore, *, require_stable: bool
 ) -> FetchedGroup:
-    """`require_stable` refuses partitions with an open transaction, rather than show their old offset."""
+    """Returns the committed offsets. `require_stable` refuses partitions that have a pending offset."""
     group_id = request.group_id
     is_known = group is not None and group.state is not State.DEAD
     partitions: Iterable[TopicPartition] = request.partitions or ()
     if request.partitions is None and is_known:
-        partitions = [(topic, partition) for topic, partition, _ in offsets.committed.of_group(group_id)]
+        partitions = [TopicPartition(topic, number) for topic, number, _ in offsets.committed.of_group(group_id)]
     fetched = []
     for topic, partition in partitions:
         offset = offsets.committed.get(group_id, topic, partition) if is_known else None
         if require_stable and offsets.has_pending(group_id, topic, partition):
-            one = FetchedOffset(topic, partition, error=Error.UNSTABLE_OFFSET_COMMIT)
+            one = FetchedOffset(topic=topic, partition=partition, error=Error.UNSTABLE_OFFSET_COMMIT)
         elif offset is None:
-            one = FetchedOffset(topic, partition)
+            one = FetchedOffset(topic=topic, partition=partition)
         else:
             value = offset.value
-            one = FetchedOffset(topic, partition, value["offset"], value["leader_epoch"], value["metadata"])
+            one = FetchedOffset(
+                topic=topic,
+                partition=partition,
+                offset=value["offset"],
+                leader_epoch=value["leader_epoch"],
+                metadata=value["metadata"],
+            )
         fetched.append(one)
     return FetchedGroup(group_id, Error.NONE, tuple(fetched))
 
@@ -152,7 +160,7 @@ def fetch_offsets(
 
 
 def delete_offsets(request: OffsetDeleteRequest, operation: Operation) -> None:
-    """Tombstones for what the group has of these partitions, except for topics that its members consume."""
+    """Writes tombstones for the group's offsets of these partitions, unless its members consume the topic."""
     group = operation.groups.get(request.group_id)
     if group is None or group.state is State.DEAD:
         operation.response = refusal(request, Error.GROUP_ID_NOT_FOUND)
@@ -162,29 +170,29 @@ def delete_offsets(request: OffsetDeleteRequest, operation: Operation) -> None:
         return
     results = []
     for topic, partition in request.partitions:
-        place = (request.group_id, topic, partition)
+        key = (request.group_id, topic, partition)
         error = Error.NONE
         if group.is_subscribed_to_topic(topic):
             error = Error.GROUP_SUBSCRIBED_TO_TOPIC
-        elif operation.offsets.committed.get(*place) is not None or operation.offsets.has_pending(*place):
-            operation.records.append(new_offset_commit_tombstone_record(*place))
+        elif operation.offsets.committed.get(*key) is not None or operation.offsets.has_pending(*key):
+            operation.records.append(new_offset_commit_tombstone_record(*key))
         results.append(PartitionResult(topic, partition, error))
     operation.response = OffsetDeleteResponse(request.request_id, Error.NONE, tuple(results))
 
 
 def delete_all_offsets(group_id: str, operation: Operation) -> int:
-    """Tombstones for all that a group has: the committed, then what is only pending. Returns how many."""
+    """Writes tombstones for all offsets of a group, first the committed, then the only pending. Returns how many."""
     committed = operation.offsets.committed
-    places = [(group_id, topic, partition) for topic, partition, _ in committed.of_group(group_id)]
+    keys = [(group_id, topic, partition) for topic, partition, _ in committed.of_group(group_id)]
     for topic, partition, _ in operation.offsets.open_transactions.of_group(group_id):
         if committed.get(group_id, topic, partition) is None:
-            places.append((group_id, topic, partition))
-    operation.records.extend(new_offset_commit_tombstone_record(*place) for place in places)
-    return len(places)
+            keys.append((group_id, topic, partition))
+    operation.records.extend(new_offset_commit_tombstone_record(*key) for key in keys)
+    return len(keys)
 
 
 def delete_offsets_of_partitions(partitions: tuple[TopicPartition, ...], operation: Operation) -> None:
-    """Topics were deleted: tombstones for their partitions in every group."""
+    """Writes tombstones for these partitions in every group, because their topics were deleted."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
@@ -196,7 +204,7 @@ def delete_offsets_of_partitions(partitions: tuple[TopicPartition, ...], operati
                     for partition in by_topic.get(topic, ())
                     if partition in found
                 )
-    printed = [f"{topic}-{partition}" for topic, partition in partitions]
+    printed = [str(partition) for partition in partitions]
     operation.log("partitions_deleted", tombstone_count=len(operation.records), partitions=printed)
 
 
@@ -204,7 +212,7 @@ def delete_offsets_of_partitions(partitions: tuple[TopicPartition, ...], operati
 
 
 def expire_groups(operation: Operation) -> None:
-    """Tombstones for expired offsets, and for Empty groups that have none left."""
+    """Writes tombstones for expired offsets, and for Empty groups that have no offset left."""
     for group in operation.groups.values():
         if _expire_offsets(group, operation) and group.state is State.EMPTY:
             operation.records.append(new_group_metadata_tombstone_record(group.group_id))
@@ -213,7 +221,7 @@ def expire_groups(operation: Operation) -> None:
 
 
 def _expire_offsets(group: Group, operation: Operation) -> bool:
-    """Tombstones for a group's expired offsets. True if no offset is left, not even a pending one."""
+    """Writes tombstones for a group's expired offsets. Returns whether none is left, not even a pending one."""
     group_id = group.group_id
     offsets = operation.offsets
     are_all_expired = True
@@ -230,7 +238,8 @@ def _expire_offsets(group: Group, operation: Operation) -> bool:
 
 
 def is_expired(group: Group, offset: Mapping[str, Any], now_ms: int, config: Config) -> bool:
-    """Retention counts from a moment that depends on the group; an expiry that the record names counts by itself."""
+    """Whether an offset has expired. Its retention begins at the commit, or when its group became Empty; a group with
+    members keeps its offsets, but for consumers' topics. An expiry in the record itself replaces the retention."""
     base_ms: int = offset["commit_timestamp_ms"]
     if group.protocol_type is not None:
         if group.state is State.EMPTY:

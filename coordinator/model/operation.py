@@ -1,17 +1,18 @@
 """One operation of a coordinator, and what comes out of it.
 
-An operation is one request, one timer that fired, or one load: what it appends goes into one batch, all or nothing.
-Handlers touch neither log nor clock: they see the groups, the offsets and `now_ms`, set timers, and collect records,
-responses and log events. Then comes the caller's verdict on the append, which is immediate here: `after_append` tells
-the part of the handler that waits for it (Kafka's append future), and `response` goes out, or a refusal in its place.
+An operation is one request, one timer that fired, or one load. Its records are appended as one batch, all or none.
+Handlers use neither log nor clock: they see the groups, the offsets and `now_ms`, set timers, and collect records,
+responses and log events. Then the caller says at once whether the append failed. `after_append` is the part of the
+handler that waits for this (Kafka's append future), and `response` is sent, or a refusal in its place.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from groupledger.coordinator.model.log_lines import LogEvent
+from groupledger.coordinator.model.messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,13 +26,10 @@ if TYPE_CHECKING:
     from groupledger.schemas.codec.records import Record
     from groupledger.schemas.kafka.errors import Error
 
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Records as one batch of one `__consumer_offsets` partition; or, without records, a transaction marker."""
+    """A batch of records in one `__consumer_offsets` partition; without records, it is a transaction marker."""
 
     partition: int
     base_offset: int
@@ -39,11 +37,11 @@ class Batch:
     records: tuple[Record, ...]
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
-    committed: bool | None = None  # the marker's verdict; None for a batch of records
+    committed: bool | None = None  # of a marker: whether the transaction was committed; None for a batch of records
 
 
 class Result(NamedTuple):  # a tuple, because one is built with every request
-    """What operations did, in order. A request without a response in its own result is parked."""
+    """What operations did, in order. A request that has no response in its own result is answered by a later one."""
 
     batches: tuple[Batch, ...] = ()
     responses: tuple[Response, ...] = ()
@@ -51,7 +49,7 @@ class Result(NamedTuple):  # a tuple, because one is built with every request
 
     @classmethod
     def of(cls, results: Iterable[Result]) -> Result:
-        """Several results as one."""
+        """Returns several results as one."""
         merged: tuple[list[Batch], list[Response], list[LogEvent]] = ([], [], [])
         for result in results:
             merged[0].extend(result.batches)
@@ -64,25 +62,50 @@ class Result(NamedTuple):  # a tuple, because one is built with every request
         return tuple(record for batch in self.batches for record in batch.records)
 
 
-@dataclass(slots=True)
-class Operation:
-    config: Config
-    deadlines: Deadlines
-    groups: TimelineHashMap[str, Group]
-    offsets: OffsetStore
-    partition: int
-    now_ms: int
-    producer_id: int = NO_PRODUCER_ID
-    producer_epoch: int = NO_PRODUCER_EPOCH
-    records: list[Record] = field(default_factory=list)
-    responses: list[Response] = field(default_factory=list)
-    events: list[LogEvent] = field(default_factory=list)
-    response: Response | None = None  # the answer that waits for the append
-    after_append: Callable[[Error], None] | None = None
-    created_group_id: str | None = None  # taken back if the append fails
+class Operation:  # no dataclass, because one is built with every request, and this is twice as fast
+    __slots__ = (
+        "after_append",
+        "config",
+        "created_group_id",
+        "deadlines",
+        "events",
+        "groups",
+        "now_ms",
+        "offsets",
+        "partition",
+        "producer_epoch",
+        "producer_id",
+        "records",
+        "response",
+        "responses",
+    )
+
+    def __init__(
+        self,
+        config: Config,
+        deadlines: Deadlines,
+        groups: TimelineHashMap[str, Group],
+        offsets: OffsetStore,
+        partition: int,
+        now_ms: int,
+    ) -> None:
+        self.config = config
+        self.deadlines = deadlines
+        self.groups = groups
+        self.offsets = offsets
+        self.partition = partition
+        self.now_ms = now_ms
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = NO_PRODUCER_EPOCH
+        self.records: list[Record] = []
+        self.responses: list[Response] = []
+        self.events: list[LogEvent] = []
+        self.response: Response | None = None  # the answer that waits for the append
+        self.after_append: Callable[[Error], None] | None = None
+        self.created_group_id: str | None = None  # this group is removed if the append fails
 
     def append(self, record: Record, after_append: Callable[[Error], None]) -> None:
-        """Append a group's record; `after_append` is called with Error.NONE or with why it failed."""
+        """Appends a group's record; `after_append` is called with Error.NONE or with the error of the append."""
         self.records.append(record)
         self.after_append = after_append
 

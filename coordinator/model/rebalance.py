@@ -1,11 +1,11 @@
 """The two phases of a rebalance, and the timers that end them.
 
-Join phase (PreparingRebalance): members rejoin until all have, or the join timer fires. The first rebalance of an
-Empty group waits for `group.initial.rebalance.delay.ms`, and again while new members come, up to the members'
-rebalance timeout. Sync phase (CompletingRebalance): the leader's assignment ends it (`membership`); the sync timer
-ends the membership of those who sent no SyncGroup. A session timer per member runs all the time.
+Join phase (PreparingRebalance): it lasts until all members have rejoined or the join timer fires. The first rebalance
+of an Empty group waits for `group.initial.rebalance.delay.ms`, and again while new members come, up to the members'
+rebalance timeout. Sync phase (CompletingRebalance): the leader's assignment ends it (membership.py), and the sync timer
+removes the members that sent no SyncGroup. Each member has a session timer, which runs all the time.
 
-Functions are named after those of Kafka's GroupMetadataManager. Each takes the operation in which it happens.
+Functions are named after those of Kafka's GroupMetadataManager, and take the operation in which they happen.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.coordinator.java_hash_map import hash_map_order
-from groupledger.coordinator.model.group import Group, Member, State
+from groupledger.coordinator.model.group import Group, Member
 from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.records import new_group_metadata_record
+from groupledger.coordinator.model.states import Event, State, can_happen
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
+    from groupledger.coordinator.model.group import Group, Member
     from groupledger.coordinator.model.operation import Operation
 
 JOIN_TIMER = "join"
@@ -28,7 +30,7 @@ SESSION_TIMER = "heartbeat"
 
 
 def maybe_prepare_rebalance_or_complete_join(group: Group, reason: Reason, operation: Operation) -> None:
-    if group.can_rebalance:
+    if can_happen(group.state, Event.REBALANCE_STARTED):
         prepare_rebalance(group, reason, operation)
     else:
         maybe_complete_join_phase(group, operation)
@@ -40,7 +42,7 @@ def prepare_rebalance(group: Group, reason: Reason, operation: Operation) -> Non
     group.pending_sync_members.clear()
     operation.cancel_timer(SYNC_TIMER, group.group_id)
     is_initial = group.state is State.EMPTY
-    group.transition_to(State.PREPARING_REBALANCE, operation.now_ms)
+    group.apply(Event.REBALANCE_STARTED, operation.now_ms)
     operation.log(
         "preparing_rebalance",
         group_id=group.group_id,
@@ -58,7 +60,7 @@ def prepare_rebalance(group: Group, reason: Reason, operation: Operation) -> Non
 
 
 def maybe_complete_join_phase(group: Group, operation: Operation) -> None:
-    """An initial rebalance is never complete before its delay is over."""
+    """Ends the join phase if all members have joined. An initial rebalance always waits for the end of its delay."""
     if (
         group.state is State.PREPARING_REBALANCE
         and group.previous_state is not State.EMPTY
@@ -68,7 +70,7 @@ def maybe_complete_join_phase(group: Group, operation: Operation) -> None:
 
 
 def complete_initial_join_or_delay(group: Group, operation: Operation) -> None:
-    """The initial delay is over: wait again if members came meanwhile and time remains."""
+    """Handles the end of the initial delay: it begins again if members came meanwhile and time remains."""
     if not group.new_member_added or group.initial_remaining_ms == 0:
         complete_join(group, operation)
         return
@@ -89,7 +91,7 @@ def _delay_join(group: Group, delay_ms: int, remaining_ms: int, operation: Opera
 
 
 def complete_join(group: Group, operation: Operation) -> None:
-    """End the join phase with the members that have joined, and the static ones."""
+    """Ends the join phase. Its members are those that have joined, and all static ones."""
     operation.cancel_timer(JOIN_TIMER, group.group_id)
     operation.cancel_timer(INITIAL_JOIN_TIMER, group.group_id)
     _remove_dynamic_members_not_joined(group, operation)
@@ -160,7 +162,7 @@ def _start_sync_phase(group: Group, operation: Operation) -> None:
 
 
 def expire_pending_sync(group: Group, operation: Operation) -> None:
-    """The sync timer fired: who has not sent SyncGroup is removed, static or not."""
+    """Handles the sync timer: members that have not sent SyncGroup are removed, static ones too."""
     if group.state not in (State.COMPLETING_REBALANCE, State.STABLE):
         return
     removed = hash_map_order(group.pending_sync_members, expected_size=len(group.pending_sync_members))
@@ -172,11 +174,13 @@ def expire_pending_sync(group: Group, operation: Operation) -> None:
 def reset_session(group: Group, member: Member, operation: Operation, timeout_ms: int | None = None) -> None:
     timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
     timer = (SESSION_TIMER, operation.partition, group.group_id, member.member_id)
-    operation.deadlines.set(timer, operation.now_ms + timeout_ms)  # without a detour: this is half of a heartbeat
+    operation.deadlines.set(
+        timer, operation.now_ms + timeout_ms
+    )  # not by set_timer: half the cost of a heartbeat is here
 
 
 def expire_session(group: Group, member_id: str, operation: Operation) -> None:
-    """A session timer fired: of a pending member, of one that is gone, or of one that has failed."""
+    """Handles a session timer: its member may be pending, or gone already, or has failed."""
     member = group.members.get(member_id)
     if group.state is State.DEAD:
         return
@@ -196,7 +200,7 @@ def expire_session(group: Group, member_id: str, operation: Operation) -> None:
 
 
 def _complete_join_if_all_joined(group: Group, operation: Operation) -> None:
-    """Unlike a join or a leave, an expiry ends even the initial delay."""
+    """Ends the join phase if all members have joined, and even in the initial delay, unlike a join or a leave."""
     if group.state is State.PREPARING_REBALANCE and group.has_all_members_joined:
         complete_join(group, operation)
 

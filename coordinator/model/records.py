@@ -1,4 +1,4 @@
-"""The records that a 4.2 broker writes for classic groups, and their tombstone twins.
+"""The records that a 4.2 broker writes for classic groups, and their tombstones.
 
 Contents as in Kafka's GroupCoordinatorRecordHelpers: group metadata v3; offset commit v4, or v1 where the request
 brought an explicit retention, since only that version has a place for the expiry.
@@ -19,7 +19,7 @@ _OFFSET_COMMIT_VERSION_WITH_EXPIRY = 1
 
 
 def new_group_metadata_record(group: Group, assignments: Mapping[str, bytes]) -> Record:
-    """The group as it stands, with these assignments by member id."""
+    """Returns the record of a group as it is now, with these assignments by member id."""
     members = [
         {
             "member_id": member.member_id,
@@ -44,7 +44,7 @@ def new_group_metadata_record(group: Group, assignments: Mapping[str, bytes]) ->
 
 
 def new_empty_group_metadata_record(group: Group) -> Record:
-    """The birth of a group: generation 0, whatever has become of the group since."""
+    """Returns the record of a group's creation, at generation 0, whatever the group has become since."""
     return _group_metadata_record(group, protocol_type="", generation=0, protocol=None, leader=None, members=[])
 
 

@@ -1,11 +1,14 @@
 """The coordinator of one `__consumer_offsets` partition: its groups, its offsets, the end of its log.
 
-`run` is the way in: it gives a handler an `Operation`, then settles the append. Records that were appended are folded
-into the offset store, and a group's tombstone removes it; whatever else a record says of a live group, the handler has
-done already, as in Kafka. If the append failed nothing is folded, and a group that the operation created is gone.
+State changes in two ways only. What a failover must find again changes by applying appended records: the committed and
+pending offsets, and the end of a group by its tombstone. The soft state of a live group, which is its members, its
+generation and its state, changes by explicit transitions while a handler runs, as in Kafka; the group's own record is
+therefore applied when a log is loaded, and not again when it is appended.
 
-`load` folds a log from nothing: this is all that survives a failover. What the log says of KIP-848, share and streams
-groups is skipped: their state is not modelled here.
+`run` is the way in: it gives a handler an `Operation`, then settles the append. If the append failed, no record is
+applied, a group that the operation created is removed, and the handler's `after_append` takes back what it must.
+`load` applies a log from its beginning. Records of consumer groups of KIP-848, share groups and streams groups are
+skipped, because their state is not modelled here.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import TimelineHashMap
 from groupledger.coordinator.model.errors import IllegalStateError, response_error_of_failed_append
-from groupledger.coordinator.model.group import ANSWERED, Group, State
+from groupledger.coordinator.model.group import ANSWERED, Group
 from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.messages import (
     JoinGroupRequest,
@@ -39,6 +42,7 @@ from groupledger.coordinator.model.rebalance import (
     prepare_rebalance,
     reset_session,
 )
+from groupledger.coordinator.model.states import Event
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -73,9 +77,10 @@ class Shard:
         now_ms: int,
         append_error: Error,
     ) -> Result:
-        """One operation from handler to result; `append_error` is the fate of what it wants to append.
+        """Runs one operation, from its handler to its result.
 
-        The subject is what the handler is about: a request, or the group of a timer.
+        The subject is what the handler gets: a request, or the group of a timer. `append_error` says whether the append
+        will fail, and with which error.
         """
         operation = self._operation(now_ms)
         try:
@@ -86,7 +91,7 @@ class Shard:
         if operation.records and append_error is Error.NONE:
             batch = self._append(operation)
         elif operation.records:
-            self._take_back(operation)
+            self._remove_created_group(operation)
             if operation.response is not None:
                 operation.response = refusal(subject, response_error_of_failed_append(append_error))
         if operation.after_append is not None:
@@ -96,7 +101,7 @@ class Shard:
         return _result(operation, batch)
 
     def fire(self, timer: Timer, *, now_ms: int, append_error: Error) -> Result:
-        """A timer has run out; it may be that of a group that is gone."""
+        """Handles a timer that has run out. Its group may be gone; then nothing happens."""
         kind, _, group_id, member_id = timer
         group = self.groups.get(group_id)
         if kind == EXPIRATION_TIMER:
@@ -112,26 +117,26 @@ class Shard:
 
     def _append(self, operation: Operation) -> Batch:
         batch = Batch(
-            self.partition,
-            self.log_end_offset,
-            operation.now_ms,
-            tuple(operation.records),
-            operation.producer_id,
-            operation.producer_epoch,
+            partition=self.partition,
+            base_offset=self.log_end_offset,
+            timestamp_ms=operation.now_ms,
+            records=tuple(operation.records),
+            producer_id=operation.producer_id,
+            producer_epoch=operation.producer_epoch,
         )
         for record in batch.records:
             if record.record_type != "group_metadata" or record.value is None:
-                self._fold(record, operation)
+                self._apply(record, operation)
             self.log_end_offset += 1
         return batch
 
-    def _take_back(self, operation: Operation) -> None:
+    def _remove_created_group(self, operation: Operation) -> None:
         if operation.created_group_id is not None:
             self.groups.pop(operation.created_group_id)
 
     def _fail(self, operation: Operation, subject: Any) -> Result:
-        """Answer a request as failed; a member that waits with it goes on waiting, as in Kafka."""
-        self._take_back(operation)
+        """Answers a request with UNKNOWN_SERVER_ERROR. Its member still counts as one that waits, as in Kafka."""
+        self._remove_created_group(operation)
         if isinstance(subject, Request):
             operation.responses.append(refusal(subject, Error.UNKNOWN_SERVER_ERROR))
         if isinstance(subject, JoinGroupRequest) and subject.group_id in self.groups:
@@ -147,7 +152,7 @@ class Shard:
     # The log
 
     def load(self, batches: Iterable[Batch], now_ms: int) -> Result:
-        """Become the coordinator of a partition with this log; a compacted log has a batch per record."""
+        """Rebuilds groups and offsets from the partition's log. A compacted log has a batch for each record."""
         operation = self._operation(now_ms)
         for batch in batches:
             self._replay(batch, operation)
@@ -164,28 +169,28 @@ class Shard:
         return _result(operation, None)
 
     def unload(self, now_ms: int) -> Result:
-        """Stop being the coordinator: every group is Dead, and who waits is sent elsewhere."""
+        """Makes every group Dead, and answers all requests that wait with NOT_COORDINATOR."""
         operation = self._operation(now_ms)
         self._deadlines.cancel_partition(self.partition)
         for group in self.groups.values():
             operation.log("group_unloaded", group_id=group.group_id, generation=group.generation_id)
-            group.transition_to(State.DEAD, now_ms)
+            group.apply(Event.UNLOADED, now_ms)
             for member in group.members.values():
                 group.complete_join(member, operation, error=Error.NOT_COORDINATOR)
                 group.complete_sync(member, operation, Error.NOT_COORDINATOR)
         return _result(operation, None)
 
     def write_txn_marker(self, request: WriteTxnMarkerRequest, now_ms: int) -> Result:
-        """Append the end of a transaction and fold it."""
+        """Appends the marker that ends a transaction, and applies it."""
         operation = self._operation(now_ms)
         batch = Batch(
-            self.partition,
-            self.log_end_offset,
-            now_ms,
-            (),
-            request.producer_id,
-            request.producer_epoch,
-            request.committed,
+            partition=self.partition,
+            base_offset=self.log_end_offset,
+            timestamp_ms=now_ms,
+            records=(),
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+            committed=request.committed,
         )
         self._replay(batch, operation)
         operation.responses.append(WriteTxnMarkerResponse(request.request_id, Error.NONE))
@@ -198,14 +203,14 @@ class Shard:
             self.offsets.end_transaction(batch.producer_id, committed=batch.committed)
             self.log_end_offset += 1
         for record in batch.records:
-            self._fold(record, operation)
+            self._apply(record, operation)
             self.log_end_offset += 1
 
-    def _fold(self, record: Record, operation: Operation) -> None:
+    def _apply(self, record: Record, operation: Operation) -> None:
         group_id = record.key["group_id"]
         if record.record_type in _OFFSET_RECORDS:
             if record.value is not None and self.groups.get(group_id) is None:
-                self.groups.put(group_id, Group(group_id, operation.now_ms))
+                self.groups.put(group_id, Group(group_id=group_id, current_state_timestamp_ms=operation.now_ms))
             self.offsets.apply(record, self.log_end_offset, operation.producer_id)
         elif record.record_type == "group_metadata":
             if record.value is None:

@@ -1,16 +1,16 @@
 """The topics of a consumer's subscription, as far as the broker reads it.
 
 The broker parses the v0 prefix only, whatever version the client wrote: int16 version, topics, user data
-(ConsumerProtocol). It forgives a cut-off number and nothing else: a null, or a length beyond the end, is an unchecked
-exception in the generated Java reader, which stops the operation that reads it. So this reader raises two kinds of
-error, and it is not the codec's, which reads all of a subscription and forgives differently.
+(ConsumerProtocol). Where a number is cut off, the broker warns and goes on. A null, or a length beyond the end, is an
+unchecked exception in the generated Java reader, and stops the operation that reads it. So this reader raises two kinds
+of error. The codec's reader is another one: it reads the whole subscription and accepts other damage.
 """
 
 from groupledger.coordinator.model.errors import IllegalStateError
 
 
 class UnreadableSubscriptionError(Exception):
-    """A number was cut off: the broker warns, and does not know the topics."""
+    """A number was cut off. The broker warns, and the topics are unknown to it."""
 
 
 def topics_of_subscription(metadata: bytes) -> set[str]:

@@ -1,14 +1,13 @@
 """Applications: a process with one consumer and a thread that polls, processes and polls again; and raw clients.
 
-An application is either blocked in poll or processing. What befalls it is told to it by name: it may be closed,
-crash, freeze as a whole (a long garbage collection: nothing runs, and what arrives waits), or hang in its processing
-while the heartbeat thread lives on. After a crash or a close it may start again: a new consumer in the same seat, with
-the same client id, host and instance id.
+An application is either blocked in poll or processing. A scenario may close it, crash it, freeze the whole process (a
+long garbage collection: nothing runs, and what arrives waits), or let it hang in its processing while the heartbeat
+thread goes on. After a crash or a close it may start again: a new consumer with the same client id, host and instance
+id.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -23,19 +22,20 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.events import ConsumerEvent
     from groupledger.coordinator.model.messages import Request, Response
     from groupledger.coordinator.simulator.network import Connection
+    from groupledger.coordinator.simulator.random_source import RandomSource
     from groupledger.coordinator.simulator.simulation import Simulation
-    from groupledger.coordinator.simulator.source import Source
 
-_EVENTS_KEPT = 1_000
 _RETRY_MS = 5_000
 
 Answered = Callable[["Response"], None]
 
 
 class RawClient:
-    """Sends single requests to a group's coordinator: an administrator, a producer, or a client that went astray."""
+    """Sends single requests to a group's coordinator: an administrator, a producer, or a faulty client."""
 
-    def __init__(self, simulation: Simulation, group_id: str, client_id: str, client_host: str, source: Source) -> None:
+    def __init__(
+        self, simulation: Simulation, group_id: str, client_id: str, client_host: str, source: RandomSource
+    ) -> None:
         self.client_id = client_id
         self.client_host = client_host
         self.planted: str | None = None
@@ -46,7 +46,7 @@ class RawClient:
         self._waiting: dict[int, Answered] = {}
 
     def send(self, request: Request, answered: Answered | None = None) -> None:
-        """To whoever coordinates the group; while nobody does, it waits."""
+        """Sends a request to the group's coordinator. While there is none, the request waits."""
         broker = self._simulation.brokers.coordinator_of(self._group_id)
         if broker is None:
             self._simulation.at(self._simulation.now_ms + _RETRY_MS, self.send, request, answered)
@@ -73,7 +73,7 @@ class Application:
         simulation: Simulation,
         config: ConsumerConfig,
         topics: tuple[str, ...],
-        source: Source,
+        source: RandomSource,
         *,
         processing_ms: tuple[int, int],
     ) -> None:
@@ -84,8 +84,7 @@ class Application:
         self.processing_ms = processing_ms
         self.planted: str | None = None
         self.consumer: Consumer | None = None  # None while the process does not run
-        self.events: deque[ConsumerEvent] = deque(maxlen=_EVENTS_KEPT)
-        self.is_stuck = False  # at a record that it can't read: it tries again and again
+        self.is_stuck = False  # at a record that it can't read and tries again and again
         self.crashes_when: Callable[[Response], bool] | None = None
         self._is_closing = False
         self._frozen_until_ms = 0
@@ -103,10 +102,10 @@ class Application:
     def client_host(self) -> str:
         return self.config.client_host
 
-    # What befalls it
+    # What a scenario does to it
 
     def start(self, **changes: Any) -> None:
-        """Begin to run, with another configuration if told so; what still ran is killed."""
+        """Starts the process, with changes of its configuration. A process that still runs is killed."""
         self._end()
         self.planted = None
         self.config = replace(self.config, **changes)
@@ -122,23 +121,23 @@ class Application:
             self._run()
 
     def close(self) -> None:
-        """End in good order, once the answers to what is sent last are there."""
+        """Closes the consumer. The process ends when its last requests are answered."""
         if self.consumer is not None:
             self._is_closing = True
             self.consumer.close(self.simulation.now_ms)
             self._run()
 
     def crash(self) -> None:
-        """End without a word."""
+        """Kills the process, which sends nothing more."""
         self._end()
 
     def freeze(self, duration_ms: int) -> None:
-        """Stop the process as a whole."""
+        """Stops both threads of the process."""
         self._frozen_until_ms = self.simulation.now_ms + duration_ms
         self.simulation.at(self._frozen_until_ms, self._thaw, self.consumer)
 
     def hang(self, duration_ms: int) -> None:
-        """Let the application's thread process for this long, or for longer than it was to."""
+        """Lets the application's thread process for at least so long."""
         self._busy_until_ms = max(self._busy_until_ms, self.simulation.now_ms + duration_ms)
 
     def commit(self) -> None:
@@ -155,7 +154,7 @@ class Application:
         self._connections.clear()
 
     def _thaw(self, consumer: Consumer | None) -> None:
-        """The application's thread runs first: what it has in hand, it commits in the belief that nothing happened."""
+        """Goes on after a freeze. The application's thread runs first, and commits as if nothing had happened."""
         if consumer is None or consumer is not self.consumer or self._is_frozen:
             return
         if not self.config.enable_auto_commit:
@@ -218,7 +217,7 @@ class Application:
             self.simulation.send(self._connection(sent.destination), sent.request)
 
     def _connection(self, destination: Destination) -> Connection:
-        """The connection to the present coordinator; one that was given up does not come back."""
+        """Returns the connection to the present coordinator or to brokers, and opens it if there is none."""
         broker = self._coordinator_id if destination is Destination.COORDINATOR else 0
         connection = self._connections.get(destination)
         if connection is None or connection.broker_id != broker:
@@ -230,7 +229,7 @@ class Application:
     # The two threads
 
     def _run(self) -> None:
-        """Both threads do what they can do now, and the next time is set when they can do more."""
+        """Lets both threads do what they can do now, and schedules the next time."""
         consumer = self.consumer
         if consumer is None or self._is_frozen:
             return
@@ -245,7 +244,7 @@ class Application:
         self._wake()
 
     def _process(self) -> None:
-        """Spend time on what was polled; an application without auto-commit commits when it is done."""
+        """Spends time on polled records. An application without auto-commit commits when it is done."""
         self._busy_until_ms = self.simulation.now_ms + self.source.between(*self.processing_ms)
         if not self.config.enable_auto_commit:
             self.simulation.at(self._busy_until_ms, self._processed, self.consumer)
@@ -255,7 +254,6 @@ class Application:
             self.commit()
 
     def _notice(self, event: ConsumerEvent) -> None:
-        self.events.append(event)
         if isinstance(event, CoordinatorUnknown):
             connection = self._connections.pop(Destination.COORDINATOR, None)
             if connection is not None:

@@ -1,8 +1,8 @@
-"""A cluster of brokers: who coordinates which `__consumer_offsets` partition, and the partitions' logs.
+"""A cluster of brokers: which broker coordinates which `__consumer_offsets` partition, and the partitions' logs.
 
-A broker that crashes takes its coordinators' soft state with it. After the election another broker leads its
-partitions, at first loading: requests are refused until it has read the log. Once the broker is back, it takes its
-partitions again, and this time the one that led them unloads in good order.
+When a broker crashes, the soft state of its groups is lost. After the election other brokers lead its partitions; they
+are loading at first, and refuse requests until they have read the log. When the broker is back, it leads its partitions
+again, and the other brokers unload them in good order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Brokers:
         return partition_for(group_id, len(self.leaders))
 
     def coordinator_of(self, group_id: str) -> int | None:
-        """The broker that coordinates a group; None while there is none."""
+        """Returns the broker that coordinates a group; None while there is none."""
         broker = self.leaders[self.partition_for(group_id)]
         return broker if self.is_up[broker] else None
 
@@ -46,7 +46,7 @@ class Brokers:
         return None if group is None else group.generation_id
 
     def handle(self, broker: int, request: Request, now_ms: int) -> Result:
-        """One request; what is due by now comes before it."""
+        """Gives a broker one request, after the timers that are due by now."""
         coordinator = self.coordinators[broker]
         deadline_ms = coordinator.next_deadline_ms()
         if deadline_ms is None or deadline_ms > now_ms:
@@ -65,13 +65,13 @@ class Brokers:
     # Leadership
 
     def crash(self, broker: int) -> list[int]:
-        """The broker is gone; gives the partitions that it led."""
+        """Crashes a broker, and returns the partitions that it led."""
         self.is_up[broker] = False
         self.coordinators[broker] = Coordinator(self.config)
         return [partition for partition, leader in enumerate(self.leaders) if leader == broker]
 
     def elect(self, partitions: list[int]) -> None:
-        """Brokers that are up lead these partitions from now on, and begin to load them."""
+        """Makes brokers that are up the leaders of these partitions, which they begin to load."""
         survivors = [broker for broker, is_up in self.is_up.items() if is_up]
         for partition in partitions:
             broker = survivors[partition % len(survivors)]
@@ -79,7 +79,7 @@ class Brokers:
             self.coordinators[broker].start_loading(partition)
 
     def take_back(self, broker: int, partitions: list[int], now_ms: int) -> list[tuple[int, Result]]:
-        """The broker is up again and leads these partitions, as the cluster prefers; gives what the others unload."""
+        """Starts a broker again, which takes these partitions back. Returns the result of each unloading."""
         self.is_up[broker] = True
         results = []
         for partition in partitions:
@@ -90,7 +90,7 @@ class Brokers:
         return results
 
     def load(self, partitions: list[int], now_ms: int) -> list[tuple[int, Result]]:
-        """The logs have been read; gives what came of it by broker."""
+        """Loads partitions whose logs have been read, and returns the result of each with its broker."""
         results = []
         for partition in partitions:
             broker = self.leaders[partition]

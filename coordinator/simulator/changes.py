@@ -1,8 +1,8 @@
-"""What differs between two generations with a record, in the words of the ledger's `rebalances.changes`.
+"""Tells what differs between two recorded generations, in the words of the ledger's `rebalances.changes`.
 
-A member that comes back under another id is known by its seat: a static member by its instance, a dynamic one by its
-client id and host, which no two processes of a simulation share. A round is a cooperative follow-up if a member is in
-it that the round before had to give something up, whoever was the first to ask for it.
+A member that comes back under another id is recognised by its seat: a static member by its instance id, a dynamic one
+by its client id and host, which no two processes of a simulation share. A rebalance is a cooperative follow-up if it
+has a member that had to give up a partition in the rebalance before, whichever member asked for it first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from groupledger.coordinator.model.messages import TopicPartition
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
 class Seat(NamedTuple):
@@ -22,7 +22,7 @@ class Seat(NamedTuple):
 
 
 class Roster(NamedTuple):
-    """A generation as far as it is compared: by member id, who that is and which topics it subscribes to."""
+    """What is compared of a generation. `seats` and `topics` are those of each member, by member id."""
 
     generation: int
     protocol: str | None
@@ -32,7 +32,7 @@ class Roster(NamedTuple):
 
 
 def changes_between(before: Roster | None, after: Roster) -> set[str]:
-    """A group's first generation is `group_started`, and a rebalance of nobody else."""
+    """Returns the changes. A group's first generation is `group_started` and compared with none."""
     found = set() if after.seats else {"group_emptied"}
     if before is None or before.generation == 0:
         return found | {"group_started"}
@@ -59,10 +59,14 @@ def _changes_of_members(before: Roster, after: Roster) -> set[str]:
 
 
 def revokers(brought: Mapping[str, Iterable[TopicPartition]], owned: Mapping[TopicPartition, str]) -> set[str]:
-    """Members that no longer own all of what they brought along."""
-    return {member_id for member_id, places in brought.items() if any(owned.get(each) != member_id for each in places)}
+    """Returns the members that no longer own all partitions that they said they owned."""
+    return {
+        member_id
+        for member_id, partitions in brought.items()
+        if any(owned.get(each) != member_id for each in partitions)
+    }
 
 
 def has_added_partitions(owned: Iterable[TopicPartition], universe: Mapping[str, int]) -> bool:
-    """Whether partitions are assigned beyond the largest universe seen: partition counts by topic."""
+    """Whether a partition is assigned that is above the partition count known so far, by topic, in `universe`."""
     return any(topic in universe and partition >= universe[topic] for topic, partition in owned)

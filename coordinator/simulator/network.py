@@ -1,8 +1,8 @@
 """Connections between clients and brokers: latency, order, and one request at a time.
 
 Bytes of a connection keep their order. A broker reads the next request of a connection only when it has answered the
-one before (`SocketServer` mutes the channel), so that whoever sends something behind a parked JoinGroup waits with it.
-That holds for the connection to the coordinator; `broker` stands for connections to many brokers and waits for nobody.
+one before (`SocketServer` mutes the channel), so that a request behind a waiting JoinGroup waits too. That holds for
+the connection to the coordinator. `broker` stands for connections to many brokers, where no request waits for another.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from groupledger.coordinator.client.messages import Destination
     from groupledger.coordinator.model.messages import Request, Response
-    from groupledger.coordinator.simulator.source import Source
+    from groupledger.coordinator.simulator.random_source import RandomSource
 
 
 class Client(Protocol):
-    """Who sends requests. `planted` is what the scenario did to it, as the root cause of its refusals."""
+    """A sender of requests. `planted` is what the scenario did to it, which is the root cause of its refusals."""
 
     planted: str | None
 
@@ -29,14 +29,14 @@ class Client(Protocol):
     def client_host(self) -> str: ...
 
     @property
-    def source(self) -> Source: ...
+    def source(self) -> RandomSource: ...
 
     def receive(self, response: Response) -> None: ...
 
     def disconnected(self, destination: Destination) -> None: ...
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Connection:
     connection_id: int
     client: Client
@@ -45,13 +45,13 @@ class Connection:
     is_open: bool = True
     is_busy: bool = False
     waiting: deque[Request] = field(default_factory=deque)
-    last_request_ms: int = 0  # when the last request arrives, and the last answer
-    last_response_ms: int = 0
+    last_request_ms: int = 0  # when the last request arrives
+    last_response_ms: int = 0  # when the last answer arrives
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A request, its answer, and when the broker received the one and sent the other."""
+    """A request with its answer, and when the broker received the request and sent the answer."""
 
     request: Request
     response: Response

@@ -1,15 +1,16 @@
 """The log of one `__consumer_offsets` partition: what a new leader loads, and what a read_committed reader gets.
 
-The log cleaner keeps it short, as it does Kafka's: of each key the last record below the last stable offset, nothing
-of an aborted transaction, tombstones until `delete.retention.ms` is over. What is cleaned away is gone for a loading
-broker at once, and for the reader (`take_committed`) only if the log was made to compact before it is read.
+The log cleaner keeps it short, as it does in Kafka. Below the last stable offset it keeps the last record of each key,
+nothing of an aborted transaction, and tombstones until `delete.retention.ms` is over. A loading broker finds the
+cleaned log. The reader (`take_committed`) does so only if `is_compacted_first`; otherwise it reads before the cleaner.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.model.operation import NO_PRODUCER_ID, Batch
+from groupledger.coordinator.model.messages import NO_PRODUCER_ID
+from groupledger.coordinator.model.operation import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
     from groupledger.schemas.codec.records import Record
 
 DELETE_RETENTION_MS = 86_400_000
-_CLEAN_FROM_BATCHES = 2_000  # shorter logs are not worth the pass
+_CLEAN_FROM_BATCHES = 2_000  # a shorter log is not cleaned
 
 
 def end_offset(batch: Batch) -> int:
-    """The offset after a batch; a marker takes one."""
+    """Returns the offset after a batch; a marker takes one offset."""
     return batch.base_offset + max(len(batch.records), 1)
 
 
@@ -52,22 +53,22 @@ class PartitionLog:
             self.clean(batch.timestamp_ms)
 
     def clean(self, now_ms: int) -> None:
-        """Let the cleaner pass over all that is stable."""
+        """Runs the cleaner over the log below the last stable offset."""
         self.batches = cleaned(self.batches, self.last_stable_offset, now_ms)
         self._clean_at = max(2 * len(self.batches), _CLEAN_FROM_BATCHES)
 
     def take_committed(self) -> list[Batch]:
-        """What a read_committed reader has not had yet, up to the last stable offset: no markers, nothing aborted."""
+        """Returns the batches that a read_committed reader gets next: no markers, and nothing aborted."""
         end = self.last_stable_offset
         source = self.batches if self._is_compacted_first else self._unread
-        # A marker may lie beyond the end and yet speak of batches below it.
+        # A marker beyond the end may be about batches below it.
         committed = [batch for batch in without_aborted(source) if batch.base_offset < end]
         self._unread = [batch for batch in self._unread if batch.base_offset >= end]
         return [batch for batch in committed if batch.committed is None]
 
 
 def without_aborted(batches: Sequence[Batch]) -> list[Batch]:
-    """Batches, markers included, except those of transactions that ended with an abort."""
+    """Returns the batches, markers included, without those of aborted transactions."""
     verdicts: dict[int, bool] = {}  # of the next marker, by producer id
     kept = []
     for batch in reversed(batches):
@@ -79,7 +80,7 @@ def without_aborted(batches: Sequence[Batch]) -> list[Batch]:
 
 
 def cleaned(batches: Sequence[Batch], to_offset: int, now_ms: int) -> list[Batch]:
-    """What the cleaner leaves of what lies below `to_offset`, a batch for each record; the rest stays as it is."""
+    """Returns the batches after the cleaner: below `to_offset` a batch for each record that is left, then the rest."""
     dirty = [batch for batch in without_aborted(batches) if batch.base_offset < to_offset]
     last = {_key(record): offset for batch in dirty for offset, record in _records(batch)}
     kept: list[Batch] = []
@@ -87,7 +88,14 @@ def cleaned(batches: Sequence[Batch], to_offset: int, now_ms: int) -> list[Batch
     for batch in dirty:
         is_old = now_ms - batch.timestamp_ms > DELETE_RETENTION_MS
         records = [
-            Batch(batch.partition, offset, batch.timestamp_ms, (record,), batch.producer_id, batch.producer_epoch)
+            Batch(
+                partition=batch.partition,
+                base_offset=offset,
+                timestamp_ms=batch.timestamp_ms,
+                records=(record,),
+                producer_id=batch.producer_id,
+                producer_epoch=batch.producer_epoch,
+            )
             for offset, record in _records(batch)
             if last[_key(record)] == offset and not (record.value is None and is_old)
         ]
@@ -96,7 +104,7 @@ def cleaned(batches: Sequence[Batch], to_offset: int, now_ms: int) -> list[Batch
             producers.add(batch.producer_id)
         elif batch.committed is not None and batch.producer_id in producers:
             producers.discard(batch.producer_id)
-            kept.append(batch)  # without its marker, what is left of a transaction would seem open
+            kept.append(batch)  # without its marker, the rest of a transaction would seem open
     return kept + [batch for batch in batches if batch.base_offset >= to_offset]
 
 

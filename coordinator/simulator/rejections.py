@@ -1,4 +1,4 @@
-"""Which answers are refusals, and what the truth tells of them."""
+"""Decides which answers are refusals, and makes the rows of the truth's `rejections`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from groupledger.coordinator.model.messages import (
 )
 from groupledger.coordinator.simulator.truth import Rejection
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from groupledger.coordinator.simulator.network import Exchange
 
-# Where an answer has an error for each of several things.
+# Responses with an error for each of several things, and the field that holds these.
 _ROWS: dict[type[Response], str] = {
     LeaveGroupResponse: "members",
     OffsetCommitResponse: "partitions",
@@ -39,7 +40,7 @@ _COMMITS = (OffsetCommitRequest, TxnOffsetCommitRequest)
 
 
 def refusal_error(request: Request, response: Any) -> Error:
-    """Why a request was refused; NONE for what is no refusal, as life goes on: see `Rejection`."""
+    """Returns the error of a refusal, or NONE for answers that belong to normal operation (see `Rejection`)."""
     error: Error = getattr(response, "error", Error.NONE)
     rows = _ROWS.get(type(response))
     if rows is not None and error is Error.NONE:
@@ -51,28 +52,31 @@ def refusal_error(request: Request, response: Any) -> Error:
 def rejection(
     exchange: Exchange, error: Error, planted: str | None, generation_of: Callable[[str], int | None]
 ) -> Rejection:
-    """`planted` is the scenario's last step on the group, for clients that nothing befell themselves."""
+    """Returns the row of a refused request. `planted` is the scenario's last action on the group; an action on the
+    client itself comes before it."""
     request: Any = exchange.request
     offsets = request.offsets if isinstance(request, _COMMITS) else ()
     group_id = group_of(request)
     return Rejection(
-        exchange.received_at_ms,
-        group_id,
-        API_OF_REQUEST[type(request)].name,
-        error.name,
-        getattr(request, "member_id", ""),
-        getattr(request, "group_instance_id", None),
-        exchange.client_id,
-        getattr(request, "generation_id", None),
-        generation_of(group_id),
-        tuple((each.topic, each.partition) for each in offsets),
-        tuple(each.offset for each in offsets),
-        "coordinator_failover" if error in _NOBODY_COORDINATES else exchange.planted or planted or "rebalance",
+        requested_at_ms=exchange.received_at_ms,
+        group_id=group_id,
+        api=API_OF_REQUEST[type(request)].name,
+        error=error.name,
+        member_id=getattr(request, "member_id", ""),
+        group_instance_id=getattr(request, "group_instance_id", None),
+        client_id=exchange.client_id,
+        claimed_generation=getattr(request, "generation_id", None),
+        current_generation=generation_of(group_id),
+        partitions=tuple(TopicPartition(each.topic, each.partition) for each in offsets),
+        offsets=tuple(each.offset for each in offsets),
+        root_cause="coordinator_failover"
+        if error in _NOBODY_COORDINATES
+        else exchange.planted or planted or "rebalance",
     )
 
 
 def group_of(request: Any) -> str:
-    """The group that a request is about, or the first of several."""
+    """Returns the group that a request is about, or the first of several."""
     if isinstance(request, OffsetFetchRequest):
         return request.groups[0].group_id
     if isinstance(request, DeleteGroupsRequest):

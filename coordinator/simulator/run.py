@@ -1,4 +1,4 @@
-"""A run: one scenario, its groups, and how long it goes on."""
+"""Prepares a simulation of one scenario with its groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GROUPS_BEGIN_WITHIN_MS = MINUTE_MS
 
 
 def prepare(scenario: Scenario, seed: int, groups: int | None = None) -> Simulation:
-    """A simulation at its beginning, with everything scheduled that the scenario does to so many groups."""
+    """Returns a simulation that has not begun, in which the scenario is scheduled for so many groups."""
     simulation = Simulation(seed, scenario.settings)
     for number in range(scenario.groups if groups is None else groups):
         group_id = f"{scenario.name}-{number:04d}"

@@ -1,8 +1,8 @@
-"""Virtual time: one heap of what happens next, by (time, order of scheduling).
+"""A cluster and its clients in virtual time: one heap of actions, ordered by time and then by order of scheduling.
 
-The simulation joins what knows nothing of each other: clients, connections, brokers, topics and the recorder of the
-truth. Nothing here looks at a clock; the caller says how far to `run` and takes what came out, as often as it likes:
-the same seed and settings give the same outputs, whatever the slices.
+The simulation connects clients, connections, brokers, topics and the recorder of the truth, which do not know each
+other. Nothing here looks at a clock: the caller says how far to `run`, and takes the outputs, as often as it likes. The
+same seed and settings give the same outputs, however the run is cut into slices.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.messages import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from groupledger.coordinator.simulator.brokers import Brokers
 from groupledger.coordinator.simulator.network import Connection, Exchange
+from groupledger.coordinator.simulator.random_source import RandomSource
 from groupledger.coordinator.simulator.recorder import Recorder
-from groupledger.coordinator.simulator.source import Source
 from groupledger.coordinator.simulator.topics import Topics
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
@@ -56,11 +56,11 @@ class Settings:
     config: Config = field(default_factory=Config)
     broker_count: int = 3
     sample_interval_ms: int = 60_000
-    is_compacted: bool = False  # the log is captured at the end, as the cleaner has left it
+    is_compacted: bool = False  # the log is read at the end only, after the cleaner has been over it
 
 
-@dataclass(frozen=True, slots=True)
-class Watermark:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedWatermark:
     sampled_at_ms: int
     topic: str
     partition: int
@@ -70,9 +70,9 @@ class Watermark:
     topic_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class GroupState:
-    """A group as DescribeGroups told it; `error` is the refusal's name, null if there was none."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedGroupState:
+    """A group as DescribeGroups described it. `error` is the name of the error, or null."""
 
     sampled_at_ms: int
     group_id: str
@@ -83,21 +83,21 @@ class GroupState:
     error: str | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Outputs:
-    """What came out since it was last taken; `batches` are those of a read_committed reader."""
+    """The outputs since they were last taken. `batches` are those that a read_committed reader gets."""
 
     batches: list[Batch] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
     events: list[tuple[int, LogEvent]] = field(default_factory=list)  # by broker id
-    watermarks: list[Watermark] = field(default_factory=list)
-    group_states: list[GroupState] = field(default_factory=list)
+    watermarks: list[SimulatedWatermark] = field(default_factory=list)
+    group_states: list[SimulatedGroupState] = field(default_factory=list)
 
 
 class Simulation:
     def __init__(self, seed: int, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
-        self.source = Source(seed)
+        self.source = RandomSource(seed)
         self.cluster_id = self.source.kafka_id()
         self.offsets_topic_id = self.source.kafka_id()
         self.now_ms = BEGAN_AT_MS
@@ -106,7 +106,7 @@ class Simulation:
             self.settings.config, self.settings.broker_count, is_compacted_first=self.settings.is_compacted
         )
         self.recorder = Recorder(self.brokers.generation_of)
-        self.group_ids: list[str] = []  # those that samples describe
+        self.group_ids: list[str] = []  # of the groups that samples describe
         self.request_count = 0
         self.outputs = Outputs()
         self._ids = count(1)
@@ -125,11 +125,11 @@ class Simulation:
     # Time
 
     def at(self, time_ms: int, action: Callable[..., None], *arguments: Any) -> None:
-        """Schedule; what is scheduled for the same instant happens in the order of scheduling."""
+        """Schedules an action. Actions of the same instant happen in the order of scheduling."""
         heappush(self._heap, (max(time_ms, self.now_ms), next(self._sequence), action, arguments))
 
     def run(self, until_ms: int) -> None:
-        """Let everything happen that does so before `until_ms`."""
+        """Runs all actions before `until_ms`."""
         heap = self._heap
         while heap and heap[0][0] < until_ms:
             self.now_ms, _, action, arguments = heappop(heap)
@@ -137,7 +137,7 @@ class Simulation:
         self.now_ms = until_ms
 
     def take(self, *, is_last: bool = False) -> Outputs:
-        """What came out since the last call. A compacted log can be read at the end only."""
+        """Returns the outputs since the last call. A compacted log can be read at the end only."""
         outputs, self.outputs = self.outputs, Outputs()
         if is_last or not self.settings.is_compacted:
             for log in self.brokers.logs:
@@ -150,13 +150,15 @@ class Simulation:
         return next(self._ids)
 
     def connect(self, client: Client, destination: Destination, broker_id: int) -> Connection:
-        connection = Connection(next(self._connection_ids), client, destination, broker_id)
+        connection = Connection(
+            connection_id=next(self._connection_ids), client=client, destination=destination, broker_id=broker_id
+        )
         if destination is Destination.COORDINATOR:
             self._connections[broker_id][connection.connection_id] = connection
         return connection
 
     def disconnect(self, connection: Connection) -> None:
-        """The client hangs up; what it had sent may still arrive, and is answered to nobody."""
+        """Closes a connection from the client's side. Requests on their way still arrive; their answers are lost."""
         connection.is_open = False
         self._connections[connection.broker_id].pop(connection.connection_id, None)
 
@@ -185,7 +187,7 @@ class Simulation:
             self._ask_coordinator(connection, connection.waiting.popleft())
 
     def _settle(self, broker: int, result: Result, request: Request | None = None) -> None:
-        """Carry the answers of a coordinator to their clients, and everything to the recorder."""
+        """Carries the responses of a coordinator to their clients, and the whole result to the recorder."""
         exchanges = [exchange for response in result.responses if (exchange := self._answer(response)) is not None]
         self.outputs.exchanges += exchanges
         self.recorder.observe(result, exchanges, request)
@@ -205,15 +207,15 @@ class Simulation:
         self._deliver(connection, response, self.now_ms)
         client = connection.client
         return Exchange(
-            request,
-            response,
-            connection.broker_id,
-            connection.connection_id,
-            client.client_id,
-            client.client_host,
-            received_at_ms,
-            self.now_ms,
-            client.planted,
+            request=request,
+            response=response,
+            broker_id=connection.broker_id,
+            connection_id=connection.connection_id,
+            client_id=client.client_id,
+            client_host=client.client_host,
+            received_at_ms=received_at_ms,
+            sent_at_ms=self.now_ms,
+            planted=client.planted,
         )
 
     def _deliver(self, connection: Connection, response: Response, sent_at_ms: int) -> None:
@@ -253,7 +255,7 @@ class Simulation:
         raise TypeError(f"no broker answers a {type(request).__name__}")
 
     def _fetch(self, connection: Connection, request: FetchRequest, until_ms: int) -> None:
-        """Answer with what there is, or once there is something, or when the wait is over."""
+        """Answers at once if there are records, or else when there are, or when the wait is over."""
         next_ms = self.topics.next_record_ms(request.partitions, self.now_ms)
         fetched = tuple(self.topics.fetched(each, _MAX_RECORDS_PER_FETCH, self.now_ms) for each in request.partitions)
         is_empty = all(
@@ -280,7 +282,7 @@ class Simulation:
             self._settle(broker, self.brokers.advance(broker, self.now_ms))
 
     def write_marker(self, request: WriteTxnMarkerRequest) -> None:
-        """The end of a transaction; the transaction coordinator tries until the partition's leader takes it."""
+        """Ends a transaction. The transaction coordinator tries again until the partition's leader takes the marker."""
         broker = self.brokers.leaders[request.partition]
         if self.brokers.is_up[broker]:
             result = self.brokers.handle(broker, request, self.now_ms)
@@ -290,7 +292,8 @@ class Simulation:
         self.at(self.now_ms + _MARKER_RETRY_MS, self.write_marker, request)
 
     def crash_broker(self, broker: int, down_ms: int) -> None:
-        """A broker dies and comes back `down_ms` later; its partitions move away and back. One at a time."""
+        """Crashes a broker, which comes back after `down_ms`; its partitions move away and back. While one broker is
+        away, no other crashes."""
         if self._is_failing_over:
             return
         self._is_failing_over = True
@@ -321,23 +324,24 @@ class Simulation:
             self._settle(broker, result)
 
     def clean_logs(self) -> None:
-        """Let the cleaner pass over `__consumer_offsets`."""
+        """Runs the log cleaner over `__consumer_offsets`."""
         for log in self.brokers.logs:
             log.clean(self.now_ms)
 
     # Samples
 
     def _sample(self) -> None:
-        """One round: first the ends of `__consumer_offsets`, then the topics' watermarks, then the groups."""
+        """Takes one sample: first the ends of `__consumer_offsets`, then the topics' watermarks, then the groups."""
         self.at(self.now_ms + self.settings.sample_interval_ms, self._sample)
-        now_ms, watermarks = self.now_ms, self.outputs.watermarks
+        now_ms = self.now_ms
         for partition, log in enumerate(self.brokers.logs):
-            ends = (log.end_offset, log.last_stable_offset)
-            watermarks.append(Watermark(now_ms, OFFSETS_TOPIC, partition, 0, *ends, self.offsets_topic_id))
+            self._watermark(
+                OFFSETS_TOPIC, self.offsets_topic_id, partition, (0, log.end_offset, log.last_stable_offset)
+            )
         for topic in self.topics.by_name.values():
             for partition in range(len(topic.partitions)):
                 start, end = topic.start_offset(partition, now_ms), topic.end_offset(partition, now_ms)
-                watermarks.append(Watermark(now_ms, topic.name, partition, start, end, end, topic.topic_id))
+                self._watermark(topic.name, topic.topic_id, partition, (start, end, end))
         by_broker: dict[int, list[str]] = {}
         for group_id in self.group_ids:
             broker = self.brokers.coordinator_of(group_id)
@@ -351,9 +355,30 @@ class Simulation:
                 if isinstance(response, DescribeGroupsResponse):
                     self.outputs.group_states += [_group_state(now_ms, group) for group in response.groups]
 
+    def _watermark(self, topic: str, topic_id: str, partition: int, offsets: tuple[int, int, int]) -> None:
+        """Writes down (log start offset, high watermark, last stable offset) of a partition."""
+        log_start_offset, high_watermark, last_stable_offset = offsets
+        self.outputs.watermarks.append(
+            SimulatedWatermark(
+                sampled_at_ms=self.now_ms,
+                topic=topic,
+                partition=partition,
+                log_start_offset=log_start_offset,
+                high_watermark=high_watermark,
+                last_stable_offset=last_stable_offset,
+                topic_id=topic_id,
+            )
+        )
 
-def _group_state(now_ms: int, group: DescribedGroup) -> GroupState:
+
+def _group_state(now_ms: int, group: DescribedGroup) -> SimulatedGroupState:
     error = group.error.name if group.error else None
-    return GroupState(
-        now_ms, group.group_id, group.group_state, group.protocol_type, group.protocol_data, len(group.members), error
+    return SimulatedGroupState(
+        sampled_at_ms=now_ms,
+        group_id=group.group_id,
+        state=group.group_state,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol_data,
+        member_count=len(group.members),
+        error=error,
     )

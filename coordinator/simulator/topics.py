@@ -1,7 +1,7 @@
-"""The topics that groups read: how many partitions they have, and how far their logs reach at any time.
+"""The topics that groups read: how many partitions they have, and the start and end of their logs at any time.
 
-Producers write at a steady rate that changes now and then, so a log's end is a function of time: nothing happens when
-a record is produced. Every record is as old as retention lets it be, and a log starts where its retention ends.
+Producers write at a steady rate that changes now and then, so a log's end is a function of time, and producing a record
+needs no action. A log starts at the oldest record that its retention keeps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from groupledger.coordinator.client.messages import (
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.simulator.source import Source
+    from groupledger.coordinator.simulator.random_source import RandomSource
 
 MINUTE_MS = 60_000
 RETENTION_MS = 7 * 86_400_000  # Kafka's default
@@ -33,7 +33,7 @@ _LEADER_EPOCH = 0
 
 @dataclass(slots=True)
 class PartitionOfTopic:
-    """Stretches of steady production: since when, from which offset, how many records a minute."""
+    """Periods of steady production: the time and the offset at which each began, and its records per minute."""
 
     since_ms: list[int]
     offsets: list[int]
@@ -45,7 +45,7 @@ class PartitionOfTopic:
         return self.offsets[index] + self.records_per_minute[index] * elapsed_ms // MINUTE_MS
 
     def next_record_ms(self, now_ms: int) -> int | None:
-        """When the end moves next, if production goes on as it does; None if it rests."""
+        """Returns when the next record is written at the present rate; None if nothing is written."""
         rate = self.records_per_minute[-1]
         if not rate:
             return None
@@ -77,7 +77,7 @@ class Topic:
 
 
 class Topics:
-    """All of the cluster's, by name; the internal one is not among them."""
+    """All topics of the cluster by name, without the internal one."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Topic] = {}
@@ -89,7 +89,7 @@ class Topics:
         *,
         records_per_minute: int,
         now_ms: int,
-        source: Source,
+        source: RandomSource,
         retention_ms: int = RETENTION_MS,
     ) -> Topic:
         topic = Topic(name, source.kafka_id(), retention_ms)
@@ -98,16 +98,16 @@ class Topics:
         return topic
 
     def add_partitions(
-        self, name: str, count: int, *, records_per_minute: int, now_ms: int, source: Source | None = None
+        self, name: str, count: int, *, records_per_minute: int, now_ms: int, source: RandomSource | None = None
     ) -> None:
-        """Partitions up to `count`; those of a topic that has a past (`source`) begin somewhere."""
+        """Adds partitions up to `count`. With a `source` they begin at random offsets, as in a topic with a past."""
         topic = self.by_name[name]
         while len(topic.partitions) < count:
             start = 0 if source is None else source.between(0, 1_000_000)
             topic.partitions.append(PartitionOfTopic([now_ms], [start], [records_per_minute]))
 
     def produce(self, name: str, records_per_minute: int, now_ms: int) -> None:
-        """Change the rate of every partition."""
+        """Changes the rate of every partition."""
         for partition in self.by_name[name].partitions:
             partition.produce(records_per_minute, now_ms)
 
@@ -121,22 +121,30 @@ class Topics:
         topic = self.by_name[asked.topic]
         is_earliest = asked.timestamp_ms == EARLIEST_TIMESTAMP
         offset = (topic.start_offset if is_earliest else topic.end_offset)(asked.partition, now_ms)
-        return ListedOffset(asked.topic, asked.partition, offset, _LEADER_EPOCH)
+        return ListedOffset(topic=asked.topic, partition=asked.partition, offset=offset, leader_epoch=_LEADER_EPOCH)
 
     def epoch_end(self, asked: EpochPartition, now_ms: int) -> EpochEndOffset:
         end = self.by_name[asked.topic].end_offset(asked.partition, now_ms)
-        return EpochEndOffset(asked.topic, asked.partition, _LEADER_EPOCH, end)
+        return EpochEndOffset(topic=asked.topic, partition=asked.partition, leader_epoch=_LEADER_EPOCH, end_offset=end)
 
     def fetched(self, asked: FetchPartition, max_records: int, now_ms: int) -> FetchedPartition:
         topic = self.by_name[asked.topic]
         start, end = topic.start_offset(asked.partition, now_ms), topic.end_offset(asked.partition, now_ms)
         if not start <= asked.fetch_offset <= end:
-            return FetchedPartition(asked.topic, asked.partition, high_watermark=end, error=Error.OFFSET_OUT_OF_RANGE)
+            return FetchedPartition(
+                topic=asked.topic, partition=asked.partition, high_watermark=end, error=Error.OFFSET_OUT_OF_RANGE
+            )
         to_offset = min(end, asked.fetch_offset + max_records)
-        return FetchedPartition(asked.topic, asked.partition, to_offset, end, _LEADER_EPOCH)
+        return FetchedPartition(
+            topic=asked.topic,
+            partition=asked.partition,
+            next_offset=to_offset,
+            high_watermark=end,
+            leader_epoch=_LEADER_EPOCH,
+        )
 
     def next_record_ms(self, partitions: tuple[FetchPartition, ...], now_ms: int) -> int | None:
-        """When one of them will have something new."""
+        """Returns when one of these partitions will have a new record; None if none will."""
         times = [
             self.by_name[each.topic].partitions[each.partition].next_record_ms(now_ms)
             for each in partitions

@@ -1,8 +1,8 @@
 """Applications that commit in transactions: consume, process, produce (KIP-98, KIP-447).
 
-The producer sends the offsets to the group coordinator, and then the transaction coordinator, which is not modelled,
-writes a marker into the group's `__consumer_offsets` partition. Until then the offsets are pending. An aborted batch is
-still in memory and tried again in the next transaction.
+The producer sends the offsets to the group coordinator. Then the transaction coordinator, which is not modelled, writes
+a marker into the group's `__consumer_offsets` partition; until then the offsets are pending. The records of an aborted
+transaction are still in memory, and are part of the next transaction.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class TransactionalApplication(Application):
         self._open_transaction: int | None = None
 
     def commit(self) -> None:
-        """Nothing is committed outside of a transaction."""
+        """Does nothing, because offsets are committed in transactions only."""
 
     def _processed(self, consumer: Consumer) -> None:
-        """The batch is done: one transaction for its results and its offsets."""
+        """Begins a transaction with the results and the offsets of the records that were processed."""
         if consumer is not self.consumer or self._is_frozen or self._open_transaction is not None:
             return
         offsets = tuple(
-            OffsetToCommit(topic, partition, position)
+            OffsetToCommit(topic=topic, partition=partition, offset=position)
             for topic, partition in consumer.assignment
             if (position := consumer.position(topic, partition)) is not None
         )
@@ -54,12 +54,12 @@ class TransactionalApplication(Application):
         request = TxnOffsetCommitRequest(
             self.simulation.new_id(),
             self.config.group_id,
-            self._producer_id,
-            _PRODUCER_EPOCH,
-            offsets,
-            consumer.generation_id,
-            consumer.member_id,
-            self.config.group_instance_id,
+            producer_id=self._producer_id,
+            producer_epoch=_PRODUCER_EPOCH,
+            offsets=offsets,
+            generation_id=consumer.generation_id,
+            member_id=consumer.member_id,
+            group_instance_id=self.config.group_instance_id,
         )
         self._open_transaction = request.request_id
         self._producer.planted = self.planted
@@ -69,7 +69,7 @@ class TransactionalApplication(Application):
         )
 
     def _answered(self, response: Response) -> None:
-        """Commit, if the offsets were taken and nothing else went wrong; else abort. The dead do neither."""
+        """Commits if the offsets were taken, and aborts otherwise or by chance. A dead process does neither."""
         if self.consumer is None:
             return
         is_taken = isinstance(response, OffsetCommitResponse) and not any(each.error for each in response.partitions)
@@ -78,12 +78,16 @@ class TransactionalApplication(Application):
         self.simulation.at(self.simulation.now_ms + delay_ms, self._end_transaction, response.request_id, is_committed)
 
     def _end_transaction(self, transaction: int, is_committed: bool) -> None:
-        """The transaction coordinator ends it, by the producer's word or for want of it."""
+        """Ends the transaction, because the producer asked for it or because its timeout is over."""
         if transaction == self._open_transaction:
             self._open_transaction = None
             partition = self.simulation.brokers.partition_for(self.config.group_id)
             self.simulation.write_marker(
                 WriteTxnMarkerRequest(
-                    self.simulation.new_id(), partition, self._producer_id, _PRODUCER_EPOCH, is_committed
+                    self.simulation.new_id(),
+                    partition=partition,
+                    producer_id=self._producer_id,
+                    producer_epoch=_PRODUCER_EPOCH,
+                    committed=is_committed,
                 )
             )

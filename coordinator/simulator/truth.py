@@ -1,9 +1,9 @@
 """The truth tables: what really happened to the groups, row by row, to compare a ledger with.
 
-The words are those of the ledger's tables. `incarnation` counts a group's lives from 1. `generation` rows exist for
-every generation that completed its join phase, whether or not its leader synced: without a record, `revision`,
-`kafka_offset` and `recorded_at_ms` are null. Times are those of the coordinator's clock; an open end is null.
-Partitions are (topic, partition) pairs in order.
+The words are those of the ledger's tables. `incarnation` counts from 1 how often a group was created. There is a row of
+`generations` for every generation that completed its join phase, whether or not its leader synced: without a record,
+`revision`, `kafka_offset` and `recorded_at_ms` are null. Times are those of the coordinator's clock; an open end is
+null. Partitions are in order.
 
     generations  group_id, incarnation, generation, revision
     owners       group_id, incarnation, topic, partition, from_kafka_offset: one ownership interval
@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.model.messages import TopicPartition
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
-@dataclass(slots=True)
-class Generation:
-    """`started_at_ms` is the end of the join phase, of a later revision the static member's replacement.
+@dataclass(slots=True, kw_only=True)
+class TrueGeneration:
+    """`started_at_ms` is the end of the join phase; in a later revision, when a static member was replaced.
 
-    Generation 0 is a group's birth. `protocol` and `leader` are null without members.
+    Generation 0 is that of a group's creation. `protocol` and `leader` are null without members.
     """
 
     group_id: str
@@ -44,9 +44,9 @@ class Generation:
     ended_at_ms: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Owner:
-    """An interval from the record that gave the partition to the member to the one that gave it to another, or none.
+    """An interval from the record that gives a partition to a member to the record that takes it away.
 
     `to_generation` is the last generation in which the member held it. Offsets and times are the records'.
     """
@@ -65,13 +65,13 @@ class Owner:
     to_kafka_offset: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Cause:
-    """`started_at_ms` is when the rebalance began, `to_generation` what came of it.
+    """`started_at_ms` is when the rebalance began, and `to_generation` the generation that it led to.
 
-    `trigger`, `member_ids` and `reason` are those of the first reason; `client_reason` is what the client gave, as far
-    as it gave one. `from_generation` and `changes` compare with the last generation that has a record, and are null
-    where this one has none. `planted` is the scenario's last action on the group before.
+    `trigger`, `member_ids` and `reason` are those of the first reason; `client_reason` is what the client gave, if it
+    gave one. `from_generation` and `changes` compare with the last generation that has a record, and are null if this
+    one has no record. `planted` is the scenario's last action on the group before.
     """
 
     group_id: str
@@ -87,12 +87,12 @@ class Cause:
     changes: tuple[str, ...] | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Tenure:
-    """From the first generation that counts the member to its removal; `leave_cause` is null while it stays.
+    """From the first generation that has the member to its removal; `leave_cause` is null while it stays.
 
-    `client_id` and `client_host` are those that the coordinator knows the member by: one that replaces a static member
-    takes them over from it, whoever it is (ClassicGroup.replaceStaticMember).
+    `client_id` and `client_host` are those by which the coordinator knows the member. A process that replaces a static
+    member is known by those of its predecessor (ClassicGroup.replaceStaticMember).
     """
 
     group_id: str
@@ -109,10 +109,10 @@ class Tenure:
     leave_reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """A request that was refused, other than by what is no refusal: MEMBER_ID_REQUIRED, and the REBALANCE_IN_PROGRESS
-    that heartbeats and syncs are told to rejoin with. `current_generation` is null if there is no such group.
+    """A request that was refused. Two errors belong to normal operation and count as no refusal: MEMBER_ID_REQUIRED,
+    and REBALANCE_IN_PROGRESS in answer to a heartbeat or sync. `current_generation` is null if there is no such group.
     """
 
     requested_at_ms: int
@@ -139,11 +139,11 @@ class Action:
     client_id: str | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Truth:
-    """The tables, each in the order in which its rows began."""
+    """The tables. Rows are in the order of their beginning."""
 
-    generations: list[Generation] = field(default_factory=list)
+    generations: list[TrueGeneration] = field(default_factory=list)
     owners: list[Owner] = field(default_factory=list)
     causes: list[Cause] = field(default_factory=list)
     members: list[Tenure] = field(default_factory=list)

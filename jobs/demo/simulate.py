@@ -28,7 +28,7 @@ from groupledger.coordinator.simulator import truth
 from groupledger.coordinator.simulator.request_log import render_line as render_request_line
 from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
-from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, GroupState, Watermark
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, SimulatedGroupState, SimulatedWatermark
 from groupledger.jobs.ingest.capture import Manifest, write_manifest
 from groupledger.jobs.kafka.offsets_topic import TopicIdentity
 from groupledger.jobs.process.errors import InputError
@@ -71,7 +71,7 @@ _ARROW_TYPES = {
     "tuple[TopicPartition, ...]": _PLACES,
 }
 TABLES_OF_TRUTH = {
-    "generations": truth.Generation,
+    "generations": truth.TrueGeneration,
     "owners": truth.Owner,
     "causes": truth.Cause,
     "members": truth.Tenure,
@@ -133,8 +133,8 @@ class Files:
     def __init__(self, directory: Path, simulation: Simulation, stack: ExitStack) -> None:
         self.record_count = 0
         self._capture = self._parquet(directory / "capture", CAPTURE_COLUMNS, stack)
-        self._watermarks = self._parquet(directory / "watermarks", arrow_schema(Watermark), stack)
-        self._group_states = self._parquet(directory / "group_states", arrow_schema(GroupState), stack)
+        self._watermarks = self._parquet(directory / "watermarks", arrow_schema(SimulatedWatermark), stack)
+        self._group_states = self._parquet(directory / "group_states", arrow_schema(SimulatedGroupState), stack)
         self._request_logs: dict[int, TextIO] = {}
         self._server_logs: dict[int, TextIO] = {}
         for broker in simulation.brokers.coordinators:
@@ -155,8 +155,8 @@ class Files:
         table = capture_table(outputs.batches)
         self.record_count += table.num_rows
         self._capture.write_table(table)
-        self._watermarks.write_table(table_of(Watermark, outputs.watermarks))
-        self._group_states.write_table(table_of(GroupState, outputs.group_states))
+        self._watermarks.write_table(table_of(SimulatedWatermark, outputs.watermarks))
+        self._group_states.write_table(table_of(SimulatedGroupState, outputs.group_states))
         for exchange in outputs.exchanges:
             self._request_logs[exchange.broker_id].write(render_request_line(exchange) + "\n")
         for broker, event in outputs.events:

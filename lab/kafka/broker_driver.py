@@ -230,10 +230,16 @@ class BrokerDriver(Driver):
         producer = self._producers[producer_id]
         self.model.advance(self._tick_ms)
         self._mark()
-        marker = (producer.producer_id, producer.producer_epoch, committed)
         producer.end(committed=committed)
         for partition in self._positions:
-            self.model.answer(WriteTxnMarkerRequest(self.next_request_id(), partition, *marker))
+            marker = WriteTxnMarkerRequest(
+                self.next_request_id(),
+                partition=partition,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                committed=committed,
+            )
+            self.model.answer(marker)
 
     # Time
 

@@ -228,14 +228,14 @@ def from_wire(answer: Any, request: messages.Request) -> messages.Response:
 def _joined(answer: Any, request: messages.Request) -> messages.Response:
     return messages.JoinGroupResponse(
         request.request_id,
-        Error(answer.error_code),
-        answer.member_id,
-        answer.generation_id,
-        answer.protocol_type,
-        answer.protocol_name,
-        answer.leader,
-        answer.skip_assignment,
-        tuple(
+        error=Error(answer.error_code),
+        member_id=answer.member_id,
+        generation_id=answer.generation_id,
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol_name,
+        leader=answer.leader,
+        skip_assignment=answer.skip_assignment,
+        members=tuple(
             messages.JoinedMember(member.member_id, member.group_instance_id, bytes(member.metadata))
             for member in answer.members
         ),
@@ -243,8 +243,13 @@ def _joined(answer: Any, request: messages.Request) -> messages.Response:
 
 
 def _synced(answer: Any, request: messages.Request) -> messages.Response:
-    names = answer.protocol_type, answer.protocol_name
-    return messages.SyncGroupResponse(request.request_id, Error(answer.error_code), *names, bytes(answer.assignment))
+    return messages.SyncGroupResponse(
+        request.request_id,
+        error=Error(answer.error_code),
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol_name,
+        assignment=bytes(answer.assignment),
+    )
 
 
 def _heard(answer: Any, request: messages.Request) -> messages.Response:
@@ -279,12 +284,12 @@ def _fetched(answer: Any, request: messages.Request) -> messages.Response:
             Error(group.error_code),
             tuple(
                 messages.FetchedOffset(
-                    topic.name,
-                    partition.partition_index,
-                    partition.committed_offset,
-                    partition.committed_leader_epoch,
-                    partition.metadata,
-                    Error(partition.error_code),
+                    topic=topic.name,
+                    partition=partition.partition_index,
+                    offset=partition.committed_offset,
+                    leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.metadata,
+                    error=Error(partition.error_code),
                 )
                 for topic in group.topics
                 for partition in topic.partitions
@@ -307,23 +312,23 @@ def _offsets_deleted(answer: Any, request: messages.Request) -> messages.Respons
 def _described(answer: Any, request: messages.Request) -> messages.Response:
     groups = tuple(
         messages.DescribedGroup(
-            group.group_id,
-            Error(group.error_code),
-            group.group_state,
-            group.protocol_type,
-            group.protocol_data,
-            tuple(
+            group_id=group.group_id,
+            error=Error(group.error_code),
+            group_state=group.group_state,
+            protocol_type=group.protocol_type,
+            protocol_data=group.protocol_data,
+            members=tuple(
                 messages.DescribedMember(
-                    member.member_id,
-                    member.group_instance_id,
-                    member.client_id,
-                    member.client_host,
-                    bytes(member.member_metadata),
-                    bytes(member.member_assignment),
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    metadata=bytes(member.member_metadata),
+                    assignment=bytes(member.member_assignment),
                 )
                 for member in group.members
             ),
-            group.error_message,
+            error_message=group.error_message,
         )
         for group in answer.groups
     )

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from groupledger.coordinator.model.group import State
 from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -28,7 +27,9 @@ from groupledger.coordinator.model.messages import (
     OffsetToCommit,
     TxnOffsetCommitRequest,
 )
+from groupledger.coordinator.model.states import State
 from groupledger.schemas.kafka.names import ZERO_UUID
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from lab.kafka.broker_driver import TOPICS
 from lab.scenarios.driver import subscription
 
@@ -189,7 +190,15 @@ class Player:
     def heartbeat(self, group: int, who: int, claim: str | None, shift: int) -> None:
         member_id, instance_id = self._identity(group, who, claim)
         generation = self._generation(group, shift)
-        self.driver.send(HeartbeatRequest(self._id(), self._group_id(group), generation, member_id, instance_id))
+        self.driver.send(
+            HeartbeatRequest(
+                self._id(),
+                self._group_id(group),
+                generation_id=generation,
+                member_id=member_id,
+                group_instance_id=instance_id,
+            )
+        )
 
     def leave(self, group: int, leaving: list[tuple[int, str | None, bool]], version: int) -> None:
         """Each with whether it is named by its instance alone."""
@@ -210,12 +219,12 @@ class Player:
         request = OffsetCommitRequest(
             self._id(),
             self._group_id(group),
-            self._offsets(places, offset, named=version < TOPIC_IDS_SINCE),
-            -1 if who is None else self._generation(group, shift),
-            member_id,
-            instance_id if version >= INSTANCE_SINCE["commit"] else None,
-            RETENTION_MS if version <= RETENTION_UP_TO else -1,
-            version,
+            offsets=self._offsets(places, offset, named=version < TOPIC_IDS_SINCE),
+            generation_id=-1 if who is None else self._generation(group, shift),
+            member_id=member_id,
+            group_instance_id=instance_id if version >= INSTANCE_SINCE["commit"] else None,
+            retention_time_ms=RETENTION_MS if version <= RETENTION_UP_TO else -1,
+            api_version=version,
         )
         self.driver.send(request)
 
@@ -223,7 +232,7 @@ class Player:
         ids = dict.fromkeys(TOPICS, ZERO_UUID) if named else self.driver.broker.topic_ids
         texts = itertools.cycle(["", None, "x" * 4_097, "metadata"])
         return tuple(
-            OffsetToCommit(topic, partition, offset, metadata=text, topic_id=ids[topic])
+            OffsetToCommit(topic=topic, partition=partition, offset=offset, metadata=text, topic_id=ids[topic])
             for (topic, partition), text in zip(places, texts, strict=False)
         )
 
@@ -234,12 +243,12 @@ class Player:
         request = TxnOffsetCommitRequest(
             self._id(),
             self._group_id(group),
-            producer,
-            0,
-            self._offsets(places, offset),
-            -1 if who is None else self._generation(group, shift),
-            member_id,
-            instance_id,
+            producer_id=producer,
+            producer_epoch=0,
+            offsets=self._offsets(places, offset),
+            generation_id=-1 if who is None else self._generation(group, shift),
+            member_id=member_id,
+            group_instance_id=instance_id,
             api_version=5 if producer % 2 else 3,
         )
         self.open_producers.add(producer)
@@ -251,12 +260,14 @@ class Player:
             self.driver.end_transaction(producer, committed=committed)
 
     def fetch(self, groups: list[int], places: list[Any] | None, require_stable: bool) -> None:
-        asked = None if places is None else tuple(places)
+        asked = None if places is None else tuple(TopicPartition(*place) for place in places)
         wanted = tuple(OffsetFetchGroup(self._group_id(group), asked) for group in groups)
         self.driver.send(OffsetFetchRequest(self._id(), wanted, require_stable))
 
     def delete_offsets(self, group: int, places: list[Any]) -> None:
-        self.driver.send(OffsetDeleteRequest(self._id(), self._group_id(group), tuple(places)))
+        self.driver.send(
+            OffsetDeleteRequest(self._id(), self._group_id(group), tuple(TopicPartition(*place) for place in places))
+        )
 
     # Administration
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.coordinator import Coordinator
-from groupledger.coordinator.model.group import State
 from groupledger.coordinator.model.messages import WriteTxnMarkerRequest
+from groupledger.coordinator.model.operation import Result
+from groupledger.coordinator.model.states import TRANSITIONS, State
 from groupledger.schemas.kafka.errors import Error
 
 from .driver import Call, Driver
@@ -16,8 +17,14 @@ from .driver import Call, Driver
 if TYPE_CHECKING:
     from groupledger.coordinator.model.log_lines import LogEvent
     from groupledger.coordinator.model.messages import Request, Response
-    from groupledger.coordinator.model.operation import Batch, Result
+    from groupledger.coordinator.model.operation import Batch
     from groupledger.schemas.codec.records import Record
+
+
+def lead_all(coordinator: Coordinator, now_ms: int) -> Result:
+    """Makes a coordinator the leader of all partitions, each with an empty log, as in a new cluster of one broker."""
+    partitions = range(coordinator.config.offsets_topic_num_partitions)
+    return Result.of(coordinator.load(partition, (), now_ms=now_ms) for partition in partitions)
 
 
 class CoordinatorDriver(Driver):
@@ -35,7 +42,7 @@ class CoordinatorDriver(Driver):
         self._append_error = Error.NONE
         self._taken_batches = 0
         self.coordinator = Coordinator(self.config)
-        self.collect(self.coordinator.lead_all(now_ms=self.now_ms))
+        self.collect(lead_all(self.coordinator, self.now_ms))
 
     def collect(self, result: Result) -> None:
         self.batches.extend(result.batches)
@@ -67,7 +74,15 @@ class CoordinatorDriver(Driver):
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         partition = self.coordinator.partition_for(self.group_id)
-        self.answer(WriteTxnMarkerRequest(self.next_request_id(), partition, producer_id, 0, committed))
+        self.answer(
+            WriteTxnMarkerRequest(
+                self.next_request_id(),
+                partition=partition,
+                producer_id=producer_id,
+                producer_epoch=0,
+                committed=committed,
+            )
+        )
 
     def fail_next_append(self, error: Error) -> None:
         self._append_error = error
@@ -76,7 +91,8 @@ class CoordinatorDriver(Driver):
         group = self.coordinator.group(self.group_id)
         assert group is not None
         for state in states:
-            group.transition_to(State(state), self.now_ms)
+            row = TRANSITIONS[group.state]
+            group.apply(next(event for event in row if row[event] is State(state)), self.now_ms)
 
     def failover(self, **settings: Any) -> None:
         self.config = replace(self.config, **settings)

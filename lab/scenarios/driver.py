@@ -157,11 +157,11 @@ class Driver(ABC):
             JoinGroupRequest(
                 request_id,
                 self.group_id if group_id is None else group_id,
-                member_id,
-                session_ms,
-                rebalance_ms,
-                protocol_type,
-                protocols,
+                member_id=member_id,
+                session_timeout_ms=session_ms,
+                rebalance_timeout_ms=rebalance_ms,
+                protocol_type=protocol_type,
+                protocols=protocols,
                 new_member_uuid=f"00000000-0000-4000-8000-{request_id:012x}",
                 group_instance_id=instance_id,
                 client_id="client",
@@ -191,13 +191,13 @@ class Driver(ABC):
             SyncGroupRequest(
                 self.next_request_id(),
                 self.group_id if group_id is None else group_id,
-                generation,
-                member_id,
-                instance_id,
-                protocol_type,
-                protocol_name,
-                tuple((assignments or {}).items()),
-                api_version,
+                generation_id=generation,
+                member_id=member_id,
+                group_instance_id=instance_id,
+                protocol_type=protocol_type,
+                protocol_name=protocol_name,
+                assignments=tuple((assignments or {}).items()),
+                api_version=api_version,
             )
         )
 
@@ -205,7 +205,13 @@ class Driver(ABC):
         self, member_id: str, generation: int, *, instance_id: str | None = None, group_id: str | None = None
     ) -> Error:
         group_id = self.group_id if group_id is None else group_id
-        request = HeartbeatRequest(self.next_request_id(), group_id, generation, member_id, instance_id)
+        request = HeartbeatRequest(
+            self.next_request_id(),
+            group_id,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance_id,
+        )
         error: Error = self.answer(request).error
         return error
 
@@ -217,17 +223,19 @@ class Driver(ABC):
 
     def commit(self, offset: int = 1, **options: Any) -> Error:
         """Commit one offset of partition 0 of `orders`."""
-        offsets = (OffsetToCommit("orders", 0, offset),)
+        offsets = (OffsetToCommit(topic="orders", partition=0, offset=offset),)
         group_id = options.pop("group_id", self.group_id)
-        request = OffsetCommitRequest(self.next_request_id(), group_id, offsets, **options)
+        request = OffsetCommitRequest(self.next_request_id(), group_id, offsets=offsets, **options)
         error: Error = self.answer(request).partitions[0].error
         return error
 
     def txn_commit(self, producer_id: int, offset: int = 1, **options: Any) -> Error:
         """Commit one offset of partition 0 of `orders` within the producer's transaction."""
-        offsets = (OffsetToCommit("orders", 0, offset),)
+        offsets = (OffsetToCommit(topic="orders", partition=0, offset=offset),)
         group_id = options.pop("group_id", self.group_id)
-        request = TxnOffsetCommitRequest(self.next_request_id(), group_id, producer_id, 0, offsets, **options)
+        request = TxnOffsetCommitRequest(
+            self.next_request_id(), group_id, producer_id=producer_id, producer_epoch=0, offsets=offsets, **options
+        )
         error: Error = self.answer(request).partitions[0].error
         return error
 

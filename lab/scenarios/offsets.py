@@ -11,6 +11,7 @@ from groupledger.coordinator.model.messages import (
     OffsetToCommit,
 )
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 from .driver import Driver
 from .registry import DEAD_GROUP, LONG_WAIT, scenario
@@ -20,7 +21,7 @@ CHECK_INTERVAL_MS = 600_000
 
 
 def committed_offset(driver: Driver) -> int:
-    groups = (OffsetFetchGroup(driver.group_id, (("orders", 0),)),)
+    groups = (OffsetFetchGroup(driver.group_id, (TopicPartition("orders", 0),)),)
     response = driver.answer(OffsetFetchRequest(driver.next_request_id(), groups))
     offset: int = response.groups[0].partitions[0].offset
     return offset
@@ -120,8 +121,10 @@ def txn_markers_out_of_order(driver: Driver) -> None:
 @scenario(63, "OffsetMetadataTooLarge")
 def offset_metadata_too_large(driver: Driver) -> None:
     metadata = ("x" * 4_097, "x" * 4_096, "\U0001f600" * 2_049, None)
-    offsets = tuple(OffsetToCommit("orders", index, 1, metadata=text) for index, text in enumerate(metadata))
-    response = driver.answer(OffsetCommitRequest(driver.next_request_id(), driver.group_id, offsets))
+    offsets = tuple(
+        OffsetToCommit(topic="orders", partition=index, offset=1, metadata=text) for index, text in enumerate(metadata)
+    )
+    response = driver.answer(OffsetCommitRequest(driver.next_request_id(), driver.group_id, offsets=offsets))
     large = Error.OFFSET_METADATA_TOO_LARGE
     assert [one.error for one in response.partitions] == [large, Error.NONE, large, Error.NONE]
     written = [record.value["metadata"] for record in driver.take_records() if record.value]
@@ -155,7 +158,7 @@ def delete_group(driver: Driver) -> None:
 @scenario(64, "OffsetDelete")
 def offset_delete(driver: Driver) -> None:
     def delete(*topics: str) -> list[Error]:
-        partitions = tuple((topic, 0) for topic in topics)
+        partitions = tuple(TopicPartition(topic, 0) for topic in topics)
         response = driver.answer(OffsetDeleteRequest(driver.next_request_id(), driver.group_id, partitions))
         return [response.error, *(one.error for one in response.partitions)]
 
@@ -181,7 +184,7 @@ def offset_delete_after_unreadable_subscription(driver: Driver) -> None:
     again = driver.join(group.leader.member_id, protocols=unreadable, session_ms=60_000)
     assert again.error is Error.UNKNOWN_SERVER_ERROR
     # What the members subscribe to is what it was before.
-    partitions = (("orders", 0), ("other", 0))
+    partitions = (TopicPartition("orders", 0), TopicPartition("other", 0))
     response = driver.answer(OffsetDeleteRequest(driver.next_request_id(), driver.group_id, partitions))
     assert [one.error for one in response.partitions] == [Error.GROUP_SUBSCRIBED_TO_TOPIC, Error.NONE]
 
@@ -205,9 +208,9 @@ def offsets_expire(driver: Driver) -> None:
 @scenario(65, "OffsetsExpireAsRequested", offsets_retention_check_interval_ms=60_000)
 def offsets_expire_as_requested(driver: Driver) -> None:
     # Up to API 4 a client could say how long its offsets are kept: that counts, whatever the broker's retention.
-    offsets = (OffsetToCommit("orders", 0, 1),)
+    offsets = (OffsetToCommit(topic="orders", partition=0, offset=1),)
     retention: dict[str, Any] = {"retention_time_ms": 10_000, "api_version": 2}
-    driver.answer(OffsetCommitRequest(driver.next_request_id(), driver.group_id, offsets, **retention))
+    driver.answer(OffsetCommitRequest(driver.next_request_id(), driver.group_id, offsets=offsets, **retention))
     (record,) = driver.take_records()
     assert record.value_version == 1
     driver.advance(60_000)

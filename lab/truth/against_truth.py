@@ -23,7 +23,7 @@ from groupledger.transforms.logs.rules.triggers import triggers as triggers_by_l
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from groupledger.coordinator.simulator.truth import Cause, Generation
+    from groupledger.coordinator.simulator.truth import Cause, TrueGeneration
     from lab.truth.simulated import Group, Ledger, Row
 
 Place = tuple[int, int]
@@ -86,14 +86,14 @@ def _milliseconds(instant: int | None) -> int | None:
 # Generations
 
 
-def recorded(group: Group) -> list[Generation]:
+def recorded(group: Group) -> list[TrueGeneration]:
     """Those whose record is in the capture, in log order."""
     return [
         row for row in group.truth.generations if row.kafka_offset is not None and row.kafka_offset < group.end_offset
     ]
 
 
-def _lives(group: Group) -> list[list[Generation]]:
+def _lives(group: Group) -> list[list[TrueGeneration]]:
     return [list(rows) for _, rows in groupby(recorded(group), attrgetter("incarnation"))]
 
 

@@ -54,7 +54,9 @@ def _play(names: tuple[str, ...], group: Script) -> None:
 def mix(*names: str) -> Scenario:
     """One group of each; only scenarios with Kafka's own settings of a broker."""
     hours = max(PLAYED[name].hours for name in names)
-    return Scenario("mix", "", partial(_play, names), hours=hours, settings=Settings(Config()), groups=len(names))
+    return Scenario(
+        name="mix", summary="", play=partial(_play, names), hours=hours, settings=Settings(Config()), groups=len(names)
+    )
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def befall(group: Script, application: Application, what: str, seconds: int) -> 
     steps[what]()
 
 
-MIXED = Scenario("mixed", __doc__ or "", play, hours=0.75)
+MIXED = Scenario(name="mixed", summary=__doc__ or "", play=play, hours=0.75)
 
 
 def crash_before_sync(application: Application) -> None:

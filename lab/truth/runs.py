@@ -59,7 +59,10 @@ def _scale_and_restart(protocol: str, is_static: tuple[bool, bool], group: Scrip
 
 PROTOCOL_RUNS = {
     f"{protocol}-{kind}": Scenario(
-        f"{protocol}-{kind}", "", partial(_scale_and_restart, protocol, is_static), SCENARIOS["scale-out"].hours
+        name=f"{protocol}-{kind}",
+        summary="",
+        play=partial(_scale_and_restart, protocol, is_static),
+        hours=SCENARIOS["scale-out"].hours,
     )
     for protocol, (kind, is_static) in product(
         ASSIGNORS, {"dynamic": (False, False), "static": (True, True), "mixed": (True, False)}.items()

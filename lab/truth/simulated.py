@@ -187,10 +187,10 @@ def _truth_of(truth: Truth, group_id: str) -> Truth:
         return [row for row in rows if row.group_id == group_id]
 
     return Truth(
-        of_group(truth.generations),
-        of_group(truth.owners),
-        of_group(truth.causes),
-        of_group(truth.members),
-        of_group(truth.rejections),
-        of_group(truth.actions),
+        generations=of_group(truth.generations),
+        owners=of_group(truth.owners),
+        causes=of_group(truth.causes),
+        members=of_group(truth.members),
+        rejections=of_group(truth.rejections),
+        actions=of_group(truth.actions),
     )

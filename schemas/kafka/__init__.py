@@ -3,6 +3,7 @@
     errors             error codes and their names
     api_keys           API numbers and their names, and which of the APIs are about groups
     names              topics, the zero UUID, the client that may write to internal topics
+    topic_partition    a topic and a partition number, the pair by which Kafka names a partition
     request_fields     the fields of requests and answers about groups, as the request log prints them
     request_line       the fields around these bodies
     log4j_line         the frame that log4j puts around every message, written and read

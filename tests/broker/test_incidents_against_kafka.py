@@ -159,8 +159,10 @@ def commit_with_an_old_generation(broker: LocalBroker, host: Host) -> None:
     await_owned("raw", [host], "a", "b")
     beats = [each for each in requests_of(broker)["raw"] if each.api == "HEARTBEAT" and each.client_id == "raw-a"]
     generation, member_id = beats[-1].generation or 0, beats[-1].member_id or ""
-    offsets = (OffsetToCommit("raw", 0, RECORDS),)
-    request = OffsetCommitRequest(0, "raw", offsets, generation - 1, member_id, api_version=9)
+    offsets = (OffsetToCommit(topic="raw", partition=0, offset=RECORDS),)
+    request = OffsetCommitRequest(
+        0, "raw", offsets=offsets, generation_id=generation - 1, member_id=member_id, api_version=9
+    )
     with closing(Connection(broker.bootstrap_servers)) as connection:
         connection.call(to_wire(request))
 

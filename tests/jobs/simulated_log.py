@@ -55,7 +55,9 @@ def play(group: Script) -> None:
     SCENARIOS[PLAYED[group.number]].play(group)
 
 
-MIX = Scenario("mix", "One group of each kind.", play, hours=1, settings=Settings(Config()), groups=len(PLAYED))
+MIX = Scenario(
+    name="mix", summary="One group of each kind.", play=play, hours=1, settings=Settings(Config()), groups=len(PLAYED)
+)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The scenarios by name, each a short function that schedules what befalls one group."""
+"""The scenarios by name. Each is a short function that schedules all actions on one group."""
 
 from types import MappingProxyType
 

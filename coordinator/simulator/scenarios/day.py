@@ -1,7 +1,7 @@
-"""A day of many groups: each plays one of the scenarios at its own hour, and works undisturbed before and after.
+"""A day of many groups. Each plays one of the scenarios at its own hour, and works undisturbed before and after.
 
-`day` is as close to Kafka's defaults as a long day allows. `demo` is for whoever waits for it: most of its groups work
-a shift of some hours, as jobs do, and all take their time.
+`day` is as close to Kafka's defaults as is possible for a long day. `demo` must be quick, as somebody waits for it:
+most of its groups work for some hours only, as jobs do, and all of them send fewer requests.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ _PERCENT_BY_HOUR = (
     *(20, 15, 10, 10, 15, 30, 60, 90, 120, 140, 150, 150),
     *(140, 145, 150, 150, 140, 120, 100, 90, 80, 60, 40, 30),
 )
-# A day of requests is long: consumers of this pace send a fifth of those that Kafka's defaults make them send.
+# A day has many requests. At this pace consumers send a fifth of the requests that they send by Kafka's defaults.
 _PACE = {"heartbeat_interval_ms": 15_000, "auto_commit_interval_ms": 60_000}
-# A member that processes when the join phase ends syncs after that, and beats for the first time an interval later:
-# both together must stay below its session, or every rebalance costs members.
+# A member that is processing when the join phase ends syncs after that, and heartbeats an interval later.
+# Both together must stay below the session timeout, or every rebalance loses members.
 _PROCESSING_MS = (5_000, 20_000)
-# A fourth of the requests. A member still commits within its session, so that its silence can be told.
+# At this pace they send a fourth of that. A member still commits within its session, so that its silence is noticed.
 _DEMO_PACE = {"session_timeout_ms": 240_000, "heartbeat_interval_ms": 80_000, "auto_commit_interval_ms": 120_000}
-# Longer, and a group that changes its protocol never comes to rest: somebody is always late.
+# With a longer processing time a group that changes its protocol never comes to rest: some member is always late.
 _DEMO_PROCESSING_MS = (25_000, 45_000)
 _DEMO_GROUPS = 2 * len(SINGLE)
 _SHIFT_HOURS = 3
-_ALL_DAY = 8  # every so many groups one works all day
+_ALL_DAY = 8  # one group of so many works all day
 
 
 def play(group: Script) -> None:
@@ -83,7 +83,7 @@ def _some_hour_ms(group: Script) -> int:
 
 
 def _play(group: Script, start_hour: int, hours: int) -> None:
-    """The group's number says which scenario; production follows the hours of the day."""
+    """Plays the scenario that the group's number chooses; production follows the hours of the day."""
     SINGLE[group.number % len(SINGLE)].play(group)
     for hour in range(hours):
         percent = _PERCENT_BY_HOUR[(start_hour + hour) % _HOURS]
@@ -103,17 +103,18 @@ def at_pace_of_day(group: Script) -> None:
 
 _CONFIG = Config(offsets_retention_ms=60 * MINUTE_MS)
 DAY = Scenario(
-    "day",
-    "A day of many groups, each with one of the other scenarios at its own hour.",
-    play,
+    name="day",
+    summary="A day of many groups, each with one of the other scenarios at its own hour.",
+    play=play,
     hours=_HOURS,
     settings=Settings(_CONFIG),
     groups=len(SINGLE),
 )
 DEMO = Scenario(
-    "demo",
-    "The same, two groups for each scenario, and with consumers that take their time: what `groupledger demo` plays.",
-    play_demo,
+    name="demo",
+    summary="The same, two groups for each scenario, and with consumers that take their time:"
+    " what `groupledger demo` plays.",
+    play=play_demo,
     hours=_HOURS,
     settings=Settings(_CONFIG, sample_interval_ms=5 * MINUTE_MS),
     groups=_DEMO_GROUPS,

@@ -1,4 +1,4 @@
-"""Scenarios in which members come and go in good order, or change what they want."""
+"""Scenarios in which members come and go in good order, or change their subscription or assignor."""
 
 from __future__ import annotations
 

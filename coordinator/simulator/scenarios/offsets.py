@@ -29,9 +29,10 @@ def admin_reset(group: Script) -> None:
 
     def reset() -> None:
         rewound = tuple(
-            OffsetToCommit(topic, partition, max(offset - 1_000, 0)) for topic, partition, offset in group.committed()
+            OffsetToCommit(topic=topic, partition=partition, offset=max(offset - 1_000, 0))
+            for topic, partition, offset in group.committed()
         )
-        administrator.send(OffsetCommitRequest(group.simulation.new_id(), group.group_id, rewound))
+        administrator.send(OffsetCommitRequest(group.simulation.new_id(), group.group_id, offsets=rewound))
 
     group.plan(15, "admin_reset", reset)
     group.start(applications, 20)
@@ -72,10 +73,17 @@ def _generation_of_the_past(group: Script, application: Application) -> None:
         consumer = application.consumer
         if consumer is None:
             return
-        offsets = tuple(OffsetToCommit(topic, partition, 1) for topic, partition in consumer.assignment)
+        offsets = tuple(
+            OffsetToCommit(topic=topic, partition=partition, offset=1) for topic, partition in consumer.assignment
+        )
         instance_id = application.config.group_instance_id
         request = OffsetCommitRequest(
-            simulation.new_id(), group.group_id, offsets, consumer.generation_id - 1, consumer.member_id, instance_id
+            simulation.new_id(),
+            group.group_id,
+            offsets=offsets,
+            generation_id=consumer.generation_id - 1,
+            member_id=consumer.member_id,
+            group_instance_id=instance_id,
         )
         client.send(request)
 

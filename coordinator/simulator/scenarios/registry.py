@@ -1,4 +1,4 @@
-"""What a scenario is."""
+"""A scenario: its name, what it shows, and the function that schedules it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from groupledger.coordinator.simulator.scenarios.script import Script
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """`play` schedules all that befalls one group. `hours` is how long that takes; `settings` the cluster's."""
+    """`play` schedules all actions on one group, which take `hours`. `settings` are those of the cluster."""
 
     name: str
     summary: str
     play: Callable[[Script], None]
     hours: float = 0.5
     settings: Settings = field(default_factory=Settings)
-    groups: int = 1  # unless told otherwise
+    groups: int = 1  # unless the run says otherwise
 
 
 def scenario(
     name: str, summary: str, *, hours: float = 0.5, settings: Settings | None = None
 ) -> Callable[[Callable[[Script], None]], Scenario]:
-    """Makes a scenario of the function that plays it."""
-    return lambda play: Scenario(name, summary, play, hours, settings or Settings())
+    """Returns a decorator that makes a scenario of the function that plays it."""
+    return lambda play: Scenario(name=name, summary=summary, play=play, hours=hours, settings=settings or Settings())

@@ -1,8 +1,7 @@
-"""What a scenario has in hand: one group, its topics and applications, and a plan of what befalls them when.
+"""What a scenario works with: one group, its topics and applications, and a plan of actions on them.
 
-Times are minutes from the group's own beginning, which a run shifts a little for each group. Each planned step is
-written down as an action of the truth, and the client that it befalls carries its name as the root cause of whatever
-the coordinator refuses it from then on.
+Times are minutes from the beginning of the group, which a run shifts a little for each group. Each planned action is a
+row of the truth. The client that it is done to carries its name, as the root cause of all refusals from then on.
 """
 
 from __future__ import annotations
@@ -17,23 +16,25 @@ from groupledger.coordinator.simulator.topics import RETENTION_MS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from groupledger.coordinator.simulator.random_source import RandomSource
     from groupledger.coordinator.simulator.simulation import Simulation
-    from groupledger.coordinator.simulator.source import Source
 
 MINUTE_MS = 60_000
 SECOND_MS = 1_000
-RECORDS_PER_MINUTE = 120  # of each partition, unless told otherwise
+RECORDS_PER_MINUTE = 120  # of each partition, unless a scenario says otherwise
 _START_WITHIN_MS = 2_000  # applications of one deployment start together, but not at once
 
 
 class Script:
-    def __init__(self, simulation: Simulation, group_id: str, number: int, source: Source, began_at_ms: int) -> None:
+    def __init__(
+        self, simulation: Simulation, group_id: str, number: int, source: RandomSource, began_at_ms: int
+    ) -> None:
         self.simulation = simulation
         self.group_id = group_id
         self.number = number
         self.source = source
         self.began_at_ms = began_at_ms
-        self.delay_ms = 0  # of all that happens after the first minute
+        self.delay_ms = 0  # of all actions after the first minute
         self.topics: list[str] = []
         self.applications: list[Application] = []
         self.pace: dict[str, Any] = {}  # settings of all consumers, unless a scenario has its own
@@ -49,7 +50,7 @@ class Script:
         records_per_minute: int = RECORDS_PER_MINUTE,
         retention_ms: int = RETENTION_MS,
     ) -> str:
-        """A topic of this group alone."""
+        """Creates a topic that only this group reads, and returns its name."""
         full_name = f"{name}.{self.group_id}"
         self.simulation.topics.create(
             full_name,
@@ -63,14 +64,15 @@ class Script:
         return full_name
 
     def produce(self, percent: int) -> None:
-        """From now on, to all topics, of the usual rate."""
+        """Sets the rate of all topics, from now on, to so many percent of the usual one."""
         for topic in self.topics:
             self.simulation.topics.produce(topic, RECORDS_PER_MINUTE * percent // 100, self.simulation.now_ms)
 
     def deploy(
         self, count: int, topics: Sequence[str], kind: type[Application] = Application, **config: Any
     ) -> list[Application]:
-        """Applications that differ by client id and host; they run once started. Static ones if told `is_static`."""
+        """Returns new applications, each with a client id and host of its own, not yet started; `is_static` makes them
+        static members."""
         is_static = config.pop("is_static", False)
         deployed = []
         for number in range(len(self.applications), len(self.applications) + count):
@@ -98,7 +100,7 @@ class Script:
     def plan(
         self, minutes: float, action: str, step: Callable[..., object], *arguments: Any, by: Application | None = None
     ) -> None:
-        """At that time do it, and write it down; `by` is the application that it befalls."""
+        """Schedules an action and its row of the truth; `by` is the application that it is done to."""
         self.simulation.at(self._time_ms(minutes), self._act, action, step, arguments, by)
 
     def _time_ms(self, minutes: float) -> int:
@@ -121,14 +123,14 @@ class Script:
             self.plan(minutes + delay, action, application.start, by=application)
 
     def bounce(self, application: Application, minutes: float, action: str, down_s: int, **changes: Any) -> None:
-        """Close in good order, and start again with a configuration changed so."""
+        """Closes an application in good order, and starts it again with these changes of its configuration."""
         self.plan(minutes, action, application.close, by=application)
         self.simulation.at(self._time_ms(minutes) + down_s * SECOND_MS, partial(application.start, **changes))
 
     # The group as its coordinator knows it
 
     def leader(self) -> Application | None:
-        """The application whose member leads the group now, if it has a coordinator and that member runs."""
+        """Returns the application whose member leads the group now, if there is a coordinator and the member runs."""
         brokers = self.simulation.brokers
         broker = brokers.coordinator_of(self.group_id)
         group = None if broker is None else brokers.coordinators[broker].group(self.group_id)
@@ -139,7 +141,7 @@ class Script:
         return None
 
     def committed(self) -> list[tuple[str, int, int]]:
-        """(topic, partition, offset) of every commit, from the coordinator."""
+        """Returns (topic, partition, offset) of every committed offset, from the coordinator."""
         brokers = self.simulation.brokers
         partition = brokers.partition_for(self.group_id)
         shard = brokers.coordinators[brokers.leaders[partition]].shard(partition)

@@ -1,4 +1,4 @@
-"""Scenarios about what is read: topics that are made anew, that outrun their readers, or rest."""
+"""Scenarios about the topics that are read: recreated ones, idle ones, and ones whose records are deleted too early."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def topic_recreated(group: Script) -> None:
 
     def recreate() -> None:
         source, topics, now_ms = group.source.source("recreated"), group.simulation.topics, group.simulation.now_ms
-        # Its partitions come after it, so that they begin at 0, and not as those of a topic that has a past.
+        # Partitions that are added later begin at offset 0; those of `create` begin as in a topic with a past.
         topics.create(topic, 0, records_per_minute=RECORDS_PER_MINUTE, now_ms=now_ms, source=source)
         topics.add_partitions(topic, 4, records_per_minute=RECORDS_PER_MINUTE, now_ms=now_ms)
 

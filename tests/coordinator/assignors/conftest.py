@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -74,7 +76,7 @@ def kafka_assign(
         if "error" in answer:
             return None
         return {
-            member_id: [(topic, partition) for topic, partition in partitions]
+            member_id: [TopicPartition(topic, partition) for topic, partition in partitions]
             for member_id, partitions in answer["assignment"].items()
         }
 

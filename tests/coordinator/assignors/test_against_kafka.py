@@ -14,19 +14,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pytest
 
-from groupledger.coordinator.assignors import (
-    ASSIGNORS,
-    Assignment,
-    AssignmentError,
-    Subscription,
-    TopicPartition,
-    TopicPartitions,
-)
+from groupledger.coordinator.assignors import ASSIGNORS, Assignment, AssignmentError, Subscription, TopicPartitions
 from groupledger.coordinator.assignors.user_data import (
     cooperative_sticky_user_data,
     sticky_member_data,
     sticky_user_data,
 )
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -218,11 +212,11 @@ def random_claims(
     for topic, partitions in topics.items():
         for partition in range(partitions.partition_count):
             if rng.random() < owned_share:
-                claims[rng.choice(owners)].append((topic, partition))
+                claims[rng.choice(owners)].append(TopicPartition(topic, partition))
             while rng.random() < doubled_share:
-                claims[rng.choice(owners)].append((topic, partition))
+                claims[rng.choice(owners)].append(TopicPartition(topic, partition))
     if rng.random() < 0.05:
-        claims[rng.choice(owners)].append((rng.choice((*names, "nobody's")), rng.randint(0, 70)))
+        claims[rng.choice(owners)].append(TopicPartition(rng.choice((*names, "nobody's")), rng.randint(0, 70)))
     for claimed in claims.values():
         if rng.random() < 0.5:
             rng.shuffle(claimed)
@@ -239,9 +233,13 @@ def subscription(
         user_data = sticky_user_data(claims, generation) if claims else None
         if user_data and rng.random() < 0.1:
             user_data = user_data[: -rng.randint(1, len(user_data))] if rng.random() < 0.2 else user_data[:-4]
-        return Subscription(topics, (), field_generation, user_data=broken or user_data)
+        return Subscription(
+            topics=topics, owned_partitions=(), generation_id=field_generation, user_data=broken or user_data
+        )
     user_data = None if rng.random() < 0.1 else cooperative_sticky_user_data(generation)
-    return Subscription(topics, tuple(claims), field_generation, user_data=broken or user_data)
+    return Subscription(
+        topics=topics, owned_partitions=tuple(claims), generation_id=field_generation, user_data=broken or user_data
+    )
 
 
 def random_history(rng: random.Random, assignor: str) -> Iterator[Group]:

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupledger.coordinator.assignors import ASSIGNORS, Assignment, Subscription, TopicPartition, TopicPartitions
+from groupledger.coordinator.assignors import ASSIGNORS, Assignment, Subscription, TopicPartitions
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from hypothesis.strategies import SearchStrategy
 
+
 assign = ASSIGNORS["cooperative-sticky"]
 
 
 def partitions(*numbers: int) -> list[TopicPartition]:
-    return [("payments", number) for number in numbers]
+    return [TopicPartition("payments", number) for number in numbers]
 
 
 def next_round(
@@ -29,7 +31,11 @@ def next_round(
 ) -> Assignment:
     """One rebalance in which every member that owns something had it since the last generation."""
     members = {
-        member_id: Subscription(tuple(names), tuple(owned.get(member_id, ())), generation if member_id in owned else -1)
+        member_id: Subscription(
+            topics=tuple(names),
+            owned_partitions=tuple(owned.get(member_id, ())),
+            generation_id=generation if member_id in owned else -1,
+        )
         for member_id, names in subscribed.items()
     }
     return assign(topics, members)
@@ -93,4 +99,4 @@ def flat(assignment: Assignment) -> Iterable[TopicPartition]:
 
 def wanted(topics: Mapping[str, TopicPartitions], subscribed: Mapping[str, Sequence[str]]) -> Iterable[TopicPartition]:
     names = {name for own in subscribed.values() for name in own}
-    return ((name, number) for name in names for number in range(topics[name].partition_count))
+    return (TopicPartition(name, number) for name in names for number in range(topics[name].partition_count))

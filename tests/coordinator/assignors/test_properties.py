@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupledger.coordinator.assignors import ASSIGNORS, Assignment, Subscription, TopicPartition, TopicPartitions
+from groupledger.coordinator.assignors import ASSIGNORS, Assignment, Subscription, TopicPartitions
 from groupledger.coordinator.assignors.user_data import sticky_user_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hypothesis.strategies import DrawFn
+
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +45,7 @@ def members(draw: DrawFn, *, equal: bool = False) -> dict[str, Subscription]:
     shared = draw(names)
     return {
         f"member-{number}": Subscription(
-            shared if equal else draw(names),
+            topics=shared if equal else draw(names),
             rack_id=draw(st.sampled_from((None, "x", "y", "z"))),
             group_instance_id=draw(st.sampled_from((None, f"instance-{9 - number}"))),
         )
@@ -112,16 +114,16 @@ def test_sticky_members_that_stay_lose_nothing_when_one_leaves(
 
 
 def without_rack(member: Subscription) -> Subscription:
-    return Subscription(member.topics, group_instance_id=member.group_instance_id)
+    return Subscription(topics=member.topics, group_instance_id=member.group_instance_id)
 
 
 def owning(members: Mapping[str, Subscription], assignment: Assignment, generation: int) -> dict[str, Subscription]:
     """The members as they rejoin, each with what it was assigned in both places where assignors look."""
     return {
         member_id: Subscription(
-            member.topics,
-            owned(assignment, member_id),
-            generation,
+            topics=member.topics,
+            owned_partitions=owned(assignment, member_id),
+            generation_id=generation,
             group_instance_id=member.group_instance_id,
             user_data=sticky_user_data(owned(assignment, member_id), generation),
         )

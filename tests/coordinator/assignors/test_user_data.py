@@ -18,11 +18,12 @@ from groupledger.coordinator.assignors.user_data import (
     sticky_member_data,
     sticky_user_data,
 )
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-PARTITIONS = [("orders", 3), ("audit", 0), ("orders", 1)]
+PARTITIONS = [TopicPartition("orders", 3), TopicPartition("audit", 0), TopicPartition("orders", 1)]
 STICKY = bytes.fromhex(
     "00000002"  # topics, in map order
     "0005 6175646974 00000001 00000000"  # audit: 0
@@ -32,13 +33,20 @@ STICKY = bytes.fromhex(
 
 
 def member(user_data: bytes | None, *, generation_id: int = -1) -> Subscription:
-    return Subscription(("orders",), (("orders", 5),), generation_id, user_data=user_data)
+    return Subscription(
+        topics=("orders",),
+        owned_partitions=(TopicPartition("orders", 5),),
+        generation_id=generation_id,
+        user_data=user_data,
+    )
 
 
 def test_sticky_user_data_is_laid_out_as_kafka_does() -> None:
     """Goal: the literal bytes, and the way back; topics come grouped."""
     assert sticky_user_data(PARTITIONS, 7) == STICKY
-    assert sticky_member_data(member(STICKY)) == MemberData([("audit", 0), ("orders", 3), ("orders", 1)], 7)
+    assert sticky_member_data(member(STICKY)) == MemberData(
+        [TopicPartition("audit", 0), TopicPartition("orders", 3), TopicPartition("orders", 1)], 7
+    )
 
 
 def test_sticky_reads_version_0_and_ignores_what_follows() -> None:
@@ -60,7 +68,7 @@ def test_no_bytes_break_the_readers(user_data: bytes) -> None:
     data = sticky_member_data(member(user_data))
     assert len(data.partitions) * 4 <= len(user_data)
     assert data.partitions or data.generation in {NO_GENERATION, None} or user_data.startswith(bytes(4))
-    assert cooperative_member_data(member(user_data)).partitions == (("orders", 5),)
+    assert cooperative_member_data(member(user_data)).partitions == (TopicPartition("orders", 5),)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +86,7 @@ def test_cooperative_generation_is_the_fields_or_else_the_user_datas(
 ) -> None:
     """Goal: subscription version 2 and later carry the generation in a field, which then rules."""
     assert cooperative_member_data(member(user_data, generation_id=generation_id)) == MemberData(
-        (("orders", 5),), generation
+        (TopicPartition("orders", 5),), generation
     )
 
 
@@ -89,7 +97,7 @@ def test_user_data_is_what_kafkas_assignors_send(
     """Goal: the same bytes as Kafka's classes send after an assignment, with the topics in map order."""
     rng = random.Random(7)
     for _ in range(100):
-        partitions = [(f"topic-{rng.randrange(30)}", rng.randrange(9)) for _ in range(rng.randrange(40))]
+        partitions = [TopicPartition(f"topic-{rng.randrange(30)}", rng.randrange(9)) for _ in range(rng.randrange(40))]
         generation = rng.randrange(99)
         for assignor, expected in (
             ("sticky", sticky_user_data(partitions, generation)),

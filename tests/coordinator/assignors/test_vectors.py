@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from groupledger.coordinator.assignors import ASSIGNORS, Assignment, AssignmentError, Subscription, TopicPartitions
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,7 +49,7 @@ def topic_partitions(racks: list[list[str]]) -> TopicPartitions:
 def subscription(member: Mapping[str, Any]) -> Subscription:
     return Subscription(
         topics=tuple(member["topics"]),
-        owned_partitions=tuple((topic, partition) for topic, partition in member["owned_partitions"]),
+        owned_partitions=tuple(TopicPartition(*pair) for pair in member["owned_partitions"]),
         generation_id=member["generation_id"],
         rack_id=member["rack_id"],
         group_instance_id=member["group_instance_id"],

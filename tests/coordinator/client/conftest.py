@@ -43,6 +43,7 @@ from groupledger.coordinator.model.messages import (
     refusal,
 )
 from groupledger.schemas.kafka.errors import Error
+from lab.scenarios.coordinator_driver import lead_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,7 +69,7 @@ def refused(request: Any, error: Error) -> Response:
         case FetchRequest() | ListOffsetsRequest() | OffsetForLeaderEpochRequest():
             kind, part = REFUSED_PARTITIONS[type(request)]
             refused_response: Response = kind(
-                number, tuple(part(one.topic, one.partition, error=error) for one in request.partitions)
+                number, tuple(part(topic=one.topic, partition=one.partition, error=error) for one in request.partitions)
             )
             return refused_response
         case _:
@@ -103,7 +104,7 @@ class Broker:
                 return ListOffsetsResponse(
                     request.request_id,
                     tuple(
-                        ListedOffset(p.topic, p.partition, self.topics[p.topic][p.partition][i])
+                        ListedOffset(topic=p.topic, partition=p.partition, offset=self.topics[p.topic][p.partition][i])
                         for p in request.partitions
                         for i in (0 if p.timestamp_ms == EARLIEST_TIMESTAMP else 1,)
                     ),
@@ -112,7 +113,12 @@ class Broker:
                 return OffsetForLeaderEpochResponse(
                     request.request_id,
                     tuple(
-                        EpochEndOffset(p.topic, p.partition, p.leader_epoch, self._epoch_end(p.topic, p.partition))
+                        EpochEndOffset(
+                            topic=p.topic,
+                            partition=p.partition,
+                            leader_epoch=p.leader_epoch,
+                            end_offset=self._epoch_end(p.topic, p.partition),
+                        )
                         for p in request.partitions
                     ),
                 )
@@ -136,13 +142,23 @@ class Broker:
         found = []
         for p in request.partitions:
             if p.topic not in self.topics:
-                found.append(FetchedPartition(p.topic, p.partition, error=Error.UNKNOWN_TOPIC_OR_PARTITION))
+                found.append(
+                    FetchedPartition(topic=p.topic, partition=p.partition, error=Error.UNKNOWN_TOPIC_OR_PARTITION)
+                )
                 continue
             start, end = self.topics[p.topic][p.partition]
             if not start <= p.fetch_offset <= end:
-                found.append(FetchedPartition(p.topic, p.partition, error=Error.OFFSET_OUT_OF_RANGE))
+                found.append(FetchedPartition(topic=p.topic, partition=p.partition, error=Error.OFFSET_OUT_OF_RANGE))
             elif p.fetch_offset < end:
-                found.append(FetchedPartition(p.topic, p.partition, end, end, self.leader_epoch))
+                found.append(
+                    FetchedPartition(
+                        topic=p.topic,
+                        partition=p.partition,
+                        next_offset=end,
+                        high_watermark=end,
+                        leader_epoch=self.leader_epoch,
+                    )
+                )
         return FetchResponse(request.request_id, tuple(found)) if found else None
 
 
@@ -209,7 +225,7 @@ class Cluster:
         self._ids = itertools.count(1)
         self._parked: list[tuple[int, Application, FetchRequest]] = []
         self._undelivered: dict[str, list[Response]] = {}
-        self._collect(self.coordinator.lead_all(now_ms=self.now_ms))
+        self._collect(lead_all(self.coordinator, self.now_ms))
 
     def topic(self, name: str, partitions: int, end: int = 0, start: int = 0) -> None:
         """Create a topic, or add partitions to it."""

@@ -27,6 +27,7 @@ from groupledger.coordinator.model.messages import (
     PartitionResult,
 )
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 EARLIEST = {"auto_offset_reset": "earliest"}
 
@@ -66,7 +67,7 @@ def test_commit_on_request(cluster: Any) -> None:
     cluster.run()
     cluster.produce("payments", 3)
     cluster.run()
-    member.consumer.commit(cluster.now_ms, {("payments", 4): 1})
+    member.consumer.commit(cluster.now_ms, {TopicPartition("payments", 4): 1})
     cluster.run()
     assert cluster.committed() == {4: 1}
     member.consumer.commit(cluster.now_ms)
@@ -153,7 +154,7 @@ def test_commit_during_a_rebalance_never_leaves_the_client(cluster: Any, assigno
     cluster.run()
     member.poll()  # sends JoinGroup
     member.forget()
-    member.consumer.commit(cluster.now_ms, {("payments", 0): 0})
+    member.consumer.commit(cluster.now_ms, {TopicPartition("payments", 0): 0})
     cluster.run()
     (failed,) = member.seen(CommitFailed)
     assert (failed.error, failed.was_sent, failed.is_retriable) == (None, False, False)
@@ -256,7 +257,7 @@ def test_commit_without_a_subscription_is_an_administrators(cluster: Any) -> Non
     """Goal: a consumer that joined no group commits without member and generation, which an empty group accepts."""
     member = cluster.start("a")
     member.consumer.subscribe([], cluster.now_ms)
-    member.consumer.commit(cluster.now_ms, {("payments", 2): 17})
+    member.consumer.commit(cluster.now_ms, {TopicPartition("payments", 2): 17})
     cluster.run()
     assert cluster.committed() == {2: 17}
     assert (member.seen(CommitSucceeded)[0].generation_id, member.consumer.generation_id) == (-1, -1)

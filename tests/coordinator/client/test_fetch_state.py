@@ -53,7 +53,10 @@ def test_transition(before: FetchState, after: FetchState) -> None:
 
 def committed(*offsets: tuple[int, int], error: Error = Error.NONE) -> OffsetFetchResponse:
     """(offset, leader epoch) of partitions 0, 1, ..."""
-    found = (FetchedOffset("payments", number, *offset, error=error) for number, offset in enumerate(offsets))
+    found = (
+        FetchedOffset(topic="payments", partition=number, offset=offset, leader_epoch=epoch, error=error)
+        for number, (offset, epoch) in enumerate(offsets)
+    )
     return OffsetFetchResponse(0, (FetchedGroup("group", Error.NONE, tuple(found)),))
 
 
@@ -69,7 +72,9 @@ def test_reset(one_partition: Any, strategy: str, offset: int) -> None:
     """Goal: without a committed offset the log's first or last one, by ListOffsets."""
     member = one_partition.start("a", auto_offset_reset=strategy)
     one_partition.run()
-    assert member.seen(OffsetReset) == [OffsetReset(one_partition.now_ms, "payments", 0, offset, strategy)]
+    assert member.seen(OffsetReset) == [
+        OffsetReset(one_partition.now_ms, topic="payments", partition=0, offset=offset, strategy=strategy)
+    ]
     assert len(member.requests(ListOffsetsRequest)) == 1
     assert member.requests(OffsetForLeaderEpochRequest) == []
     assert member.consumer.fetch_state("payments", 0) is FETCHING
@@ -202,7 +207,13 @@ def test_records_of_a_partition_that_was_given_up_are_dropped(one_partition: Any
     (request,) = member.requests(FetchRequest)
     member.consumer.subscribe([], one_partition.now_ms)
     one_partition.run()
-    one_partition.respond(member, FetchResponse(request.request_id, (FetchedPartition("payments", 0, 20, 20, 0),)))
+    one_partition.respond(
+        member,
+        FetchResponse(
+            request.request_id,
+            (FetchedPartition(topic="payments", partition=0, next_offset=20, high_watermark=20, leader_epoch=0),),
+        ),
+    )
     one_partition.run()
     assert member.polled == []
     assert member.consumer.position("payments", 0) is None
@@ -255,7 +266,7 @@ def test_answer_about_a_partition_that_was_given_up(one_partition: Any, silence:
     one_partition.run()
     member.consumer.subscribe(["payments"], one_partition.now_ms)
     one_partition.run(1_000)
-    found = ListOffsetsResponse(request.request_id, (ListedOffset("payments", 0, 4),))
+    found = ListOffsetsResponse(request.request_id, (ListedOffset(topic="payments", partition=0, offset=4),))
     one_partition.respond(member, found)
     one_partition.run()
     assert member.consumer.position("payments", 0) == 20
@@ -266,8 +277,8 @@ def test_records_before_an_error_are_handed_out_first(new_cluster: Any) -> None:
     cluster = new_cluster()
     cluster.topic("payments", 2)
     partitions = (
-        FetchedPartition("payments", 0, 3, 3, 0),
-        FetchedPartition("payments", 1, error=Error.TOPIC_AUTHORIZATION_FAILED),
+        FetchedPartition(topic="payments", partition=0, next_offset=3, high_watermark=3, leader_epoch=0),
+        FetchedPartition(topic="payments", partition=1, error=Error.TOPIC_AUTHORIZATION_FAILED),
     )
     cluster.script(FetchRequest, FetchResponse(0, partitions))
     member = cluster.start("a", auto_offset_reset="earliest")

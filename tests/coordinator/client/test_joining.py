@@ -282,7 +282,10 @@ def test_assignment_that_does_not_match_the_subscription(cluster: Any) -> None:
 @pytest.mark.parametrize("assignment", [b"", b"\x00\x01\x00"])
 def test_unreadable_assignment(cluster: Any, assignment: bytes) -> None:
     """Goal: poll throws, again and again, as Java's does: the assignment is kept until it is taken."""
-    cluster.script(SyncGroupRequest, SyncGroupResponse(0, Error.NONE, "consumer", "range", assignment))
+    cluster.script(
+        SyncGroupRequest,
+        SyncGroupResponse(0, error=Error.NONE, protocol_type="consumer", protocol_name="range", assignment=assignment),
+    )
     member = cluster.start("a")
     cluster.run(4_000)
     assert len(member.seen(FatalError)) > 1
@@ -291,8 +294,22 @@ def test_unreadable_assignment(cluster: Any, assignment: bytes) -> None:
 
 def test_inconsistent_answers(cluster: Any) -> None:
     """Goal: a JoinGroup of another protocol type and a SyncGroup of another protocol are refused by the client."""
-    cluster.script(JoinGroupRequest, JoinGroupResponse(0, Error.NONE, "m", 1, "connect", "range", "m"))
-    cluster.script(SyncGroupRequest, SyncGroupResponse(0, Error.NONE, "consumer", "sticky", b""))
+    cluster.script(
+        JoinGroupRequest,
+        JoinGroupResponse(
+            0,
+            error=Error.NONE,
+            member_id="m",
+            generation_id=1,
+            protocol_type="connect",
+            protocol_name="range",
+            leader="m",
+        ),
+    )
+    cluster.script(
+        SyncGroupRequest,
+        SyncGroupResponse(0, error=Error.NONE, protocol_type="consumer", protocol_name="sticky", assignment=b""),
+    )
     member = cluster.start("a")
     for _ in range(2):
         cluster.run(1_000)
@@ -358,12 +375,12 @@ def test_membership_lost_before_the_assignment_was_taken(cluster: Any) -> None:
 def test_settings_that_are_refused(settings: dict[str, Any], message: str) -> None:
     """Goal: what Java's consumer would not start with."""
     with pytest.raises(ValueError, match=message):
-        ConsumerConfig("group", "a", **settings)
+        ConsumerConfig(group_id="group", client_id="a", **settings)
 
 
 def test_closed_consumer() -> None:
     """Goal: one that never joined is closed at once, and does not poll any more."""
-    consumer = Consumer(ConsumerConfig("group", "a"), lambda: 1, lambda: "")
+    consumer = Consumer(ConsumerConfig(group_id="group", client_id="a"), lambda: 1, lambda: "")
     consumer.close(0)
     assert consumer.is_closed
     with pytest.raises(IllegalStateError):
@@ -417,7 +434,12 @@ def test_sync_answer_after_the_membership_was_lost(cluster: Any, silence: str) -
     (request,) = member.requests(SyncGroupRequest)
     member.is_polling = False
     cluster.run(11_000)
-    cluster.respond(member, SyncGroupResponse(request.request_id, Error.NONE, "consumer", "range", b""))
+    cluster.respond(
+        member,
+        SyncGroupResponse(
+            request.request_id, error=Error.NONE, protocol_type="consumer", protocol_name="range", assignment=b""
+        ),
+    )
     member.is_polling = True
     cluster.run(1_000)
     assert "rebalance failed due to IllegalGenerationException" in [one.reason for one in member.seen(RejoinRequested)]
@@ -438,7 +460,17 @@ def test_leader_that_can_not_assign(cluster: Any, protocol_name: str, metadata: 
     subscription = member.requests(JoinGroupRequest)[0].protocols[0][1] if metadata is None else metadata
     members = (JoinedMember("m", None, subscription),)
     cluster.script(
-        JoinGroupRequest, JoinGroupResponse(0, Error.NONE, "m", 1, "consumer", protocol_name, "m", members=members)
+        JoinGroupRequest,
+        JoinGroupResponse(
+            0,
+            error=Error.NONE,
+            member_id="m",
+            generation_id=1,
+            protocol_type="consumer",
+            protocol_name=protocol_name,
+            leader="m",
+            members=members,
+        ),
     )
     cluster.start("b")
     cluster.run()

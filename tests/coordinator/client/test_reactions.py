@@ -69,7 +69,7 @@ def test_join_and_sync(cluster: Any, api: type[Request], error: Error) -> None:
     cluster.run()
     member_id = member.consumer.member_id
     member.forget()
-    answer = JoinGroupResponse(0, error, member_id="given") if error is Error.MEMBER_ID_REQUIRED else error
+    answer = JoinGroupResponse(0, error=error, member_id="given") if error is Error.MEMBER_ID_REQUIRED else error
     cluster.script(api, answer)
     cluster.run(2_500)
 
@@ -185,7 +185,7 @@ def test_fetch(cluster: Any, api: type[Request], error: Error, strategy: str) ->
 
 
 def committed_at_zero() -> Any:
-    offsets = tuple(FetchedOffset("payments", number, 0) for number in range(6))
+    offsets = tuple(FetchedOffset(topic="payments", partition=number, offset=0) for number in range(6))
     return OffsetFetchResponse(0, (FetchedGroup("group", Error.NONE, offsets),))
 
 

@@ -28,26 +28,45 @@ from groupledger.coordinator.model.messages import (
     WriteTxnMarkerRequest,
 )
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+from lab.scenarios.coordinator_driver import lead_all
 
 PARTITION = partition_for("g", 50)
-OFFSETS = (OffsetToCommit("orders", 0, 1),)
+OFFSETS = (OffsetToCommit(topic="orders", partition=0, offset=1),)
 RANGE = (("range", b""),)
 
 
 def one_of_each(group_id: str = "g") -> list[Request]:
     return [
-        JoinGroupRequest(1, group_id, "m", 10_000, 10_000, "consumer", RANGE, "uuid"),
-        SyncGroupRequest(1, group_id, 1, "m", None, "consumer", "range"),
-        HeartbeatRequest(1, group_id, 1, "m"),
+        JoinGroupRequest(
+            1,
+            group_id,
+            member_id="m",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=RANGE,
+            new_member_uuid="uuid",
+        ),
+        SyncGroupRequest(
+            1,
+            group_id,
+            generation_id=1,
+            member_id="m",
+            group_instance_id=None,
+            protocol_type="consumer",
+            protocol_name="range",
+        ),
+        HeartbeatRequest(1, group_id, generation_id=1, member_id="m"),
         LeaveGroupRequest(1, group_id, (LeavingMember("m"),)),
-        OffsetCommitRequest(1, group_id, OFFSETS),
-        TxnOffsetCommitRequest(1, group_id, 1, 0, OFFSETS),
-        OffsetDeleteRequest(1, group_id, (("orders", 0),)),
+        OffsetCommitRequest(1, group_id, offsets=OFFSETS),
+        TxnOffsetCommitRequest(1, group_id, producer_id=1, producer_epoch=0, offsets=OFFSETS),
+        OffsetDeleteRequest(1, group_id, (TopicPartition("orders", 0),)),
         OffsetFetchRequest(1, (OffsetFetchGroup(group_id),)),
         DescribeGroupsRequest(1, (group_id,)),
         DeleteGroupsRequest(1, (group_id,)),
         ListGroupsRequest(1),
-        WriteTxnMarkerRequest(1, PARTITION, 1, 0, committed=True),
+        WriteTxnMarkerRequest(1, partition=PARTITION, producer_id=1, producer_epoch=0, committed=True),
     ]
 
 
@@ -80,7 +99,7 @@ def test_loading() -> None:
     assert found.pop("Heartbeat") is Error.NONE
     assert found.pop("WriteTxnMarker") is Error.NOT_LEADER_OR_FOLLOWER
     assert set(found.values()) == {Error.COORDINATOR_LOAD_IN_PROGRESS}
-    old_producer = TxnOffsetCommitRequest(1, "g", 1, 0, OFFSETS, api_version=1)
+    old_producer = TxnOffsetCommitRequest(1, "g", producer_id=1, producer_epoch=0, offsets=OFFSETS, api_version=1)
     assert errors(coordinator, [old_producer]) == {"TxnOffsetCommit": Error.COORDINATOR_NOT_AVAILABLE}
     coordinator.load(PARTITION, (), now_ms=0)
     assert errors(coordinator, one_of_each())["Heartbeat"] is Error.UNKNOWN_MEMBER_ID
@@ -109,7 +128,7 @@ def test_refused_joins_name_the_member_if_no_partition_was_asked() -> None:
 def test_empty_group_id() -> None:
     """Only offsets may be committed under the empty group id, and read, described and deleted."""
     coordinator = Coordinator()
-    coordinator.lead_all(now_ms=0)
+    lead_all(coordinator, 0)
     found = errors(coordinator, one_of_each(""))
     refused = {name for name, error in found.items() if error is Error.INVALID_GROUP_ID}
     assert refused == {"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "TxnOffsetCommit", "OffsetDelete"}
@@ -136,8 +155,8 @@ def test_failed_append_is_told_in_the_clients_terms(append_error: Error, told: E
     """The log's errors become the coordinator's; nothing of a failed operation stays."""
     assert response_error_of_failed_append(append_error) is told
     coordinator = Coordinator()
-    coordinator.lead_all(now_ms=0)
-    result = coordinator.handle(OffsetCommitRequest(1, "g", OFFSETS), now_ms=0, append_error=append_error)
+    lead_all(coordinator, 0)
+    result = coordinator.handle(OffsetCommitRequest(1, "g", offsets=OFFSETS), now_ms=0, append_error=append_error)
     refused: Any = result.responses[0]
     assert [one.error for one in refused.partitions] == [told]
     assert result.batches == ()
@@ -151,11 +170,13 @@ def test_failed_appends_of_other_apis(driver: Any) -> None:
     deleted = driver.answer(DeleteGroupsRequest(driver.next_request_id(), (driver.group_id, "unknown")))
     assert {one.error for one in deleted.results} == {Error.COORDINATOR_NOT_AVAILABLE, Error.GROUP_ID_NOT_FOUND}
     driver.fail_next_append(Error.NOT_ENOUGH_REPLICAS)
-    request = OffsetDeleteRequest(driver.next_request_id(), driver.group_id, (("orders", 0),))
+    request = OffsetDeleteRequest(driver.next_request_id(), driver.group_id, (TopicPartition("orders", 0),))
     assert driver.answer(request).error is Error.COORDINATOR_NOT_AVAILABLE
     partition = driver.coordinator.partition_for(driver.group_id)
     driver.fail_next_append(Error.NOT_ENOUGH_REPLICAS)
-    marker = WriteTxnMarkerRequest(driver.next_request_id(), partition, 1, 0, committed=True)
+    marker = WriteTxnMarkerRequest(
+        driver.next_request_id(), partition=partition, producer_id=1, producer_epoch=0, committed=True
+    )
     assert driver.answer(marker).error is Error.NOT_ENOUGH_REPLICAS
     group = driver.stable_group(None)
     driver.fail_next_append(Error.NOT_ENOUGH_REPLICAS)

@@ -1,51 +1,94 @@
 """One group: the transition table, the vote, the parked requests, and the odd ends that a 4.2.0 broker shows too."""
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from groupledger.coordinator.model.errors import IllegalStateError
-from groupledger.coordinator.model.group import VALID_PREVIOUS_STATES, Group, Member, State
+from groupledger.coordinator.model.group import Group, Member
+from groupledger.coordinator.model.states import TRANSITIONS, Event, State
 from groupledger.coordinator.model.subscription import UnreadableSubscriptionError, topics_of_subscription
 from groupledger.schemas.kafka.errors import Error
 
-LEGAL = {
-    (State.PREPARING_REBALANCE, State.EMPTY),
-    (State.STABLE, State.PREPARING_REBALANCE),
-    (State.COMPLETING_REBALANCE, State.PREPARING_REBALANCE),
-    (State.EMPTY, State.PREPARING_REBALANCE),
-    (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE),
-    (State.COMPLETING_REBALANCE, State.STABLE),
-    *((state, State.DEAD) for state in State),
+MODEL = Path(__file__).parents[3] / "coordinator" / "model"
+LEGAL: dict[tuple[State | None, Event], State] = {
+    (None, Event.CREATED): State.EMPTY,
+    (None, Event.LOADED_WITHOUT_MEMBERS): State.EMPTY,
+    (None, Event.LOADED_WITH_MEMBERS): State.STABLE,
+    (State.EMPTY, Event.REBALANCE_STARTED): State.PREPARING_REBALANCE,
+    (State.STABLE, Event.REBALANCE_STARTED): State.PREPARING_REBALANCE,
+    (State.COMPLETING_REBALANCE, Event.REBALANCE_STARTED): State.PREPARING_REBALANCE,
+    (State.PREPARING_REBALANCE, Event.NOBODY_JOINED): State.EMPTY,
+    (State.PREPARING_REBALANCE, Event.MEMBERS_JOINED): State.COMPLETING_REBALANCE,
+    (State.COMPLETING_REBALANCE, Event.ASSIGNMENT_STORED): State.STABLE,
+    **{(state, Event.UNLOADED): State.DEAD for state in State},
 }
 
 
 @pytest.mark.parametrize("old", State)
-@pytest.mark.parametrize("new", State)
-def test_transitions(old: State, new: State) -> None:
-    """The table is Kafka's: 11 transitions of 25, each stamped; the others are refused and change nothing."""
-    group = Group("g", 0, state=old)
-    if (old, new) in LEGAL:
-        group.transition_to(new, 7)
-        assert (group.state, group.previous_state, group.current_state_timestamp_ms) == (new, old, 7)
+@pytest.mark.parametrize("event", Event)
+def test_transitions(old: State, event: Event) -> None:
+    """The table is Kafka's: 11 transitions of a live group, each stamped; the others are refused and change nothing."""
+    group = Group(group_id="g", current_state_timestamp_ms=0)
+    group.state = old
+    if (old, event) in LEGAL:
+        group.apply(event, 7)
+        found = (group.state, group.previous_state, group.current_state_timestamp_ms)
+        assert found == (LEGAL[old, event], old, 7)
     else:
         with pytest.raises(IllegalStateError):
-            group.transition_to(new, 7)
+            group.apply(event, 7)
         assert (group.state, group.current_state_timestamp_ms) == (old, 0)
 
 
+@pytest.mark.parametrize("birth", Event)
+def test_births(birth: Event) -> None:
+    """A new group and a loaded one pass through the same table; no other event brings a group into being."""
+    if (None, birth) in LEGAL:
+        assert Group(group_id="g", current_state_timestamp_ms=0, birth=birth).state is LEGAL[None, birth]
+    else:
+        with pytest.raises(IllegalStateError):
+            Group(group_id="g", current_state_timestamp_ms=0, birth=birth)
+
+
 def test_table_is_complete() -> None:
-    """Every state has its row."""
-    assert set(VALID_PREVIOUS_STATES) == set(State)
-    assert {(old, new) for new, valid in VALID_PREVIOUS_STATES.items() for old in valid} == LEGAL
+    """Every state has its row, and no row has more than Kafka's."""
+    assert set(TRANSITIONS) == {None, *State}
+    assert {(state, event): after for state, row in TRANSITIONS.items() for event, after in row.items()} == LEGAL
+
+
+def test_only_the_table_sets_a_state() -> None:
+    """In the model a group's state is assigned by `apply` and at its birth, nowhere else: both ask the table."""
+    assigned = {
+        (path.name, function.name)
+        for path in MODEL.glob("*.py")
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr == "state"
+    }
+    assert assigned == {("group.py", "__post_init__"), ("group.py", "apply")}
 
 
 def group_of(*preferences: str) -> Group:
     """A group whose members prefer these protocols, each a text like `range roundrobin`."""
-    group = Group("g", 0)
+    group = Group(group_id="g", current_state_timestamp_ms=0)
     for number, names in enumerate(preferences):
         protocols = tuple((name, b"") for name in names.split())
-        group.add(Member(f"m{number}", None, "client", "/host", 1, 1, "test", protocols))
+        group.add(
+            Member(
+                member_id=f"m{number}",
+                group_instance_id=None,
+                client_id="client",
+                client_host="/host",
+                rebalance_timeout_ms=1,
+                session_timeout_ms=1,
+                protocol_type="test",
+                protocols=protocols,
+            )
+        )
     return group
 
 
@@ -68,7 +111,7 @@ def test_vote(preferences: list[str], selected: str) -> None:
 def test_vote_without_members_or_candidates() -> None:
     """Nothing to choose from is an illegal state, not a guess."""
     with pytest.raises(IllegalStateError):
-        Group("g", 0).select_protocol()
+        Group(group_id="g", current_state_timestamp_ms=0).select_protocol()
     with pytest.raises(IllegalStateError):
         group_of("a", "b").select_protocol()
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from groupledger.coordinator.model.coordinator import Coordinator, partition_for
-from groupledger.coordinator.model.group import State
 from groupledger.coordinator.model.messages import HeartbeatRequest
 from groupledger.coordinator.model.operation import Batch
+from groupledger.coordinator.model.states import State
 from groupledger.schemas.codec.records import Record, decode_record, encode_record
 from groupledger.schemas.kafka.errors import Error
 
@@ -49,7 +49,10 @@ def offset_record(record_type: str = "offset_commit", *, topic: str = "orders", 
 
 def loaded(*records: Record, now_ms: int = 1_000) -> Coordinator:
     """A coordinator that has read these records, at offsets with gaps between them."""
-    batches = [Batch(PARTITION, 10 * number, 0, (record,)) for number, record in enumerate(records)]
+    batches = [
+        Batch(partition=PARTITION, base_offset=10 * number, timestamp_ms=0, records=(record,))
+        for number, record in enumerate(records)
+    ]
     coordinator = Coordinator()
     coordinator.load(PARTITION, batches, now_ms=now_ms)
     return coordinator
@@ -70,7 +73,9 @@ def test_session_starts_anew() -> None:
     """A member has its whole session to find the new coordinator."""
     coordinator = loaded(group_record())
     coordinator.advance(30_999)
-    alive: Any = coordinator.handle(HeartbeatRequest(1, "g1", 4, "m"), now_ms=30_999).responses[0]
+    alive: Any = coordinator.handle(HeartbeatRequest(1, "g1", generation_id=4, member_id="m"), now_ms=30_999).responses[
+        0
+    ]
     assert alive.error is Error.NONE
     result = coordinator.advance(70_000)
     assert [record.value["generation"] for record in result.records if record.value] == [5]

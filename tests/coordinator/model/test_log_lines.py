@@ -177,7 +177,7 @@ def test_every_kind_has_a_template() -> None:
             if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Constant):
                 continue
             name = ast.unparse(node.func)
-            if name == "operation.log":
+            if name in ("operation.log", "output.log"):
                 logged.add(node.args[0].value)
             elif name in ("Reason", "_reason"):
                 reasons.add(node.args[0].value)

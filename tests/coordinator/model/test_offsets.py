@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.group import Group, State
+from groupledger.coordinator.model.group import Group
 from groupledger.coordinator.model.messages import (
     DeleteGroupsRequest,
     OffsetCommitRequest,
@@ -17,8 +17,10 @@ from groupledger.coordinator.model.messages import (
     WriteTxnMarkerRequest,
 )
 from groupledger.coordinator.model.offsets import is_expired
+from groupledger.coordinator.model.states import State
 from groupledger.schemas.codec.records import decode_record, encode_record
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 DAY_MS = 86_400_000
 RETENTION_MS = Config().offsets_retention_ms
@@ -26,31 +28,41 @@ TOPIC_ID = "XzX1Zm0kQ2m6o0m2zq8m1A"
 
 
 def commit(driver: Any, *offsets: OffsetToCommit, **options: Any) -> list[Error]:
-    request = OffsetCommitRequest(driver.next_request_id(), driver.group_id, offsets, **options)
+    request = OffsetCommitRequest(driver.next_request_id(), driver.group_id, offsets=offsets, **options)
     return [one.error for one in driver.answer(request).partitions]
 
 
 def fetch(driver: Any, *partitions: tuple[str, int], require_stable: bool = False) -> list[tuple[Any, ...]]:
-    groups = (OffsetFetchGroup(driver.group_id, partitions or None),)
+    groups = (OffsetFetchGroup(driver.group_id, tuple(TopicPartition(*one) for one in partitions) or None),)
     response = driver.answer(OffsetFetchRequest(driver.next_request_id(), groups, require_stable))
     return [(one.topic, one.partition, one.offset, one.error) for one in response.groups[0].partitions]
 
 
 def in_transaction(driver: Any, producer_id: int, *offsets: OffsetToCommit) -> None:
-    request = TxnOffsetCommitRequest(driver.next_request_id(), driver.group_id, producer_id, 0, offsets)
+    request = TxnOffsetCommitRequest(
+        driver.next_request_id(), driver.group_id, producer_id=producer_id, producer_epoch=0, offsets=offsets
+    )
     assert {one.error for one in driver.answer(request).partitions} == {Error.NONE}
 
 
 def end(driver: Any, producer_id: int, *, committed: bool) -> None:
     partition = driver.coordinator.partition_for(driver.group_id)
-    driver.answer(WriteTxnMarkerRequest(driver.next_request_id(), partition, producer_id, 0, committed))
+    driver.answer(
+        WriteTxnMarkerRequest(
+            driver.next_request_id(),
+            partition=partition,
+            producer_id=producer_id,
+            producer_epoch=0,
+            committed=committed,
+        )
+    )
 
 
 def test_commit_record(driver: Any) -> None:
     """Value version 4 with the broker's time; the topic id only if the client named the topic by it."""
     offsets = (
-        OffsetToCommit("orders", 0, 5, leader_epoch=3, metadata=None),
-        OffsetToCommit("orders", 1, -1, topic_id=TOPIC_ID),
+        OffsetToCommit(topic="orders", partition=0, offset=5, leader_epoch=3, metadata=None),
+        OffsetToCommit(topic="orders", partition=1, offset=-1, topic_id=TOPIC_ID),
     )
     assert commit(driver, *offsets) == [Error.NONE, Error.NONE]
     (batch,) = driver.batches
@@ -73,7 +85,7 @@ def test_commit_record(driver: Any) -> None:
 
 def test_explicit_retention_is_version_1(driver: Any) -> None:
     """Requests of API 2 to 4 may bring a retention: the only value version with an expiry."""
-    commit(driver, OffsetToCommit("orders", 0, 5), retention_time_ms=DAY_MS, api_version=2)
+    commit(driver, OffsetToCommit(topic="orders", partition=0, offset=5), retention_time_ms=DAY_MS, api_version=2)
     (record,) = driver.batches[0].records
     assert (record.value_version, record.value["expire_timestamp_ms"]) == (1, driver.now_ms + DAY_MS)
     assert decode_record(*encode_record(record)) == record
@@ -85,7 +97,7 @@ def test_fetch(driver: Any) -> None:
     """Unknown groups and partitions have offset -1 and no error; None asks for all there is."""
     assert fetch(driver, ("orders", 0)) == [("orders", 0, -1, Error.NONE)]
     assert fetch(driver) == []
-    commit(driver, OffsetToCommit("orders", 1, 5, metadata="m", leader_epoch=2))
+    commit(driver, OffsetToCommit(topic="orders", partition=1, offset=5, metadata="m", leader_epoch=2))
     assert fetch(driver, ("orders", 0), ("orders", 1)) == [
         ("orders", 0, -1, Error.NONE),
         ("orders", 1, 5, Error.NONE),
@@ -97,8 +109,13 @@ def test_fetch(driver: Any) -> None:
 
 def test_open_transactions_show_only_to_those_who_ask(driver: Any) -> None:
     """A pending offset does not count; require_stable refuses its partition, in a fetch of all as well."""
-    commit(driver, OffsetToCommit("orders", 0, 1))
-    in_transaction(driver, 7, OffsetToCommit("orders", 0, 9), OffsetToCommit("orders", 1, 9))
+    commit(driver, OffsetToCommit(topic="orders", partition=0, offset=1))
+    in_transaction(
+        driver,
+        7,
+        OffsetToCommit(topic="orders", partition=0, offset=9),
+        OffsetToCommit(topic="orders", partition=1, offset=9),
+    )
     assert fetch(driver, ("orders", 0)) == [("orders", 0, 1, Error.NONE)]
     unstable = ("orders", 0, -1, Error.UNSTABLE_OFFSET_COMMIT)
     assert fetch(driver, ("orders", 0), require_stable=True) == [unstable]
@@ -109,8 +126,8 @@ def test_open_transactions_show_only_to_those_who_ask(driver: Any) -> None:
 
 def test_plain_commit_after_a_pending_one_wins(driver: Any) -> None:
     """The newest record by log position counts, not the newest marker."""
-    in_transaction(driver, 7, OffsetToCommit("orders", 0, 9))
-    commit(driver, OffsetToCommit("orders", 0, 1))
+    in_transaction(driver, 7, OffsetToCommit(topic="orders", partition=0, offset=9))
+    commit(driver, OffsetToCommit(topic="orders", partition=0, offset=1))
     end(driver, 7, committed=True)
     assert fetch(driver, ("orders", 0)) == [("orders", 0, 1, Error.NONE)]
 
@@ -120,15 +137,20 @@ def test_marker_of_an_unknown_producer_is_written(driver: Any) -> None:
     end(driver, 99, committed=True)
     (batch,) = driver.batches
     assert (batch.records, batch.committed, batch.producer_id) == ((), True, 99)
-    commit(driver, OffsetToCommit("orders", 0, 1))
+    commit(driver, OffsetToCommit(topic="orders", partition=0, offset=1))
     assert driver.batches[1].base_offset == batch.base_offset + 1
 
 
 def test_deleting_a_group_ends_what_is_pending(driver: Any) -> None:
     """Committed offsets first, then those that are only pending; a later marker brings nothing back."""
-    commit(driver, OffsetToCommit("orders", 0, 1))
-    in_transaction(driver, 7, OffsetToCommit("orders", 0, 9), OffsetToCommit("orders", 1, 9))
-    in_transaction(driver, 8, OffsetToCommit("orders", 1, 9))
+    commit(driver, OffsetToCommit(topic="orders", partition=0, offset=1))
+    in_transaction(
+        driver,
+        7,
+        OffsetToCommit(topic="orders", partition=0, offset=9),
+        OffsetToCommit(topic="orders", partition=1, offset=9),
+    )
+    in_transaction(driver, 8, OffsetToCommit(topic="orders", partition=1, offset=9))
     driver.take_records()
     driver.answer(DeleteGroupsRequest(driver.next_request_id(), (driver.group_id,)))
     tombstones = [(record.record_type, record.key.get("partition")) for record in driver.take_records()]
@@ -140,9 +162,11 @@ def test_deleting_a_group_ends_what_is_pending(driver: Any) -> None:
 
 def test_offset_delete_of_a_pending_offset(driver: Any) -> None:
     """A tombstone is written for it too; what is not there at all needs none."""
-    in_transaction(driver, 7, OffsetToCommit("orders", 0, 9))
+    in_transaction(driver, 7, OffsetToCommit(topic="orders", partition=0, offset=9))
     driver.take_records()
-    request = OffsetDeleteRequest(driver.next_request_id(), driver.group_id, (("orders", 0), ("orders", 1)))
+    request = OffsetDeleteRequest(
+        driver.next_request_id(), driver.group_id, (TopicPartition("orders", 0), TopicPartition("orders", 1))
+    )
     assert [one.error for one in driver.answer(request).partitions] == [Error.NONE, Error.NONE]
     assert [record.key["partition"] for record in driver.take_records()] == [0]
     end(driver, 7, committed=True)
@@ -152,7 +176,7 @@ def test_offset_delete_of_a_pending_offset(driver: Any) -> None:
 def test_offset_delete_of_a_group_that_is_no_consumer(driver: Any) -> None:
     """Members of another protocol type: the coordinator can't know what they read."""
     driver.join_with_new_id(protocol_type="connect")
-    request = OffsetDeleteRequest(driver.next_request_id(), driver.group_id, (("orders", 0),))
+    request = OffsetDeleteRequest(driver.next_request_id(), driver.group_id, (TopicPartition("orders", 0),))
     assert driver.answer(request).error is Error.NON_EMPTY_GROUP
 
 
@@ -160,7 +184,10 @@ def test_tombstones_are_in_the_brokers_order(driver: Any) -> None:
     """As a 4.2.0 broker deleted the same offsets: by their slots in maps that grew with each of these commits."""
     for numbers in (reversed(range(14)), range(14), range(14)):
         for number in numbers:
-            commit(driver, *(OffsetToCommit(f"topic-{number}", partition, 1) for partition in range(5)))
+            commit(
+                driver,
+                *(OffsetToCommit(topic=f"topic-{number}", partition=partition, offset=1) for partition in range(5)),
+            )
     driver.take_records()
     driver.answer(DeleteGroupsRequest(driver.next_request_id(), (driver.group_id,)))
     keys = [record.key for record in driver.take_records()][:-1]
@@ -174,9 +201,12 @@ def test_topic_deletion(driver: Any) -> None:
     """Its offsets go from every group, the pending ones too; the groups stay until the next check."""
     for group_id in ("a", "b"):
         request_id = driver.next_request_id()
-        offsets = (OffsetToCommit("orders", 0, 1), OffsetToCommit("other", 0, 1))
-        driver.answer(OffsetCommitRequest(request_id, group_id, offsets))
-    in_transaction(driver, 7, OffsetToCommit("orders", 1, 1))
+        offsets = (
+            OffsetToCommit(topic="orders", partition=0, offset=1),
+            OffsetToCommit(topic="other", partition=0, offset=1),
+        )
+        driver.answer(OffsetCommitRequest(request_id, group_id, offsets=offsets))
+    in_transaction(driver, 7, OffsetToCommit(topic="orders", partition=1, offset=1))
     driver.take_records()
     driver.collect(driver.coordinator.delete_partitions((("orders", 0), ("orders", 1)), now_ms=driver.now_ms))
     deleted = {
@@ -188,7 +218,7 @@ def test_topic_deletion(driver: Any) -> None:
 
 def test_commits_keep_no_more_than_they_say(driver: Any) -> None:
     """A group that a refused commit created is there, empty, until the next check deletes it."""
-    large = OffsetToCommit("orders", 0, 1, metadata="x" * 4_097)
+    large = OffsetToCommit(topic="orders", partition=0, offset=1, metadata="x" * 4_097)
     assert commit(driver, large) == [Error.OFFSET_METADATA_TOO_LARGE]
     assert driver.batches == []
     assert driver.state() == "Empty"
@@ -199,8 +229,8 @@ def test_commits_keep_no_more_than_they_say(driver: Any) -> None:
 
 def test_open_transaction_keeps_a_group(driver: Any) -> None:
     """Neither its offset nor the group goes while a producer may still commit."""
-    commit(driver, OffsetToCommit("orders", 0, 1))
-    in_transaction(driver, 7, OffsetToCommit("orders", 0, 2))
+    commit(driver, OffsetToCommit(topic="orders", partition=0, offset=1))
+    in_transaction(driver, 7, OffsetToCommit(topic="orders", partition=0, offset=2))
     driver.take_records()
     driver.advance(2 * RETENTION_MS)
     assert driver.take_records() == []
@@ -213,13 +243,24 @@ def test_members_keep_offsets_of_their_topics_only(driver: Any) -> None:
     """A Stable consumer group loses old offsets of topics that nobody in it subscribes to."""
     group = driver.stable_group(None, session_ms=600_000)
     member = {"member_id": group.leader.member_id, "generation_id": group.generation}
-    commit(driver, OffsetToCommit("orders", 0, 1), OffsetToCommit("dropped", 0, 1), **member)
+    commit(
+        driver,
+        OffsetToCommit(topic="orders", partition=0, offset=1),
+        OffsetToCommit(topic="dropped", partition=0, offset=1),
+        **member,
+    )
     driver.take_records()
     for _ in range(RETENTION_MS // 500_000 + 2):
         driver.advance(500_000)
         driver.heartbeat(group.leader.member_id, group.generation)
     (tombstone,) = driver.take_records()
     assert (tombstone.key["topic"], tombstone.value) == ("dropped", None)
+
+
+def group_in(state: State, **fields: Any) -> Group:
+    group = Group(group_id="g", current_state_timestamp_ms=500, **fields)
+    group.state = state
+    return group
 
 
 CONSUMER: dict[str, Any] = {"protocol_type": "consumer", "subscribed_topics": frozenset({"orders"})}
@@ -229,24 +270,42 @@ CONSUMER: dict[str, Any] = {"protocol_type": "consumer", "subscribed_topics": fr
     ("group", "commit_ms", "expire_ms", "now_ms", "expired"),
     [
         # Nobody has ever joined: from the commit on.
-        (Group("g", 50), 100, -1, RETENTION_MS + 99, False),
-        (Group("g", 50), 100, -1, RETENTION_MS + 100, True),
+        (Group(group_id="g", current_state_timestamp_ms=50), 100, -1, RETENTION_MS + 99, False),
+        (Group(group_id="g", current_state_timestamp_ms=50), 100, -1, RETENTION_MS + 100, True),
         # Empty: from the moment when it became so, unless an old record did not tell.
-        (Group("g", 500, protocol_type="consumer"), 100, -1, RETENTION_MS + 499, False),
-        (Group("g", 500, protocol_type="consumer"), 100, -1, RETENTION_MS + 500, True),
-        (Group("g", -1, protocol_type="consumer"), 100, -1, RETENTION_MS + 100, True),
+        (
+            Group(group_id="g", current_state_timestamp_ms=500, protocol_type="consumer"),
+            100,
+            -1,
+            RETENTION_MS + 499,
+            False,
+        ),
+        (
+            Group(group_id="g", current_state_timestamp_ms=500, protocol_type="consumer"),
+            100,
+            -1,
+            RETENTION_MS + 500,
+            True,
+        ),
+        (
+            Group(group_id="g", current_state_timestamp_ms=-1, protocol_type="consumer"),
+            100,
+            -1,
+            RETENTION_MS + 100,
+            True,
+        ),
         # Stable consumers whose topics are known: from the commit on.
-        (Group("g", 500, state=State.STABLE, **CONSUMER), 100, -1, RETENTION_MS + 100, True),
-        (Group("g", 500, state=State.STABLE, **CONSUMER), 100, -1, RETENTION_MS + 99, False),
+        (group_in(State.STABLE, **CONSUMER), 100, -1, RETENTION_MS + 100, True),
+        (group_in(State.STABLE, **CONSUMER), 100, -1, RETENTION_MS + 99, False),
         # Everybody else who has members: never, not even with an expiry in the record.
-        (Group("g", 500, state=State.STABLE, protocol_type="consumer"), 100, -1, 10 * RETENTION_MS, False),
-        (Group("g", 500, state=State.STABLE, protocol_type="connect"), 100, 200, 10 * RETENTION_MS, False),
-        (Group("g", 500, state=State.PREPARING_REBALANCE, **CONSUMER), 100, -1, 10 * RETENTION_MS, False),
-        (Group("g", 500, state=State.COMPLETING_REBALANCE, **CONSUMER), 100, 200, 10 * RETENTION_MS, False),
+        (group_in(State.STABLE, protocol_type="consumer"), 100, -1, 10 * RETENTION_MS, False),
+        (group_in(State.STABLE, protocol_type="connect"), 100, 200, 10 * RETENTION_MS, False),
+        (group_in(State.PREPARING_REBALANCE, **CONSUMER), 100, -1, 10 * RETENTION_MS, False),
+        (group_in(State.COMPLETING_REBALANCE, **CONSUMER), 100, 200, 10 * RETENTION_MS, False),
         # An expiry in the record counts by itself.
-        (Group("g", 50), 100, 200, 199, False),
-        (Group("g", 50), 100, 200, 200, True),
-        (Group("g", 50), 100, 10 * RETENTION_MS, 2 * RETENTION_MS, False),
+        (Group(group_id="g", current_state_timestamp_ms=50), 100, 200, 199, False),
+        (Group(group_id="g", current_state_timestamp_ms=50), 100, 200, 200, True),
+        (Group(group_id="g", current_state_timestamp_ms=50), 100, 10 * RETENTION_MS, 2 * RETENTION_MS, False),
     ],
 )
 def test_expiry(group: Group, commit_ms: int, expire_ms: int, now_ms: int, *, expired: bool) -> None:

@@ -32,11 +32,23 @@ def log_of(steps: list[Any]) -> PartitionLog:
     for number, (kind, producer_id, what) in enumerate(steps):
         records: tuple[Any, ...] = ()
         if kind == "commit":
-            records = (new_offset_commit_record("g", OffsetToCommit("t", what, number), number, -1),)
+            records = (
+                new_offset_commit_record("g", OffsetToCommit(topic="t", partition=what, offset=number), number, -1),
+            )
         elif kind == "tombstone":
             records = (new_offset_commit_tombstone_record("g", "t", what),)
         committed = what if kind == "marker" else None
-        log.append(Batch(0, log.end_offset, number, records, producer_id, 0, committed))
+        log.append(
+            Batch(
+                partition=0,
+                base_offset=log.end_offset,
+                timestamp_ms=number,
+                records=records,
+                producer_id=producer_id,
+                producer_epoch=0,
+                committed=committed,
+            )
+        )
     return log
 
 
@@ -55,7 +67,18 @@ def test_cleaning_keeps_the_state(steps: list[Any]) -> None:
     """Goal: who loads a cleaned log knows what the uncleaned one tells, now and after open transactions end."""
     log = log_of(steps)
     thin = cleaned(log.batches, log.last_stable_offset, DELETE_RETENTION_MS * 2)
-    ends = [Batch(0, log.end_offset + number, 0, (), producer, 0, True) for number, producer in enumerate((5, 6))]
+    ends = [
+        Batch(
+            partition=0,
+            base_offset=log.end_offset + number,
+            timestamp_ms=0,
+            records=(),
+            producer_id=producer,
+            producer_epoch=0,
+            committed=True,
+        )
+        for number, producer in enumerate((5, 6))
+    ]
     assert offsets_of(thin) == offsets_of(log.batches)
     assert offsets_of([*thin, *ends]) == offsets_of([*log.batches, *ends])
     offsets = [batch.base_offset for batch in thin]

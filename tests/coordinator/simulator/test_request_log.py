@@ -22,6 +22,7 @@ from groupledger.coordinator.model.messages import (
 from groupledger.coordinator.simulator.network import Exchange
 from groupledger.coordinator.simulator.request_log import render_line
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,17 @@ PER_API_AND_ERROR = 20
 
 
 def exchange(request: Any, response: Any) -> Exchange:
-    return Exchange(request, response, 2, 17, "consumer-g1-1", "/10.0.0.1", 1_767_571_200_120, 1_767_571_200_123, None)
+    return Exchange(
+        request=request,
+        response=response,
+        broker_id=2,
+        connection_id=17,
+        client_id="consumer-g1-1",
+        client_host="/10.0.0.1",
+        received_at_ms=1_767_571_200_120,
+        sent_at_ms=1_767_571_200_123,
+        planted=None,
+    )
 
 
 def body_of(line: str) -> str:
@@ -42,7 +53,12 @@ def body_of(line: str) -> str:
 
 def test_a_line() -> None:
     """Goal: prefix, envelope and a parked request's wait."""
-    line = render_line(exchange(HeartbeatRequest(42, "g1", 4, "m"), HeartbeatResponse(42, Error.REBALANCE_IN_PROGRESS)))
+    line = render_line(
+        exchange(
+            HeartbeatRequest(42, "g1", generation_id=4, member_id="m"),
+            HeartbeatResponse(42, Error.REBALANCE_IN_PROGRESS),
+        )
+    )
     assert line == (
         '[2026-01-05 00:00:00,123] DEBUG Completed request:{"isForwarded":false,"requestHeader":{"requestApiKey":12,'
         '"requestApiVersion":4,"correlationId":42,"clientId":"consumer-g1-1","requestApiKeyName":"HEARTBEAT"},'
@@ -57,7 +73,7 @@ def test_a_line() -> None:
 
 def test_hostile_names_stay_inside_their_line() -> None:
     """Goal: quotes, line breaks and other scripts in a group's name are JSON, on one line."""
-    request = HeartbeatRequest(1, 'g"\n\u2028größe', 4, "m")
+    request = HeartbeatRequest(1, 'g"\n\u2028größe', generation_id=4, member_id="m")
     line = render_line(exchange(request, HeartbeatResponse(1, Error.NONE)))
     assert "\n" not in line
     assert json.loads(body_of(line))["request"]["groupId"] == request.group_id
@@ -65,14 +81,23 @@ def test_hostile_names_stay_inside_their_line() -> None:
 
 def rare_exchanges() -> list[Exchange]:
     """What no scenario sends: commits by topic id, and deleted offsets."""
-    offsets = (OffsetToCommit("t", 0, 5, 1, "", "4L6g3nShT-eMCtK--X86sw"), OffsetToCommit("t", 1, 6))
+    offsets = (
+        OffsetToCommit(
+            topic="t", partition=0, offset=5, leader_epoch=1, metadata="", topic_id="4L6g3nShT-eMCtK--X86sw"
+        ),
+        OffsetToCommit(topic="t", partition=1, offset=6),
+    )
     results = tuple(PartitionResult("t", partition, Error.ILLEGAL_GENERATION) for partition in (0, 1))
     return [
         exchange(
-            OffsetCommitRequest(1, "g", offsets[:1], 3, "m", "i", api_version=10), OffsetCommitResponse(1, results[:1])
+            OffsetCommitRequest(
+                1, "g", offsets=offsets[:1], generation_id=3, member_id="m", group_instance_id="i", api_version=10
+            ),
+            OffsetCommitResponse(1, results[:1]),
         ),
         exchange(
-            OffsetDeleteRequest(2, "g", (("t", 0), ("u", 1), ("t", 1))), OffsetDeleteResponse(2, Error.NONE, results)
+            OffsetDeleteRequest(2, "g", (TopicPartition("t", 0), TopicPartition("u", 1), TopicPartition("t", 1))),
+            OffsetDeleteResponse(2, Error.NONE, results),
         ),
     ]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from groupledger.coordinator.model.coordinator import Coordinator
-from groupledger.coordinator.model.group import State
 from groupledger.coordinator.model.operation import Batch
+from groupledger.coordinator.model.states import State
 from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
 from groupledger.coordinator.simulator.scenarios.day import SINGLE
@@ -38,7 +38,11 @@ def captured(played: Played) -> list[Batch]:
         for offset, record in enumerate(batch.records, batch.base_offset):
             decoded = decode_record(*encode_record(record))
             assert decoded == record
-            rows.append(Batch(batch.partition, offset, batch.timestamp_ms, (decoded,)))
+            rows.append(
+                Batch(
+                    partition=batch.partition, base_offset=offset, timestamp_ms=batch.timestamp_ms, records=(decoded,)
+                )
+            )
     return rows
 
 

@@ -11,7 +11,7 @@ from groupledger.coordinator.client.messages import (
     FetchPartition,
     ListOffsetsPartition,
 )
-from groupledger.coordinator.simulator.source import Source
+from groupledger.coordinator.simulator.random_source import RandomSource
 from groupledger.coordinator.simulator.topics import PartitionOfTopic, Topics
 from groupledger.schemas.kafka.errors import Error
 
@@ -40,7 +40,7 @@ def test_ends_grow(changes: list[tuple[int, int]], times: list[int]) -> None:
 def test_what_brokers_answer() -> None:
     """Goal: listed offsets, fetches and their errors follow retention and production."""
     topics = Topics()
-    topics.create("orders", 1, records_per_minute=60, now_ms=0, source=Source(1), retention_ms=60_000)
+    topics.create("orders", 1, records_per_minute=60, now_ms=0, source=RandomSource(1), retention_ms=60_000)
     first = topics.by_name["orders"].end_offset(0, 0)
     now_ms = 180_000
     earliest = topics.listed(ListOffsetsPartition("orders", 0, EARLIEST_TIMESTAMP), now_ms)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from groupledger.coordinator.client.events import Joined, Revoked
+from groupledger.coordinator.simulator.application import Application
 from groupledger.coordinator.simulator.scenarios.script import Script
 from groupledger.coordinator.simulator.simulation import Simulation
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.simulator.application import Application
+    from groupledger.coordinator.client.events import ConsumerEvent
 
 
 @pytest.fixture
@@ -52,7 +53,8 @@ def test_third_member_under_cooperative_sticky(group: Script) -> None:
     round gives these two to the newcomer.
     """
     topic = group.topic("orders", 6)
-    first, second, third = group.deploy(3, [topic], assignors=("cooperative-sticky",))
+    deployed = group.deploy(3, [topic], Watched, assignors=("cooperative-sticky",))
+    first, second, third = (application for application in deployed if isinstance(application, Watched))
     group.start([first])
     group.start([second], 1)
     run_until(group, 3)
@@ -81,12 +83,24 @@ def test_third_member_under_cooperative_sticky(group: Script) -> None:
     assert intervals == kept | moved
 
 
+class Watched(Application):
+    """An application that keeps its consumer's events."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.events: list[ConsumerEvent] = []
+
+    def _notice(self, event: ConsumerEvent) -> None:
+        self.events.append(event)
+        super()._notice(event)
+
+
 def owned(application: Application) -> list[int]:
     assert application.consumer is not None
     return [partition for _, partition in application.consumer.assignment]
 
 
-def rounds(application: Application) -> list[tuple[str | int, list[int]]]:
+def rounds(application: Watched) -> list[tuple[str | int, list[int]]]:
     """What a consumer was told, in order: partitions revoked, and all that it owns from a generation on."""
     told: list[tuple[str | int, list[int]]] = []
     for event in application.events:

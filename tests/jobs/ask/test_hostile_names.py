@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from groupledger.coordinator.simulator.simulation import GroupState, Watermark
+from groupledger.coordinator.simulator.simulation import SimulatedGroupState, SimulatedWatermark
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.demo.simulate import table_of
 from groupledger.jobs.ingest.capture import Manifest, write_manifest
@@ -106,11 +106,29 @@ def ask(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ask:
     write_manifest(LocalStorage(folder / "capture"), manifest)
     at_ms = START_MS + 20_000
     ends = [
-        Watermark(at_ms, topic, partition, 0, end, end, TOPIC_ID)
+        SimulatedWatermark(
+            sampled_at_ms=at_ms,
+            topic=topic,
+            partition=partition,
+            log_start_offset=0,
+            high_watermark=end,
+            last_stable_offset=end,
+            topic_id=TOPIC_ID,
+        )
         for topic, partition, end in (("__consumer_offsets", 0, len(log)), ("__consumer_offsets", 1, 0), (TOPIC, 0, 9))
     ]
-    states = [GroupState(at_ms, GROUP, "Stable", "consumer", "range", 1, None)]
-    for name, kind, rows in (("watermarks", Watermark, ends), ("group_states", GroupState, states)):
+    states = [
+        SimulatedGroupState(
+            sampled_at_ms=at_ms,
+            group_id=GROUP,
+            state="Stable",
+            protocol_type="consumer",
+            protocol="range",
+            member_count=1,
+            error=None,
+        )
+    ]
+    for name, kind, rows in (("watermarks", SimulatedWatermark, ends), ("group_states", SimulatedGroupState, states)):
         (folder / "samples" / name).mkdir(parents=True)
         pq.write_table(table_of(kind, rows), folder / "samples" / name / "part-0.parquet")
     warehouse = str(folder / "warehouse")

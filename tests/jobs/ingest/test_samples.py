@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from delta.tables import DeltaTable
 
-from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, GroupState, Watermark
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, SimulatedGroupState, SimulatedWatermark
 from groupledger.jobs.demo.simulate import table_of
 from groupledger.jobs.ingest.import_samples import import_samples
 from groupledger.jobs.ingest.samples import append_round, last_round_ms, next_round_ms, sampled_topics
@@ -37,11 +37,33 @@ DAY_MS = 86_400_000
 def write_samples(directory: Path, rounds: int) -> None:
     """As `simulate` writes them; a day between the rounds."""
     at = [BEGAN_AT_MS + number * DAY_MS for number in range(rounds)]
-    watermarks = [Watermark(at_ms, "orders", 0, 1, 10 + at_ms % 7, 9, "topic-id") for at_ms in at]
-    states = [GroupState(at_ms, "g", "Stable", "consumer", "range", 2, None) for at_ms in at]
+    watermarks = [
+        SimulatedWatermark(
+            sampled_at_ms=at_ms,
+            topic="orders",
+            partition=0,
+            log_start_offset=1,
+            high_watermark=10 + at_ms % 7,
+            last_stable_offset=9,
+            topic_id="topic-id",
+        )
+        for at_ms in at
+    ]
+    states = [
+        SimulatedGroupState(
+            sampled_at_ms=at_ms,
+            group_id="g",
+            state="Stable",
+            protocol_type="consumer",
+            protocol="range",
+            member_count=2,
+            error=None,
+        )
+        for at_ms in at
+    ]
     for name, table in (
-        ("watermarks", table_of(Watermark, watermarks)),
-        ("group_states", table_of(GroupState, states)),
+        ("watermarks", table_of(SimulatedWatermark, watermarks)),
+        ("group_states", table_of(SimulatedGroupState, states)),
     ):
         (directory / name).mkdir(parents=True, exist_ok=True)
         pq.write_table(table, directory / name / "part-0.parquet")

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.coordinator import Coordinator
-from groupledger.coordinator.model.group import State
 from groupledger.coordinator.model.messages import JoinGroupResponse
 from groupledger.coordinator.model.operation import Batch
+from groupledger.coordinator.model.states import State
 from groupledger.schemas.codec.records import Record
 from groupledger.schemas.kafka.errors import Error
 from groupledger.transforms.incidents.rules.arrivals import end_of_tie, in_order_of_arrival
@@ -163,7 +163,14 @@ class Replay:
     def _load(self, now_ms: int) -> None:
         log = []
         if self._last is not None and self._last.record_json is not None:
-            log = [Batch(0, 0, self._last.at_ms, (_record(self._group_id, self._last.record_json),))]
+            log = [
+                Batch(
+                    partition=0,
+                    base_offset=0,
+                    timestamp_ms=self._last.at_ms,
+                    records=(_record(self._group_id, self._last.record_json),),
+                )
+            ]
         self._take(self._belief.coordinator.load(0, log, now_ms=self._time(now_ms)))
         self._belief.written.clear()
         self._belief.sure_of.clear()  # whoever waited there is answered by nobody now

@@ -84,12 +84,12 @@ def first_join(request: Request, request_id: int, new_member_uuid: str) -> Group
     return JoinGroupRequest(
         request_id,
         made.group_id,
-        "",
-        made.session_timeout_ms,
-        made.rebalance_timeout_ms,
-        made.protocol_type,
-        made.protocols,
-        new_member_uuid,
+        member_id="",
+        session_timeout_ms=made.session_timeout_ms,
+        rebalance_timeout_ms=made.rebalance_timeout_ms,
+        protocol_type=made.protocol_type,
+        protocols=made.protocols,
+        new_member_uuid=new_member_uuid,
         client_id=made.client_id,
         client_host=made.client_host,
         api_version=max(made.api_version, _ID_ON_JOIN_SINCE),
@@ -100,17 +100,17 @@ def _join(request: Request, body: Body, request_id: int, uuid: str) -> GroupRequ
     return JoinGroupRequest(
         request_id,
         body["groupId"],
-        body["memberId"],
-        body["sessionTimeoutMs"],
-        body.get("rebalanceTimeoutMs", body["sessionTimeoutMs"]),
-        body["protocolType"],
-        tuple((each["name"], b64decode(each["metadata"])) for each in body["protocols"]),
-        uuid,
-        body.get("groupInstanceId"),
-        body.get("reason"),
-        request.client_id or "",
-        f"/{request.client_host}",
-        request.api_version,
+        member_id=body["memberId"],
+        session_timeout_ms=body["sessionTimeoutMs"],
+        rebalance_timeout_ms=body.get("rebalanceTimeoutMs", body["sessionTimeoutMs"]),
+        protocol_type=body["protocolType"],
+        protocols=tuple((each["name"], b64decode(each["metadata"])) for each in body["protocols"]),
+        new_member_uuid=uuid,
+        group_instance_id=body.get("groupInstanceId"),
+        reason=body.get("reason"),
+        client_id=request.client_id or "",
+        client_host=f"/{request.client_host}",
+        api_version=request.api_version,
     )
 
 
@@ -119,19 +119,25 @@ def _sync(request: Request, body: Body, request_id: int, _: str) -> GroupRequest
     return SyncGroupRequest(
         request_id,
         body["groupId"],
-        body["generationId"],
-        body["memberId"],
-        body.get("groupInstanceId"),
-        body.get("protocolType"),
-        body.get("protocolName"),
-        assignments,
-        request.api_version,
+        generation_id=body["generationId"],
+        member_id=body["memberId"],
+        group_instance_id=body.get("groupInstanceId"),
+        protocol_type=body.get("protocolType"),
+        protocol_name=body.get("protocolName"),
+        assignments=assignments,
+        api_version=request.api_version,
     )
 
 
 def _heartbeat(_: Request, body: Body, request_id: int, __: str) -> GroupRequest:
     instance_id = body.get("groupInstanceId")
-    return HeartbeatRequest(request_id, body["groupId"], body["generationId"], body["memberId"], instance_id)
+    return HeartbeatRequest(
+        request_id,
+        body["groupId"],
+        generation_id=body["generationId"],
+        member_id=body["memberId"],
+        group_instance_id=instance_id,
+    )
 
 
 def _leave(request: Request, body: Body, request_id: int, _: str) -> GroupRequest:
@@ -143,10 +149,10 @@ def _commit(request: Request, body: Body, request_id: int, _: str) -> GroupReque
     return OffsetCommitRequest(
         request_id,
         body["groupId"],
-        _offsets(request),
-        -1 if request.generation is None else request.generation,
-        request.member_id or "",
-        request.group_instance_id,
+        offsets=_offsets(request),
+        generation_id=-1 if request.generation is None else request.generation,
+        member_id=request.member_id or "",
+        group_instance_id=request.group_instance_id,
         api_version=request.api_version,
     )
 
@@ -155,18 +161,20 @@ def _txn_commit(request: Request, body: Body, request_id: int, _: str) -> GroupR
     return TxnOffsetCommitRequest(
         request_id,
         body["groupId"],
-        body["producerId"],
-        body["producerEpoch"],
-        _offsets(request),
-        -1 if request.generation is None else request.generation,
-        request.member_id or "",
-        request.group_instance_id,
-        request.api_version,
+        producer_id=body["producerId"],
+        producer_epoch=body["producerEpoch"],
+        offsets=_offsets(request),
+        generation_id=-1 if request.generation is None else request.generation,
+        member_id=request.member_id or "",
+        group_instance_id=request.group_instance_id,
+        api_version=request.api_version,
     )
 
 
 def _offsets(request: Request) -> tuple[OffsetToCommit, ...]:
-    return tuple(OffsetToCommit(each.topic, each.partition, each.offset) for each in request.offsets)
+    return tuple(
+        OffsetToCommit(topic=each.topic, partition=each.partition, offset=each.offset) for each in request.offsets
+    )
 
 
 _MAKERS: dict[str, Callable[[Request, Body, int, str], GroupRequest]] = {

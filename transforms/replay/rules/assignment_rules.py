@@ -159,7 +159,7 @@ def _differs(record: GroupRecord) -> Iterator[Contradiction]:
 def _assign(record: GroupRecord, numbers: dict[str, int], *, with_instances: bool) -> Owned:
     subscriptions = {
         member.facts.member_id: Subscription(
-            tuple(member.facts.topics or ()),
+            topics=tuple(member.facts.topics or ()),
             group_instance_id=member.facts.group_instance_id if with_instances else None,
         )
         for member in record.members

@@ -174,7 +174,18 @@ class _Replay:
         self._coordinator = Coordinator(_CONFIG)
         self._request_id = 0
         key = {"group_id": _GROUP_ID}
-        log = [] if before is None else [Batch(0, 0, _NOW_MS, (Record("group_metadata", key, 3, _value(before)),))]
+        log = (
+            []
+            if before is None
+            else [
+                Batch(
+                    partition=0,
+                    base_offset=0,
+                    timestamp_ms=_NOW_MS,
+                    records=(Record("group_metadata", key, 3, _value(before)),),
+                )
+            ]
+        )
         self._coordinator.load(0, log, now_ms=_NOW_MS)
 
     def rebalance(self) -> None:
@@ -213,13 +224,13 @@ class _Replay:
         request = JoinGroupRequest(
             self._next_request_id(),
             _GROUP_ID,
-            member_id,
-            seat["session_timeout_ms"],
-            seat["rebalance_timeout_ms"],
-            self.record.protocol_type or CONSUMER,
-            protocols,
-            uuid,
-            seat["group_instance_id"],
+            member_id=member_id,
+            session_timeout_ms=seat["session_timeout_ms"],
+            rebalance_timeout_ms=seat["rebalance_timeout_ms"],
+            protocol_type=self.record.protocol_type or CONSUMER,
+            protocols=protocols,
+            new_member_uuid=uuid,
+            group_instance_id=seat["group_instance_id"],
             client_id=seat["client_id"],
             client_host=seat["client_host"],
             api_version=api_version,
@@ -239,9 +250,15 @@ class _Replay:
         if leader is None:
             return
         assignments = tuple((row["member_id"], row["assignment"]) for row in self.value["members"])
-        identity = (group.generation_id, leader.member_id, leader.group_instance_id)
         request = SyncGroupRequest(
-            self._next_request_id(), _GROUP_ID, *identity, group.protocol_type, group.protocol_name, assignments
+            self._next_request_id(),
+            _GROUP_ID,
+            generation_id=group.generation_id,
+            member_id=leader.member_id,
+            group_instance_id=leader.group_instance_id,
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol_name,
+            assignments=assignments,
         )
         self._take(self._coordinator.handle(request, now_ms=_NOW_MS))
 

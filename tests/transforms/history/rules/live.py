@@ -26,8 +26,10 @@ from groupledger.coordinator.model.messages import (
 from groupledger.schemas.codec.consumer_protocol import decode_subscription, encode_assignment, encode_subscription
 from groupledger.schemas.codec.protocol_message import ProtocolMessage
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.history.rules import GroupTombstone, group_record
 from groupledger.transforms.records.decoded_record import record_fields, record_json
+from lab.scenarios.coordinator_driver import lead_all
 from lab.truth.histories import GROUP, Commit, Entry
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ REBALANCE_MS = 30_000
 STEP_MS = 1_000
 ROUNDS_MAX = 8
 
-Owners = dict[tuple[str, int], str]
+Owners = dict[TopicPartition, str]
 
 
 @dataclass
@@ -50,8 +52,16 @@ class Consumer:
     topics: tuple[str, ...]
     group_instance_id: str | None = None
     member_id: str = ""
-    owned: list[tuple[str, int]] = field(default_factory=list)
+    owned: list[TopicPartition] = field(default_factory=list)
     generation: int = -1
+
+    def identity(self, generation: int | None = None) -> dict[str, Any]:
+        """Returns the fields by which requests name a member, of its own generation unless told otherwise."""
+        return {
+            "generation_id": self.generation if generation is None else generation,
+            "member_id": self.member_id,
+            "group_instance_id": self.group_instance_id,
+        }
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,7 @@ class LiveGroup:
         self.committed = 0
         self._requests = 0
         self._names = 0
-        self._collect(self.coordinator.lead_all(now_ms=self.now_ms))
+        self._collect(lead_all(self.coordinator, self.now_ms))
 
     # The coordinator
 
@@ -106,8 +116,7 @@ class LiveGroup:
             self._collect(self.coordinator.advance(self.now_ms))
             for consumer in self.consumers:
                 if consumer.generation >= 0:
-                    fields = (consumer.generation, consumer.member_id, consumer.group_instance_id)
-                    self.ask(HeartbeatRequest(self.request_id(), GROUP, *fields))
+                    self.ask(HeartbeatRequest(self.request_id(), GROUP, **consumer.identity()))
 
     def request_id(self) -> int:
         self._requests += 1
@@ -161,10 +170,11 @@ class LiveGroup:
         for consumer in self.consumers:
             self.committed += 1
             self.now_ms += 13
-            offsets = tuple(OffsetToCommit(topic, number, self.committed) for topic, number in consumer.owned)
+            offsets = tuple(
+                OffsetToCommit(topic=topic, partition=number, offset=self.committed) for topic, number in consumer.owned
+            )
             if offsets and consumer.generation >= 0:
-                identity = (consumer.generation, consumer.member_id, consumer.group_instance_id)
-                self.ask(OffsetCommitRequest(self.request_id(), GROUP, offsets, *identity))
+                self.ask(OffsetCommitRequest(self.request_id(), GROUP, offsets=offsets, **consumer.identity()))
 
     # Rebalances
 
@@ -214,11 +224,21 @@ class LiveGroup:
         """The leader dies while the others wait for its assignment."""
         self.consumers.remove(leader)
         for consumer in self.consumers:
-            identity = (generation, consumer.member_id, consumer.group_instance_id)
-            self.ask(SyncGroupRequest(self.request_id(), GROUP, *identity, "consumer", self.protocol))
+            self._send_sync(consumer, generation)
         self.now_ms += SESSION_MS + STEP_MS
         self._collect(self.coordinator.advance(self.now_ms))
         return True
+
+    def _send_sync(self, consumer: Consumer, generation: int, assignments: tuple[tuple[str, bytes], ...] = ()) -> Any:
+        request = SyncGroupRequest(
+            self.request_id(),
+            GROUP,
+            protocol_type="consumer",
+            protocol_name=self.protocol,
+            assignments=assignments,
+            **consumer.identity(generation),
+        )
+        return self.ask(request)
 
     def _sync(self, leader: Consumer, answer: Any) -> bool:
         members = {member.member_id: self._subscription(member) for member in answer.members}
@@ -228,9 +248,7 @@ class LiveGroup:
         self.now_ms += 7
         followers = [consumer for consumer in self.consumers if consumer is not leader]
         for consumer in (leader, *followers):
-            identity = (answer.generation_id, consumer.member_id, consumer.group_instance_id)
-            names = ("consumer", self.protocol, encoded if consumer is leader else ())
-            synced = self.ask(SyncGroupRequest(self.request_id(), GROUP, *identity, *names))
+            synced = self._send_sync(consumer, answer.generation_id, encoded if consumer is leader else ())
             assert synced.error is Error.NONE
             if consumer is leader:
                 owners = {unit: member_id for member_id, units in assigned.items() for unit in units}
@@ -244,9 +262,16 @@ class LiveGroup:
 
     def _subscription(self, member: Any) -> Subscription:
         fields = decode_subscription(member.metadata).fields
-        owned = tuple((each["topic"], number) for each in fields["owned_partitions"] for number in each["partitions"])
+        owned = tuple(
+            TopicPartition(each["topic"], number)
+            for each in fields["owned_partitions"]
+            for number in each["partitions"]
+        )
         return Subscription(
-            tuple(fields["topics"]), owned, fields["generation_id"], group_instance_id=member.group_instance_id
+            topics=tuple(fields["topics"]),
+            owned_partitions=owned,
+            generation_id=fields["generation_id"],
+            group_instance_id=member.group_instance_id,
         )
 
     def _join_request(self, consumer: Consumer) -> JoinGroupRequest:
@@ -262,11 +287,11 @@ class LiveGroup:
         return JoinGroupRequest(
             request_id,
             GROUP,
-            consumer.member_id,
-            SESSION_MS,
-            REBALANCE_MS,
-            "consumer",
-            ((self.protocol, encode_subscription(ProtocolMessage(3, fields))),),
+            member_id=consumer.member_id,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            protocol_type="consumer",
+            protocols=((self.protocol, encode_subscription(ProtocolMessage(3, fields))),),
             new_member_uuid=f"{request_id:012x}",
             group_instance_id=consumer.group_instance_id,
             client_id=consumer.client_id,
