@@ -42,6 +42,15 @@ def decode(kafka_rows: DataFrame) -> DataFrame:
     return kafka_rows.select(*KAFKA_COLUMNS).mapInArrow(decode_batches, DECODED_STRUCT)
 
 
+def decode_again(quarantined: DataFrame) -> DataFrame:
+    """Returns a row for each row of `coordinator_records` that was kept undecoded, as its bytes decode now."""
+    kafka_rows = quarantined.selectExpr(
+        *("raw_key AS key", "raw_value AS value", "kafka_partition AS partition", "kafka_offset AS offset"),
+        "kafka_timestamp AS timestamp",
+    )
+    return decode(kafka_rows)
+
+
 def decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         rows_out = 0

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.lib.stride_tricks import sliding_window_view
 from pyspark.sql.pandas.types import to_arrow_type
 
 from groupledger.schemas.codec.errors import DecodeError
@@ -151,7 +152,7 @@ class Values:
         is_absent = start == ABSENT
         if is_absent.all():
             return pa.nulls(len(rows), pa.string())
-        raw = self.data[np.where(is_absent, 0, start)[:, None] + np.arange(TOPIC_ID_BYTES)]
+        raw = sliding_window_view(self.data, TOPIC_ID_BYTES)[np.where(is_absent, 0, start)]
         fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(TOPIC_ID_BYTES), len(rows), [None, pa.py_buffer(raw)])
         encoded = fixed.dictionary_encode()
         names = pa.array([read_uuid(value, 0)[0] for value in encoded.dictionary.to_pylist()], pa.string())
@@ -244,10 +245,9 @@ def has_known_tags(layout: Layout, extra: Integers, end: Integers, data: NDArray
     tag = np.frombuffer(layout.topic_id_tag, np.uint8)
     tagged = np.flatnonzero(extra == len(tag) - 1 + TOPIC_ID_BYTES) if len(tag) else ()
     if len(tagged):
-        tag_at = end[tagged] - TOPIC_ID_BYTES - len(tag)
-        is_tag = (data[tag_at[:, None] + np.arange(len(tag))] == tag).all(axis=1)
-        topic_id = data[end[tagged][:, None] - TOPIC_ID_BYTES + np.arange(TOPIC_ID_BYTES)]
-        fits[tagged] = is_tag & topic_id.any(axis=1)
+        section_bytes = len(tag) + TOPIC_ID_BYTES
+        sections = sliding_window_view(data, section_bytes)[end[tagged] - section_bytes]
+        fits[tagged] = (sections[:, : len(tag)] == tag).all(axis=1) & sections[:, len(tag) :].any(axis=1)
     return fits
 
 

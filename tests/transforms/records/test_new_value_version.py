@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from groupledger.schemas.codec.digest import codec_digest
 from lab.warehouses.later_release import LATEST, make_release
 
 ROOT = Path(__file__).parents[3]
@@ -17,6 +18,7 @@ LAST_FIELD = '    Field("topicId", Primitive.UUID, since(4), tag=0),\n'
 # Prints what both ways of decoding make of commits of all versions, and which of them the fast path takes.
 PROGRAM = """
 import json
+from groupledger.schemas.codec.digest import codec_digest
 from groupledger.schemas.codec.records import Record, encode_record
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.records.decode import DECODED, decode_batch, general_batches
@@ -44,6 +46,7 @@ taken = decode_offset_commits(batch.column("key"), batch.column("value")).rows.t
 struct = COORDINATOR_RECORDS.schema["offset_commit"].dataType.names
 assert [field.name for field in DECODED.field("offset_commit").type] == struct
 print(json.dumps({
+    "digest": codec_digest(),
     "values": [(row["value_version"], row["offset_commit"]["new_field"]) for row in table[::2]],
     "not taken": [table[index]["value_version"] for index in range(len(table)) if index not in taken],
 }))
@@ -79,3 +82,4 @@ def test_one_file(tmp_path: Path, field: str, default: object, value: object, no
     versions = [[version, default] for version in range(6)]
     assert found["values"] == [*versions, [5, value], [None, None]]
     assert found["not taken"] == not_taken
+    assert found["digest"] != codec_digest()
