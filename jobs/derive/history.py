@@ -22,6 +22,7 @@ from groupledger.jobs.ingest.stream import must_stop, wait
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.checkpoint import read_checkpoint
 from groupledger.jobs.warehouse.ledger import set_checkpoint_aside
+from groupledger.jobs.warehouse.rebuild import rebuild_request, remove_request
 from groupledger.jobs.warehouse.source import read_source
 from groupledger.jobs.warehouse.upsert import earliest, replace_cluster, upsert
 from groupledger.jobs.warehouse.warehouse import create_table, latest_version, read_table, table_exists, table_path
@@ -75,6 +76,9 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
 
     Raises InputError if there is nothing to read, or if a table of the history is gone.
     """
+    if rebuild_request(ledger) is not None:
+        ledger.say("history: rebuilt, because records behind it have changed")
+        return rebuild_history(ledger, stop)
     records = read_table(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
     # A checkpoint without a batch does not say where it would begin.
     checkpoint = read_checkpoint(ledger.storage, checkpoint_folder(ledger))
@@ -90,9 +94,12 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
 
 def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     """Everything again, from all rows of `coordinator_records` that are left."""
+    request = rebuild_request(ledger)
     records = read_table(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
     set_checkpoint_aside(ledger.storage, checkpoint_folder(ledger))
-    return fold_all(ledger, records, stop, is_rebuild=True)
+    totals = fold_all(ledger, records, stop, is_rebuild=True)
+    remove_request(ledger, request)
+    return totals
 
 
 def checkpoint_folder(ledger: Ledger) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ingest.coverage import write_coverage
+from groupledger.jobs.ingest.decode_again import decode_quarantined_again
 from groupledger.jobs.ingest.stream import run_query, start_query
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, kafka_options
 from groupledger.jobs.process.errors import InputError
@@ -52,6 +53,7 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> 
     started_at_ms = now_ms()
     source, positions = plan(ledger, ingest, started_at_ms)
     write_source(ledger.storage, ledger.cluster, source)
+    decode_quarantined_again(ledger)
     trigger = f"{ingest.settings.ingest.trigger_interval_s} seconds"
     query = start_query(
         ledger,

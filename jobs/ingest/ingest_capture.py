@@ -17,6 +17,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 from groupledger.jobs.ingest.capture import read_manifest
 from groupledger.jobs.ingest.coverage import write_coverage
+from groupledger.jobs.ingest.decode_again import decode_quarantined_again
 from groupledger.jobs.ingest.stream import run_query, start_query
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.ledger import known_positions, resume_point
@@ -74,6 +75,7 @@ def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, rec
     source = source or Source(CAPTURE, manifest.identity if manifest else None, {})
     source = source.with_readings(new_readings(positions, extents, known_until_ms, manifest, recover=recover))
     write_source(ledger.storage, ledger.cluster, source)
+    decode_quarantined_again(ledger)
     stream = ledger.spark.readStream.schema(CAPTURE_SCHEMA).parquet(files_pattern(directory))
     query = start_query(ledger, stream.where(is_new(positions)), {"availableNow": True})
     reached = {**positions, **{key: max(at.to_offset, positions.get(key, 0)) for key, at in extents.items()}}

@@ -1,8 +1,8 @@
-"""Subscriptions and assignments of protocol type `consumer` (`ConsumerProtocol.java`).
+"""Reads and writes subscriptions and assignments of protocol type `consumer` (`ConsumerProtocol.java`).
 
-Versions 0 to 3; a later one is read as 3. The columns stand in `schemas.wire.consumer_protocol`. An
-assignment without bytes is no damage: the coordinator writes it for a member whom the leader gave
-nothing; it is `empty_protocol`.
+Versions 0 to 3 are known; a later one is read as 3. The columns stand in
+`schemas.wire.consumer_protocol`. The coordinator writes an assignment without bytes for a member to
+whom the leader gave nothing; here it is refused as `empty_protocol`, and callers look for it first.
 """
 
 from groupledger.schemas.codec.protocol_message import ProtocolCodec, ProtocolMessage

@@ -1,6 +1,7 @@
-"""Control records that end a transaction (`ControlRecordType.java`, `EndTransactionMarker.java`).
+"""Reads and writes control records that end a transaction.
 
-Later versions are read as version 0 and bytes after it are tolerated, as Kafka does.
+The sources are `ControlRecordType.java` and `EndTransactionMarker.java`. As in Kafka, later versions
+are read as version 0, and bytes after its fields are tolerated.
 """
 
 from dataclasses import dataclass
@@ -15,14 +16,14 @@ _VALUE = ProtocolCodec(END_TRANSACTION_MARKER)
 
 @dataclass(frozen=True, slots=True)
 class EndTransaction:
-    """A transaction of the batch's producer ended; `coordinator_epoch` is that of its coordinator."""
+    """Says how a transaction of the batch's producer ended, and the epoch of its transaction coordinator."""
 
     committed: bool
     coordinator_epoch: int
 
 
 def decode_end_transaction(key: bytes, value: bytes) -> EndTransaction:
-    """Raises DecodeError kin only; `unknown_control_type` for the other control records."""
+    """Returns the marker. Raises DecodeErrors only: `unknown_control_type` for the other control records."""
     try:
         control_type = _KEY.decode(key).fields["type"]
         if control_type not in (ABORT, COMMIT):

@@ -36,7 +36,7 @@ class Codec:
 
 
 def message_codec(message: Message, version: int) -> Codec:
-    """The codec of one version; a dict of the message's columns on one side, its body on the other."""
+    """Returns the codec of one version, between a dict of the message's columns and the bytes of its body."""
     return _struct_codec(message.fields, version, flexible=message.is_flexible(version))
 
 
@@ -96,9 +96,9 @@ def _or_default(codec: Codec, field: Field) -> Codec:
 
 
 def _nullable_struct(codec: Codec, *, tagged: bool) -> Codec:
-    """A marker stands before the struct: an int8, negative for null, and otherwise 1.
+    """Returns the codec of a struct behind a marker: an int8, which is negative for null and otherwise 1.
 
-    In a tagged field it is an unsigned varint, zero for null: Kafka's generator has it so.
+    In a tagged field the marker is an unsigned varint, zero for null, as Kafka's generator has it.
     """
     read_marker, write_marker, null_marker = _TAGGED_MARKER if tagged else _PLAIN_MARKER
 
@@ -202,7 +202,7 @@ def _struct_codec(fields: tuple[Field, ...], version: int, *, flexible: bool) ->
 
 
 class _Struct:
-    """A struct as a dict by column; see the head of the file."""
+    """Reads and writes a struct as a dict by column, by the rules at the head of the file."""
 
     def __init__(self, fields: tuple[Field, ...], version: int, *, flexible: bool) -> None:
         self._version = version
@@ -249,7 +249,7 @@ class _Struct:
 
 
 class _Tags:
-    """The section of tagged fields at the end of a flexible struct."""
+    """Reads and writes the section of tagged fields at the end of a flexible struct."""
 
     def __init__(self, fields: tuple[Field, ...], version: int) -> None:
         self._known = {
@@ -259,7 +259,7 @@ class _Tags:
         }
 
     def read(self, buffer: bytes, offset: int, value: dict[str, Any]) -> int:
-        """Put the section at `offset` into the struct's dict; return the offset after it."""
+        """Puts the section at `offset` into the struct's dict, and returns the offset after it."""
         count, start = primitives.read_unsigned_varint(buffer, offset)
         # A tag and its size take a byte each.
         if 2 * count > len(buffer) - start:

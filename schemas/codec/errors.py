@@ -1,8 +1,8 @@
-"""What can be wrong with bytes, and with what we were asked to write.
+"""The errors that the codec raises, for bytes that it can't read and for values that it can't write.
 
-`DecodeError` is the only error that leaves the codec for any bytes: each kind has a `reason`, which
-is stored, counted and grouped by, so reasons are never renamed. `EncodeError` is a mistake of ours:
-a value that its format can't hold.
+Whatever the bytes are, a reader raises `DecodeError`s only. Each kind has a `reason`, which is stored,
+counted and grouped by, so reasons are never renamed. `EncodeError` is a mistake of the caller: a value
+that its format can't hold.
 
 | reason | raised when |
 |---|---|
@@ -29,7 +29,7 @@ from typing import ClassVar
 
 
 class DecodeError(Exception):
-    """Bytes that are not what they should be; `offset` is where in `part` ("key", "value" or "")."""
+    """The bytes are not of their format; `offset` says where in `part` ("key", "value" or "")."""
 
     reason: ClassVar[str]
 
@@ -112,4 +112,4 @@ class TrailingBytesError(DecodeError):
 
 
 class EncodeError(Exception):
-    """A value that does not fit its format."""
+    """The value does not fit its format."""

@@ -1,4 +1,4 @@
-"""The JSON form of a record that `DumpLogSegments --offsets-decoder` of Kafka 4.2 prints.
+"""Shows a record in the JSON form that `DumpLogSegments --offsets-decoder` of Kafka 4.2 prints.
 
 The tool prints a key as {"type", "data"} and a payload as {"version", "data"}; here they stand under
 "key" and "value", with null for the payload `<DELETE>` of a tombstone. Its oddities, copied:
@@ -33,7 +33,7 @@ from groupledger.schemas.wire.record_types import RECORD_TYPE_BY_NAME
 
 
 def to_json_form(record: Record) -> dict[str, Any]:
-    """What json.dumps prints as the tool does: {"key": .., "value": .. or None}."""
+    """Returns {"key": .., "value": .. or None}, which `json.dumps` prints as the tool does."""
     kind = RECORD_TYPE_BY_NAME[record.record_type]
     key = {"type": str(kind.id), "data": fields_to_json_form(kind.key, record.key, 0)}
     if record.value is None or record.value_version is None:
@@ -47,7 +47,7 @@ def to_json_form(record: Record) -> dict[str, Any]:
 
 
 def fields_to_json_form(fields: tuple[Field, ...], value: dict[str, Any], version: int) -> dict[str, Any]:
-    """A decoded struct of any format, as Kafka's generated JSON converters show that version."""
+    """Returns a decoded struct of any format, as Kafka's generated JSON converters show that version."""
     return {
         field.name: _any(field.type, value[field.column], version)
         for field in fields
@@ -70,7 +70,7 @@ def _base64(value: bytes) -> str:
 
 
 def _decoded(message: Message, decode: Callable[[bytes], ProtocolMessage], data: bytes) -> Any:
-    """A member's bytes as the tool shows them: decoded, or base64."""
+    """Returns a member's bytes as the tool shows them: decoded, or base64."""
     version = int.from_bytes(data[:2], "big", signed=True)
     try:
         fields = decode(bytes(2) + data[2:] if version < 0 else data).fields

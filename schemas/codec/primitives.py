@@ -68,7 +68,7 @@ read_int64, write_int64 = _integer("q")
 
 
 def read_unsigned_varint(buffer: bytes, offset: int) -> tuple[int, int]:
-    """Seven bits a byte, the low ones first, and the top bit where more follow.
+    """Reads seven bits from each byte, the low ones first; the top bit says that another byte follows.
 
     As in Kafka, needless bytes are accepted and bits above the 32nd are dropped.
     """
@@ -112,7 +112,7 @@ def write_uuid(out: bytearray, value: str) -> None:
 
 
 def _checked_length(length: int, buffer: bytes, start: int, end: int) -> tuple[int, int]:
-    """A length of the field that starts at `start` and whose content would start at `end`."""
+    """Checks the length of a field that starts at `start` and whose content would start at `end`."""
     if length > len(buffer) - end:
         raise LengthPastEndError(f"length {length}, but {len(buffer) - end} bytes remain", start)
     if length < NULL:
@@ -121,7 +121,7 @@ def _checked_length(length: int, buffer: bytes, start: int, end: int) -> tuple[i
 
 
 def read_int16_length(buffer: bytes, offset: int) -> tuple[int, int]:
-    """A length within the bytes that remain, or NULL; so with the other two."""
+    """Returns a length within the bytes that remain, or NULL, as the next two functions do."""
     length, end = read_int16(buffer, offset)
     return _checked_length(length, buffer, offset, end)
 
@@ -182,7 +182,7 @@ def _sized(
     *,
     nullable: bool,
 ) -> tuple[Reader, Writer]:
-    """Content after its length; `load` is given the content and its offset."""
+    """Returns the codec of a length and its content; `load` is given the content and its offset."""
     read_length, write_length = length
 
     def read(buffer: bytes, offset: int) -> tuple[Any, int]:

@@ -1,4 +1,4 @@
-"""Messages that lead with their own version: what clients put into the bytes of a group's member.
+"""Reads and writes messages that lead with their own version, as clients put them into a member's bytes.
 
 No broker checks these bytes. As Kafka's clients do, a reader takes a version above its latest as the
 latest, and tolerates bytes after the last field; they are kept, so that what was read can be written
@@ -16,10 +16,10 @@ from groupledger.schemas.wire.model import Message
 
 @dataclass(frozen=True, slots=True)
 class ProtocolMessage:
-    """What was read, with `fields` by column.
+    """A message that was read, with `fields` by column.
 
     `version` is the one that was written, which may be above the latest that is known;
-    `trailing_bytes` is what no field claimed.
+    `trailing_bytes` are the bytes after the last field.
     """
 
     version: int
@@ -45,7 +45,7 @@ class ProtocolCodec:
         self._codecs = [message_codec(message, v) for v in range(message.latest_version + 1)]
 
     def decode(self, data: bytes) -> ProtocolMessage:
-        """Raises DecodeError kin only."""
+        """Returns the message. Raises DecodeErrors only."""
         if not data:
             raise EmptyProtocolError(f"a {self._name} without bytes")
         version, offset = self._read_version(data, 0)
@@ -55,7 +55,7 @@ class ProtocolCodec:
         return ProtocolMessage(version, fields, data[end:])
 
     def encode(self, message: ProtocolMessage) -> bytes:
-        """The bytes of the message; a version above the latest is written in the latest's form."""
+        """Returns the bytes of the message; a version above the latest is written in the latest's form."""
         if message.version < self._first_version:
             raise EncodeError(f"{self._name} has no version {message.version}")
         out = bytearray()

@@ -1,4 +1,4 @@
-"""One record of `__consumer_offsets`: key and value bytes to a `Record`, and back.
+"""Turns the key and value bytes of a record of `__consumer_offsets` into a `Record`, and back.
 
 A key is an int16 record type and the key's fields, a value an int16 version and the value's fields
 (`CoordinatorRecordSerde.java`); a null value is a tombstone. Kafka ignores bytes after the last field,
@@ -59,7 +59,7 @@ _BY_NAME = {codec.record_type: codec for codec in _BY_ID.values()}
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> Record:
-    """Raises DecodeError kin only, with `part` "key" or "value"."""
+    """Returns the record. Raises DecodeErrors only, with `part` "key" or "value"."""
     record_type, fields = decode_key(key)
     if value is None:
         return Record(record_type, fields, None, None)
@@ -67,7 +67,7 @@ def decode_record(key: bytes | None, value: bytes | None) -> Record:
 
 
 def decode_key(key: bytes | None) -> tuple[str, dict[str, Any]]:
-    """The record type and the key's fields."""
+    """Returns the record type and the key's fields."""
     if key is None:
         raise NullKeyError("the record has no key", part="key")
     if not key:
@@ -90,7 +90,7 @@ def _unknown_type(type_id: int) -> DecodeError:
 
 
 def decode_value(record_type: str, value: bytes) -> tuple[int, dict[str, Any]]:
-    """The version and the fields of a value that is not null, behind a key of `record_type`."""
+    """Returns the version and the fields of a value that is not null, behind a key of `record_type`."""
     codecs = _BY_NAME[record_type].values
     try:
         version, offset = read_int16(value, 0)
@@ -111,7 +111,7 @@ def _read_to_end(codec: Codec, buffer: bytes, offset: int) -> dict[str, Any]:
 
 
 def encode_record(record: Record) -> tuple[bytes, bytes | None]:
-    """The bytes that a broker writes for the record; EncodeError if it has no such form."""
+    """Returns the bytes that a broker writes for the record. Raises EncodeError if it has no such form."""
     codec = _BY_NAME.get(record.record_type)
     if codec is None:
         raise EncodeError(f"no record type is called {record.record_type!r}")

@@ -1,4 +1,4 @@
-"""User data that known assignors put into a subscription.
+"""Reads and writes the user data that known assignors put into a subscription.
 
 The group's protocol name tells which one wrote it: `sticky`, `cooperative-sticky`, or `stream` for
 Kafka Streams. Bytes after the fields that are known are kept as `trailing_bytes`.
@@ -19,7 +19,7 @@ _SUBSCRIPTION_INFO = ProtocolCodec(
 
 
 def decode_sticky_user_data(data: bytes) -> ProtocolMessage:
-    """`previous_assignment` and `generation`.
+    """Returns `previous_assignment` and `generation`.
 
     No version is written: what can't be read as version 1 is version 0, which lacks the generation.
     """
@@ -34,7 +34,7 @@ def encode_sticky_user_data(message: ProtocolMessage) -> bytes:
 
 
 def decode_cooperative_sticky_user_data(data: bytes) -> ProtocolMessage:
-    """`generation`; the version is always 0."""
+    """Returns `generation`; the version is always 0."""
     return _decode(_COOPERATIVE_STICKY, 0, data)
 
 
@@ -43,9 +43,9 @@ def encode_cooperative_sticky_user_data(message: ProtocolMessage) -> bytes:
 
 
 def decode_streams_subscription_info(data: bytes) -> ProtocolMessage:
-    """`latest_supported_version` (-1 before version 3) and `process_id` (None above version 11).
+    """Returns `latest_supported_version` (-1 before version 3) and `process_id` (None above version 11).
 
-    The tasks that follow are the trailing bytes.
+    The tasks that follow are given as trailing bytes.
     """
     return _SUBSCRIPTION_INFO.decode(data)
 

@@ -1,8 +1,8 @@
-"""`coordinator_records`: raw truth. One row for each record of `__consumer_offsets` that the ledger has read.
+"""`coordinator_records` is the raw truth: one row for each record of `__consumer_offsets` that the ledger has read.
 
-A record is either decoded, or kept with its bytes and the reason (`decode_error`), never both and never neither. The
-fields follow `schemas.wire`: key fields first (without the group, which has a column of its own), then value fields,
-which are null in a tombstone.
+A record is either decoded, or kept with its bytes and the reason (`decode_error`), never both and never neither. A
+later release that can decode it replaces the row (`jobs.ingest.decode_again`). The fields follow `schemas.wire`: the
+key's fields first (without the group, which has a column of its own), then value fields, which are null in a tombstone.
 
 Offset commits, nearly all the volume, are a struct; both types of key (0 and 1) share it, as Kafka itself treats them.
 All other types are one JSON text, whose shape is `RECORD_STRUCTS` and whose BINARY fields are base64:
@@ -42,8 +42,8 @@ def _versioned(message: Message) -> StructType:
     return StructType([StructField("version", IntegerType()), *spark_struct(message.fields)])
 
 
-# What a client put into a member's bytes. Which of the structs is filled depends on the group's protocol; one whose
-# bytes are broken is null, and the error says why.
+# What a client has put into a member's bytes. The group's protocol decides which of the structs is filled; a struct
+# whose bytes are broken is null, and the error says why.
 MEMBER_DETAILS = StructType(
     [
         StructField("subscription_error", StringType()),

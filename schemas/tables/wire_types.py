@@ -1,4 +1,4 @@
-"""Spark types of the wire formats, so that a struct in a table can't differ from what the codec decodes.
+"""Derives Spark types from the wire formats, so that a table's struct can't differ from what the codec decodes.
 
 Integers of 32 bits and fewer become INT, UUIDs their 22-character text, as Kafka prints them.
 """

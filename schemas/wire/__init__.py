@@ -1,1 +1,1 @@
-"""The wire formats of Kafka 4.2 as data: `model` has the words, `record_types` all record types."""
+"""The wire formats of Kafka 4.2 as data: `model` has their vocabulary, `record_types` lists all record types."""

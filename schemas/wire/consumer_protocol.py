@@ -1,6 +1,7 @@
-"""What a member of a group with protocol type `consumer` says and is told.
+"""The formats of what a consumer tells its group (a subscription) and is told by it (an assignment).
 
-`ConsumerProtocolSubscription/Assignment.json`: an int16 version, then the fields; never flexible.
+The sources are `ConsumerProtocolSubscription/Assignment.json`. An int16 version leads, then come the
+fields; no version is flexible.
 Fields are only ever appended, so a reader takes a version that it does not know as its latest one.
 """
 

@@ -1,4 +1,4 @@
-"""The words in which the wire formats are written down.
+"""The vocabulary in which the wire formats are written down.
 
 A format is a `Message`: rows of `Field` in wire order, each with the versions that carry it. The
 formats say what Kafka's message generator is told by its JSON definitions, and nothing about how
@@ -10,7 +10,7 @@ Flexible versions (KIP-482) use compact lengths and end every struct with a sect
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import Any
 
@@ -69,7 +69,7 @@ WireType = Primitive | Array | Struct
 
 
 class Natural(Enum):
-    """Marks a default that Kafka's definition leaves out: zero, empty, or a struct of such values."""
+    """Stands for a default that Kafka's definition leaves out: zero, empty, or a struct of such values."""
 
     DEFAULT = "natural"
 
@@ -94,6 +94,7 @@ class Field:
     name: str
     type: WireType
     versions: Versions = EVERY
+    _: KW_ONLY
     nullable: Versions | None = None
     tag: int | None = None
     default: int | Natural | None = Natural.DEFAULT
@@ -107,7 +108,7 @@ class Field:
         return self.nullable is not None and version in self.nullable
 
     def default_value(self) -> Any:
-        """The value of a field that is not on the wire; new at every call, as it may be a list."""
+        """Returns the value of a field that is not on the wire: a new one at every call, as it may be a list."""
         if not isinstance(self.default, Natural):
             return self.default
         if isinstance(self.type, Primitive):
@@ -141,10 +142,10 @@ class RecordType:
 
     @property
     def record_type(self) -> str:
-        """The name in our tables: Kafka's in snake case."""
+        """Returns the name in the ledger's tables: Kafka's, in snake case."""
         return snake_case(self.name)
 
 
 def snake_case(name: str) -> str:
-    """`clientId` and `leader-url`, as Kafka's two schema languages write them, as columns."""
+    """Returns the column for a name such as `clientId` or `leader-url`, as Kafka's two schema languages write them."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").lower()

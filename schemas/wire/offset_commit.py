@@ -24,7 +24,10 @@ _VALUE = (
     Field("topicId", Primitive.UUID, since(4), tag=0),
 )
 
-LEGACY_OFFSET_COMMIT = RecordType(
-    0, "LegacyOffsetCommit", _KEY, Message("LegacyOffsetCommitValue", _VALUE, 4, flexible_since=4)
-)
-OFFSET_COMMIT = RecordType(1, "OffsetCommit", _KEY, Message("OffsetCommitValue", _VALUE, 4, flexible_since=4))
+
+def _value(name: str) -> Message:
+    return Message(name, _VALUE, latest_version=4, flexible_since=4)
+
+
+LEGACY_OFFSET_COMMIT = RecordType(0, "LegacyOffsetCommit", _KEY, _value("LegacyOffsetCommitValue"))
+OFFSET_COMMIT = RecordType(1, "OffsetCommit", _KEY, _value("OffsetCommitValue"))

@@ -1,4 +1,4 @@
-"""User data that the sticky assignors put into a subscription.
+"""The formats of the user data that the sticky assignors put into a subscription.
 
 `StickyAssignor.java`, whose version 0 lacks the generation, and `CooperativeStickyAssignor.java`. No
 version stands before the fields.

@@ -1,7 +1,7 @@
 """Kafka rows to `coordinator_records` rows: exactly one out for each one in, decoded or kept with its reason.
 
-The only bridge between the codec and Spark: rows travel to Python as Arrow batches and come back in the table's columns
-(`DECODED`). A batch that would yield another number of rows than it holds fails the task.
+This is the only bridge between the codec and Spark: rows travel to Python as Arrow batches and come back in the table's
+columns (`DECODED`). A batch that would yield another number of rows than it holds fails the task.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from groupledger.schemas.codec.engine import UNKNOWN_TAGGED_FIELDS
 from groupledger.schemas.codec.errors import DecodeError
 from groupledger.schemas.codec.records import decode_record
-from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
-from groupledger.transforms.records.decode_offset_commits import (
-    OFFSET_COMMIT_TYPE,
-    OffsetCommits,
-    decode_offset_commits,
-)
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS, OFFSET_COMMIT_TYPES
+from groupledger.transforms.records.decode_offset_commits import OffsetCommits, decode_offset_commits
 from groupledger.transforms.records.decoded_record import record_fields, record_json
 
 if TYPE_CHECKING:
@@ -32,31 +29,26 @@ if TYPE_CHECKING:
 # What a Kafka row must have; a capture has more, which is not needed here.
 KAFKA_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 
-DECODED = pa.schema(
-    [
-        ("kafka_partition", pa.int32()),
-        ("kafka_offset", pa.int64()),
-        ("kafka_timestamp", pa.timestamp("us", tz="UTC")),
-        ("record_type", pa.string()),
-        ("value_version", pa.int32()),
-        ("is_tombstone", pa.bool_()),
-        ("group_id", pa.string()),
-        ("decode_error", pa.string()),
-        ("decode_error_detail", pa.string()),
-        ("raw_key", pa.binary()),
-        ("raw_value", pa.binary()),
-        ("offset_commit", OFFSET_COMMIT_TYPE),
-        ("record_json", pa.string()),
-    ]
-)
+# The job knows the cluster and the date.
+DECODED_STRUCT = StructType([f for f in COORDINATOR_RECORDS.schema if f.name not in ("cluster", "ingest_date")])
+DECODED = to_arrow_schema(DECODED_STRUCT)
 
 # Rows that the general codec takes are sent on in batches of this many bytes, so that 1 MiB values don't pile up.
 BATCH_BYTES_MAX = 8 << 20
 
 
 def decode(kafka_rows: DataFrame) -> DataFrame:
-    """The columns of `coordinator_records` but for cluster and ingest_date, which the job knows."""
-    return kafka_rows.select(*KAFKA_COLUMNS).mapInArrow(decode_batches, from_arrow_schema(DECODED))
+    """Returns a row for each Kafka row; its columns are `DECODED`."""
+    return kafka_rows.select(*KAFKA_COLUMNS).mapInArrow(decode_batches, DECODED_STRUCT)
+
+
+def decode_again(quarantined: DataFrame) -> DataFrame:
+    """Returns a row for each row of `coordinator_records` that was kept undecoded, as its bytes decode now."""
+    kafka_rows = quarantined.selectExpr(
+        *("raw_key AS key", "raw_value AS value", "kafka_partition AS partition", "kafka_offset AS offset"),
+        "kafka_timestamp AS timestamp",
+    )
+    return decode(kafka_rows)
 
 
 def decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -70,7 +62,7 @@ def decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def decode_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows of the fast path first, then the others; their order in the log is in their offsets."""
+    """Yields the rows of the fast path first, then the others; their order in the log is in their offsets."""
     keys, values = batch.column("key"), batch.column("value")
     commits = decode_offset_commits(keys, values)
     if len(commits.rows):
@@ -106,7 +98,7 @@ def nulls(count: int, data_type: pa.DataType) -> pa.Array:
 
 
 def general_batches(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The same by the general codec, in pieces of bounded size."""
+    """Yields the rows of a batch as the general codec decodes them, in pieces of bounded size."""
     start, size = 0, 0
     rows: list[dict[str, Any]] = []
     for key, value in zip(batch.column("key"), batch.column("value"), strict=True):
@@ -137,7 +129,7 @@ def general_batch(batch: pa.RecordBatch, rows: list[dict[str, Any]]) -> pa.Recor
 
 
 def decoded_or_kept(key: bytes | None, value: bytes | None) -> dict[str, Any]:
-    """The columns that say what a record is, by the general codec; absent ones are null."""
+    """Returns the columns that say what a record is, by the general codec; columns left out are null."""
     try:
         record = decode_record(key, value)
     except DecodeError as error:

@@ -1,4 +1,4 @@
-"""A codec `Record` as the fields of a `coordinator_records` row, and back.
+"""Turns a codec `Record` into the fields of a `coordinator_records` row, and back.
 
 The fields of a row are the key's without the group, and the value's. JSON has no bytes, so they are base64 in
 `record_json`, which is also how Spark reads a BINARY from JSON.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def record_fields(record: Record) -> dict[str, Any]:
-    """The struct of a record: its key without the group, and its value."""
+    """Returns the struct of a record: its key without the group, and its value."""
     key = {name: value for name, value in record.key.items() if name != "group_id"}
     value = record.value or {}
     if record.record_type == "group_metadata" and record.value is not None:
@@ -44,16 +44,14 @@ def record_json(fields: Mapping[str, Any]) -> str:
 
 def base64_text(value: object) -> str:
     if not isinstance(value, bytes):
-        raise TypeError(f"{type(value).__name__} is no wire type")
+        raise TypeError(f"{type(value).__name__} is not a wire type")
     return base64.b64encode(value).decode("ascii")
 
 
 def record_of_row(row: Mapping[str, Any]) -> Record:
-    """The record of a decoded row, as a dict of the columns of `coordinator_records`."""
+    """Returns the record of a decoded row, which is a dict of the columns of `coordinator_records`."""
     kind = RECORD_TYPE_BY_NAME[row["record_type"]]
     fields = dict(row["offset_commit"]) if row["record_json"] is None else json.loads(row["record_json"])
-    if row["record_type"] in OFFSET_COMMIT_TYPES:
-        fields["topic_id"] = fields["topic_id"] or ZERO_UUID
     fields["group_id"] = row["group_id"]
     key = {field.column: fields[field.column] for field in kind.key}
     value = None if row["is_tombstone"] else wire_values(kind.value.fields, fields)
@@ -61,8 +59,14 @@ def record_of_row(row: Mapping[str, Any]) -> Record:
 
 
 def wire_values(fields: tuple[Field, ...], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Only the fields of the wire format, with their bytes as bytes, and the tagged fields that it does not know."""
-    known = {field.column: wire_value(field.type, values[field.column]) for field in fields}
+    """Returns only the fields of the wire format, with bytes as bytes, and the tagged fields that it does not know.
+
+    A field that the row lacks has its default: an older release that did not know the field has written the row.
+    """
+    known = {field.column: wire_value(field.type, values.get(field.column)) for field in fields}
+    for field in fields:
+        if known[field.column] is None and (field.column not in values or field.nullable is None):
+            known[field.column] = field.default_value()
     unknown = values.get(UNKNOWN_TAGGED_FIELDS)
     if unknown is None:
         return known
@@ -76,4 +80,5 @@ def wire_value(wire_type: WireType, value: Any) -> Any:
         return wire_values(wire_type.fields, value)
     if isinstance(wire_type, Array):
         return [wire_value(wire_type.element, item) for item in value]
-    return base64.b64decode(value) if wire_type is Primitive.BYTES else value
+    # Bytes are base64 in JSON, and bytes in a column of a struct.
+    return base64.b64decode(value) if wire_type is Primitive.BYTES and isinstance(value, str) else value

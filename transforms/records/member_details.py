@@ -1,8 +1,9 @@
-"""What a classic group's member says in its own bytes: its subscription, its assignment, its assignor's user data.
+"""Decodes what the member of a classic group puts into its own bytes: subscription, assignment, assignor's user data.
 
-The group's protocol type names the language of these bytes, the protocol that of the user data; neither is checked by
-any broker. Damage here is the member's, never the record's: each part that can't be read is null, with the reason in
-its error column. Bytes that are absent altogether (a member whom the leader gave nothing) are null without an error.
+The group's protocol type names the format of the first two, and its protocol that of the user data; no broker checks
+either. Damage here belongs to the member, never to the record: a part that can't be read is null, with the reason in
+its error column. A part without bytes (the assignment of a member to whom the leader gave nothing) is null without an
+error.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ USER_DATA: dict[str, tuple[str, Decoder]] = {
 
 
 def member_details(member: dict[str, Any], protocol_type: str, protocol: str | None) -> dict[str, Any]:
-    """The columns of `schemas.tables.coordinator_records.MEMBER_DETAILS`; absent ones are null."""
+    """Returns columns of `schemas.tables.coordinator_records.MEMBER_DETAILS`; columns left out are null."""
     if protocol_type not in PROTOCOL_TYPES:
         return {}
     (subscription_column, subscription), (assignment_column, assignment) = PROTOCOL_TYPES[protocol_type]

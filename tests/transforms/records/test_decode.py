@@ -56,6 +56,17 @@ def test_group_metadata_and_its_members() -> None:
     assert "subscription_error" not in member
 
 
+def test_a_row_of_an_older_release() -> None:
+    """Goal: a field that the release knew nothing of which wrote the row has its default, and the record is whole."""
+    key, value = group_metadata()
+    (row,) = decoded([(key, value)])
+    fields = json.loads(row["record_json"])
+    del fields["current_state_timestamp_ms"], fields["members"][0]["group_instance_id"]
+    record, whole = record_of_row(row | {"record_json": json.dumps(fields)}), decode_record(key, value)
+    assert whole.value is not None
+    assert record.value == whole.value | {"current_state_timestamp_ms": -1}
+
+
 @pytest.mark.parametrize("part", ["subscription", "assignment"])
 def test_damage_inside_a_member_stays_inside(part: str) -> None:
     """Goal: broken bytes of a client are that member's error; the record, and the member's other part, stay."""

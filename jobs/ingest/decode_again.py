@@ -1,0 +1,128 @@
+"""Records that an older release could not decode are decoded again after an upgrade.
+
+`_groupledger/<cluster>/codec.json` holds the digest of the codec that has tried every quarantined record of the cluster
+(`schemas.codec.digest`). While it is that of this release, a run does not look at the table. Otherwise all quarantined
+records go through the decoder again, in Spark's tasks, however many they are, and what decodes now replaces its rows in
+one Delta commit. What still does not decode keeps its row and its reason.
+
+Rules.
+- The commit changes rows of one cluster only, and only rows that are quarantined; a row keeps its key and its ingest
+  date. It touches no transaction id, so the sink's own count of its batches stays.
+- A reader of the table skips it (`skipChangeCommits`). The history has passed these offsets, perhaps folded rows behind
+  them, so it is asked to rebuild. Incidents and the view of offset commits are computed from the table and take the
+  rows by themselves. Rounds of `lag` that are computed already stay as they are.
+- A run that was killed is repeated by the next one: before the commit it finds the same rows; after it, it finds none,
+  and asks for the rebuild because the file says that decoding was under way.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as F
+
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.warehouse.rebuild import request_rebuild
+from groupledger.jobs.warehouse.storage import STATE_FOLDER
+from groupledger.jobs.warehouse.warehouse import latest_version, table_path
+from groupledger.schemas.codec.digest import codec_digest
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.transforms.records.decode import DECODED, decode_again
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.jobs.warehouse.storage import Storage
+
+# Another cluster's run may append to the table, or decode again itself; then one of the two commits is tried again.
+ATTEMPTS = 5
+
+
+def decode_quarantined_again(ledger: Ledger) -> int:
+    """Decodes again what this release's codec has not tried yet; returns how many records are decoded now."""
+    digest = codec_digest()
+    tried_by, was_cut_short = read_state(ledger.storage, ledger.cluster)
+    if tried_by == digest and not was_cut_short:
+        return 0
+    quarantined = ledger.rows(COORDINATOR_RECORDS).where("decode_error IS NOT NULL")
+    dates = [row[0] for row in quarantined.select("ingest_date").distinct().collect()]
+    decoded_count = replace_decoded(ledger, quarantined, dates, digest) if dates else 0
+    if decoded_count or was_cut_short:
+        version = latest_version(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
+        request_rebuild(ledger, "records that had been quarantined were decoded again", version)
+    write_state(ledger.storage, ledger.cluster, digest)
+    return decoded_count
+
+
+def replace_decoded(ledger: Ledger, quarantined: DataFrame, dates: Sequence[date], digest: str) -> int:
+    """Returns how many rows were replaced by decoded ones, all of them in one commit."""
+    again = decode_again(quarantined).persist(StorageLevel.DISK_ONLY)
+    try:
+        total, decoded_count = again.select(F.count(F.lit(1)), F.count_if(F.isnull("decode_error"))).collect()[0]
+        ledger.say(f"decoding {total:,} quarantined records again: {decoded_count:,} are decoded now")
+        if decoded_count:
+            write_state(ledger.storage, ledger.cluster, digest, is_under_way=True)
+            replace_rows(ledger, again.where("decode_error IS NULL"), dates)
+    finally:
+        again.unpersist()
+    return int(decoded_count)
+
+
+def replace_rows(ledger: Ledger, decoded: DataFrame, dates: Sequence[date]) -> None:
+    """Raises OutsideError if other clusters' writers are in the way each time that it is tried."""
+    from delta.exceptions import (
+        ConcurrentAppendException,
+        ConcurrentDeleteDeleteException,
+        ConcurrentDeleteReadException,
+        ConcurrentWriteException,
+    )
+    from delta.tables import DeltaTable
+
+    # In Python these have no common base.
+    conflicts = (
+        *(ConcurrentAppendException, ConcurrentDeleteDeleteException),
+        *(ConcurrentDeleteReadException, ConcurrentWriteException),
+    )
+    is_replaced = (
+        (F.col("old.cluster") == F.lit(ledger.cluster))
+        & F.col("old.ingest_date").isin(*dates)
+        & F.col("old.decode_error").isNotNull()
+        & (F.col("old.kafka_partition") == F.col("new.kafka_partition"))
+        & (F.col("old.kafka_offset") == F.col("new.kafka_offset"))
+    )
+    for _ in range(ATTEMPTS):
+        table = DeltaTable.forPath(ledger.spark, table_path(ledger.warehouse, COORDINATOR_RECORDS))
+        merge = table.alias("old").merge(decoded.alias("new"), is_replaced)
+        try:
+            merge.whenMatchedUpdate(set={name: F.col(f"new.{name}") for name in DECODED.names}).execute()
+        except conflicts:
+            continue
+        return
+    raise OutsideError(
+        f"Other clusters' writers kept changing {COORDINATOR_RECORDS.name} while quarantined records were decoded"
+        " again. Nothing was changed: run the command again."
+    )
+
+
+def read_state(storage: Storage, cluster: str) -> tuple[str | None, bool]:
+    """Returns the digest of the codec that has tried every record, None before the first, and whether its commit may
+    have been made without anything after it."""
+    text = storage.read(_name(cluster))
+    if text is None:
+        return None, False
+    fields = json.loads(text)
+    return fields["digest"], fields["is_under_way"]
+
+
+def write_state(storage: Storage, cluster: str, digest: str, *, is_under_way: bool = False) -> None:
+    storage.write(_name(cluster), json.dumps({"digest": digest, "is_under_way": is_under_way}))
+
+
+def _name(cluster: str) -> str:
+    return f"{STATE_FOLDER}/{cluster}/codec.json"

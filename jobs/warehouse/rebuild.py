@@ -1,0 +1,37 @@
+"""A request to rebuild the history: `_groupledger/<cluster>/rebuild.json`.
+
+Whoever changes rows of `coordinator_records` that the history may have folded already leaves the request; the next pass
+of the history rebuilds, and then removes it. A request that came while a rebuild was under way has another text, and
+stays.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.warehouse.storage import STATE_FOLDER
+
+if TYPE_CHECKING:
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+
+def request_rebuild(ledger: Ledger, reason: str, records_version: int) -> None:
+    """Asks for a rebuild from `coordinator_records` as they are in a version of that table, or a later one."""
+    request = {"reason": reason, "records_version": records_version}
+    ledger.storage.write(_name(ledger), json.dumps(request))
+
+
+def rebuild_request(ledger: Ledger) -> str | None:
+    """Returns the text of the request, or None if there is none."""
+    return ledger.storage.read(_name(ledger))
+
+
+def remove_request(ledger: Ledger, request: str | None) -> None:
+    """Removes the request that a finished rebuild has answered, and no later one."""
+    if request is not None and rebuild_request(ledger) == request:
+        ledger.storage.delete(_name(ledger))
+
+
+def _name(ledger: Ledger) -> str:
+    return f"{STATE_FOLDER}/{ledger.cluster}/rebuild.json"

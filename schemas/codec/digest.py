@@ -1,0 +1,22 @@
+"""Which codec this is: a digest of all that decides what decodes.
+
+It is made of the source of `schemas.wire` and `schemas.codec`. So every change of a format or of a reader is noticed,
+and nobody has to count a version up. A change that decodes nothing more costs one look at the quarantined records.
+"""
+
+import hashlib
+from importlib.resources import files
+
+PACKAGES = ("groupledger.schemas.wire", "groupledger.schemas.codec")
+
+
+def codec_digest() -> str:
+    """Returns the digest of this release's codec, in hex."""
+    digest = hashlib.sha256()
+    for package in PACKAGES:
+        for source in sorted(files(package).iterdir(), key=lambda source: source.name):
+            if source.name.endswith(".py"):
+                content = source.read_bytes()
+                digest.update(f"{package}/{source.name} {len(content)}\n".encode())
+                digest.update(content)
+    return digest.hexdigest()
