@@ -19,6 +19,9 @@ from groupledger.coordinator.simulator.truth import Action, Cause, Generation, O
 from groupledger.schemas.codec.consumer_protocol import decode_assignment, decode_subscription
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON, trigger_of
+from groupledger.schemas.kinds import triggers
+from groupledger.schemas.kinds.changes import COOPERATIVE_FOLLOW_UP, PARTITIONS_ADDED
+from groupledger.schemas.words import LeaveCause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -186,11 +189,11 @@ class Recorder:
         trigger, client_reason = trigger_of(reason.kind), reason.fields.get("client_reason")
         members = reason.fields.get("member_ids", reason.fields.get("member_id", ()))
         member_ids = tuple(members.split(", ") if isinstance(members, str) else members)
-        if trigger == "left":
+        if trigger == triggers.LEFT.name:
             # By its instance id a member leaves without being named, but it is the one that went last.
             tenure = life.gone.get(member_ids[0]) or next(reversed(life.gone.values()))
             trigger, client_reason = tenure.leave_cause or trigger, tenure.leave_reason
-        elif trigger == "sync_expired":
+        elif trigger == triggers.SYNC_EXPIRED.name:
             life.leave(member_ids, event.happened_at_ms, trigger)
         life.cause = Cause(
             group_id=life.group_id,
@@ -284,9 +287,9 @@ class Recorder:
             return
         changes = changes_between(before, life.roster)
         if has_added_partitions(owned, life.universe):
-            changes.add("partitions_added")
+            changes.add(PARTITIONS_ADDED.name)
         if life.revokers & life.roster.seats.keys():
-            changes.add("cooperative_follow_up")
+            changes.add(COOPERATIVE_FOLLOW_UP.name)
         life.cause.changes = tuple(sorted(changes))
         life.cause.from_generation = None if before is None else before.generation
         life.cause = None
@@ -323,7 +326,7 @@ class Recorder:
         old, new = event.fields["previous_member_id"], event.fields["member_id"]
         known = self._identities.get((life.group_id, old))
         self._identities[life.group_id, new] = _identity(call.request, known)
-        life.leave([old], event.happened_at_ms, "replaced")
+        life.leave([old], event.happened_at_ms, LeaveCause.REPLACED)
         before, written = life.generation, call.written.get(life.group_id)
         if written is None or before is None or before.revision is None:
             return
@@ -357,14 +360,14 @@ class Recorder:
     @staticmethod
     def _left(life: _Life, event: LogEvent, call: _Call) -> None:
         member_id, reason = event.fields["member_id"], event.fields["client_reason"]
-        cause = "left_poll_timeout" if reason == POLL_TIMEOUT_REASON else "left"
+        cause = triggers.LEFT_POLL_TIMEOUT if reason == POLL_TIMEOUT_REASON else triggers.LEFT
         if all(leaving.member_id != member_id for leaving in call.request.members):
-            cause = "admin_removed"  # by its instance id
-        life.leave([member_id], event.happened_at_ms, cause, reason)
+            cause = triggers.ADMIN_REMOVED  # by its instance id
+        life.leave([member_id], event.happened_at_ms, cause.name, reason)
 
     @staticmethod
     def _failed(life: _Life, event: LogEvent, _: _Call) -> None:
-        life.leave([event.fields["member_id"]], event.happened_at_ms, "session_expired")
+        life.leave([event.fields["member_id"]], event.happened_at_ms, triggers.SESSION_EXPIRED.name)
 
     @staticmethod
     def _not_joined(life: _Life, event: LogEvent, _: _Call) -> None:
