@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kinds import roots, rows_of, triggers
 from groupledger.schemas.words import Severity
 
@@ -50,14 +51,14 @@ ILLEGAL_GENERATION = IncidentKind(
     happened="{who} spoke for generation {claimed} when the group was at {current}, and was refused {times} with"
     " ILLEGAL_GENERATION.",
     severity=Severity.ERROR,
-    error_code=22,
+    error_code=Error.ILLEGAL_GENERATION.value,
 )
 UNKNOWN_MEMBER = IncidentKind(
     name="unknown_member",
     meaning="A request comes from a member that the group does not have, or has no more.",
     happened="{who} was refused {times} with UNKNOWN_MEMBER_ID: the group had removed it before.",
     severity=Severity.ERROR,
-    error_code=25,
+    error_code=Error.UNKNOWN_MEMBER_ID.value,
     takes_partitions=True,
 )
 FENCED_INSTANCE = IncidentKind(
@@ -67,7 +68,7 @@ FENCED_INSTANCE = IncidentKind(
     " {instance}.",
     root=roots.INSTANCE_STARTED_TWICE,
     severity=Severity.ERROR,
-    error_code=82,
+    error_code=Error.FENCED_INSTANCE_ID.value,
     takes_partitions=True,
 )
 FENCED_MEMBER_EPOCH = IncidentKind(
@@ -76,7 +77,7 @@ FENCED_MEMBER_EPOCH = IncidentKind(
     happened="{who} spoke for epoch {claimed}, which the coordinator no longer grants it, and was refused {times} with"
     " FENCED_MEMBER_EPOCH.",
     severity=Severity.ERROR,
-    error_code=110,
+    error_code=Error.FENCED_MEMBER_EPOCH.value,
     takes_partitions=True,
 )
 STALE_MEMBER_EPOCH = IncidentKind(
@@ -86,7 +87,7 @@ STALE_MEMBER_EPOCH = IncidentKind(
     " with STALE_MEMBER_EPOCH.",
     root=roots.STALE_GENERATION_KEPT,
     severity=Severity.ERROR,
-    error_code=113,
+    error_code=Error.STALE_MEMBER_EPOCH.value,
 )
 POLL_TIMEOUT = IncidentKind(
     name="poll_timeout",
@@ -181,7 +182,7 @@ REBALANCE_IN_PROGRESS_COMMIT = IncidentKind(
     settings=(),
     root=roots.REBALANCE,
     severity=Severity.INFO,
-    error_code=27,
+    error_code=Error.REBALANCE_IN_PROGRESS.value,
 )
 COMMIT_GAP = IncidentKind(
     name="commit_gap",

@@ -9,11 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.errors import Error
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: nothing was done with the request.
-COORDINATOR_AWAY = (14, 15, 16)
+# The broker did nothing with a request that it refused so.
+COORDINATOR_AWAY = (
+    Error.COORDINATOR_LOAD_IN_PROGRESS.value,
+    Error.COORDINATOR_NOT_AVAILABLE.value,
+    Error.NOT_COORDINATOR.value,
+)
 
 Place = tuple[str, int]
 """(topic, partition)."""
