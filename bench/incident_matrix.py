@@ -24,8 +24,8 @@ from pathlib import Path
 from random import Random
 
 from bench.incident_measures import Measures, difference
+from groupledger.schemas.kinds.incidents import REFUSALS
 from groupledger.transforms.incidents.rules.observed import observed
-from groupledger.transforms.incidents.rules.sighting import REFUSALS
 from lab.kafka import matrix
 from lab.kafka.incident_facts import refused_lines
 from lab.kafka.local_broker import LocalBroker

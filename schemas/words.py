@@ -1,8 +1,30 @@
 """The ledger's own words, each declared once: what a column may say that Kafka has no name for.
 
-A class holds the words of one column. They are plain strings, since rows, SQL and JSON hold them as strings. Kafka's
-own names (errors, APIs, topics, the texts of its logs) are in `schemas.kafka`.
+A class holds the words of one column, in the order in which they are listed and, where they are graded, from the
+mildest to the gravest. They are plain strings, since rows, SQL and JSON hold them as strings. Kafka's own names
+(errors, APIs, topics, the texts of its logs) are in `schemas.kafka`; kinds that have sentences and settings of their
+own, of incidents, changes and triggers, are the rows of `schemas.kinds`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def words_of(column: type) -> tuple[str, ...]:
+    """Returns all words of one of the classes below, in the order of their declaration."""
+    return tuple(word for name, word in vars(column).items() if name.isupper())
+
+
+def one_of(words: Sequence[str]) -> str:
+    """Returns the words as a comment lists them: `eager, cooperative or unknown`."""
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+# The log, and what is known of it
 
 
 class Completeness:
@@ -11,3 +33,208 @@ class Completeness:
     TAILED = "tailed"  # read as it was written
     COMPACTED = "compacted"  # the first read of an old topic, thinned by Kafka's log cleaner
     UNKNOWN = "unknown"  # a hole: nobody read it
+
+
+class OffsetStatus:
+    """Says whether a committed offset of a past instant is known (the answer of `groupledger offsets`)."""
+
+    COMMITTED = "committed"
+    UNKNOWN = "unknown"
+
+
+class Attribution:
+    """Says how the owner of a committed partition was found (`offset_commits.owner_attribution`)."""
+
+    ASSIGNED = "assigned"  # it owned the partition then
+    PREVIOUS_OWNER = "previous_owner"  # nobody owned it, and this member, still one, did before
+    NONE = "none"
+
+
+# Groups and their history
+
+
+class GroupType:
+    """Names the protocol that a group follows (`groups.group_type`, `group_states.group_type`): Kafka's own types."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"  # KIP-848
+    SHARE = "share"
+    STREAMS = "streams"
+
+
+class Ownership:
+    """Answers the question who owned a partition at an instant (`groupledger owner`, the report)."""
+
+    OWNED = "owned"
+    UNOWNED = "unowned"
+    UNKNOWN = "unknown"
+
+
+class EndedBy:
+    """Says what ended a row of `generations` (`ended_by`)."""
+
+    GENERATION = "generation"
+    REVISION = "revision"
+    TOMBSTONE = "tombstone"
+    UPGRADE = "upgrade"  # to a group of KIP-848
+    HOLE = "hole"
+    GENERATION_DECREASE = "generation_decrease"
+
+
+class HoleCause:
+    """Says why a transition is a hole (`rebalances.hole_cause`)."""
+
+    NOT_SYNCED = "not_synced"  # increments whose leader never synced
+    NOT_COVERED = "not_covered"  # something may lie unseen
+
+
+class ProtocolKind:
+    """Says whether members that stayed brought along what they owned (`rebalances.protocol_kind`)."""
+
+    EAGER = "eager"
+    COOPERATIVE = "cooperative"
+    UNKNOWN = "unknown"
+
+
+class PauseScope:
+    """Says who stood still during a rebalance (`rebalances.pause_scope`)."""
+
+    GROUP = "group"
+    PARTITIONS = "partitions"
+
+
+class LeaveCause:
+    """Says why a tenure ended (`members.leave_cause`), beside the departures of `schemas.kinds.triggers`."""
+
+    REPLACED = "replaced"
+    UPGRADED = "upgraded"
+
+
+class TimelineEvent:
+    """Names the entries of `groupledger group`."""
+
+    GROUP_STARTED = "group_started"
+    FIRST_SEEN = "first_seen"
+    REBALANCE = "rebalance"
+    REVISION = "revision"
+    GROUP_DELETED = "group_deleted"
+    UPGRADED = "upgraded"
+    NOT_COVERED = "not_covered"
+    GENERATION_DECREASED = "generation_decreased"
+
+
+class FindingKind:
+    """Says what no broker or assignor can have written (`replay_findings.finding`, `generations.finding`)."""
+
+    GENERATION_DECREASED = "generation_decreased"
+    ILLEGAL_RECORD = "illegal_record"
+    LEADER_IS_NO_MEMBER = "leader_is_no_member"
+    PARTITION_WITH_TWO_OWNERS = "partition_with_two_owners"
+    ASSIGNMENT_OUTSIDE_SUBSCRIPTION = "assignment_outside_subscription"
+    ASSIGNMENT_DIFFERS = "assignment_differs"
+    PARTITION_NOT_REVOKED_FIRST = "partition_not_revoked_first"
+    STATIC_REPLACEMENT_WITHOUT_INSTANCE = "static_replacement_without_instance"
+    ILLEGAL_TRANSITION = "illegal_transition"
+
+
+class StatsWindow:
+    """Names the lengths of the windows of `rebalance_stats` (`window`)."""
+
+    HOUR = "hour"
+    DAY = "day"
+
+
+# Lag
+
+
+class LagStatus:
+    """Says whether the lag of a partition is a problem (`lag.status`); `transforms.lag.rules.status` has the rules."""
+
+    OK = "ok"
+    UNSUBSCRIBED = "unsubscribed"
+    NO_COMMIT = "no_commit"
+    UNKNOWN = "unknown"
+    REBALANCING = "rebalancing"
+    GROWING = "growing"
+    REWOUND = "rewound"
+    STALLED = "stalled"
+    STOPPED = "stopped"
+
+
+class BurrowStatus:
+    """Says the same by Burrow's rules and in Burrow's words (`lag.burrow_status`); ERR is of groups only."""
+
+    OK = "OK"
+    WARN = "WARN"
+    ERR = "ERR"
+    STOP = "STOP"
+    STALL = "STALL"
+    REWIND = "REWIND"
+
+
+class LagFlag:
+    """Says why a number of `lag` is odd or absent (`lag.flags`)."""
+
+    NO_COMMIT = "no_commit"  # owned, but never committed, or the commit was removed: no lag
+    NO_WATERMARK = "no_watermark"  # the topic is gone, or its broker has been silent for too long: no lag
+    STALE_SAMPLE = "stale_sample"  # the newest watermark is of an earlier round, or of a commit newer than it
+    HIDDEN_COMMITS = "hidden_commits"  # an open transaction in the group's __consumer_offsets partition hides some
+    TOPIC_RECREATED = "topic_recreated"  # the commit is of a deleted topic of the same name: no lag
+    TRUNCATED = "truncated"  # the log has become shorter than it was, and the commit lies behind its end
+    AHEAD_OF_LOG = "ahead_of_log"  # the commit lies behind the log's end, for no reason that is known
+    MESSAGES_LOST = "messages_lost"  # retention has passed the commit
+    OPEN_TRANSACTION = "open_transaction"  # a read_committed consumer can't reach the log's end
+    TRANSACTION_MARKERS_ONLY = "transaction_markers_only"  # no record is left to read, though offsets are
+    UNSUBSCRIBED = "unsubscribed"  # the group has members, and none subscribes to the topic any more
+    UNOWNED = "unowned"  # nobody owns the partition: between owners, or without members
+
+
+class LagSecondsMethod:
+    """Says how `lag.lag_seconds` was found (`lag.lag_seconds_method`)."""
+
+    ZERO = "zero"  # there is nothing left to read
+    INTERPOLATED = "interpolated"  # between two samples of the log's end
+    EXACT = "exact"  # from the record itself
+    OUTSIDE_WINDOW = "outside_window"  # older than the oldest sample: null, and a lower bound in a column of its own
+
+
+# Incidents
+
+
+class Evidence:
+    """Says what a row of `incidents` rests on (`evidence`), the strongest first."""
+
+    OBSERVED = "observed"  # a line of a log
+    REPLAYED = "replayed"  # the reference coordinator refuses a request whose answer the log lacks
+    INFERRED = "inferred"  # the records of __consumer_offsets alone
+
+
+class Severity:
+    """Says how grave an incident or a finding is (`severity`), the mildest first."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+# Logs
+
+
+class LogKind:
+    """Says which log of a broker a file is (`log_files.log`)."""
+
+    REQUEST_LOG = "request_log"
+    SERVER_LOG = "server_log"
+
+
+class CoordinatorEventKind:
+    """Names the lines of a server log that rules ask for (`coordinator_events.kind`, which has more)."""
+
+    PREPARING_REBALANCE = "preparing_rebalance"
+    STABILIZED = "stabilized"
+    ASSIGNMENT_RECEIVED = "assignment_received"
+    GROUP_NOW_EMPTY = "group_now_empty"
+    MEMBER_LEFT = "member_left"
+    MEMBER_FAILED = "member_failed"
+    GROUP_LOADED = "group_loaded"
+    GROUP_UNLOADED = "group_unloaded"

@@ -1,4 +1,4 @@
-"""Write `docs/tables.md` from `schemas/tables`: `python -m tools.table_docs`.
+"""Write `docs/tables.md` from `schemas/tables` and `schemas/kinds`: `python -m tools.table_docs`.
 
 The comments are those that Delta's tables carry, so the page can't say anything else than the tables do.
 """
@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import ArrayType, StructType
 
+from groupledger.schemas.kinds.changes import CHANGE_KINDS
+from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
+from groupledger.schemas.kinds.triggers import TRIGGERS
 from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.transforms.offsets import offset_commits
 
@@ -24,7 +27,8 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "tables.md"
 HEAD = """\
 # The tables
 
-Made from `schemas/tables` by `python -m tools.table_docs`; a test compares the two. The same comments stand in Delta.
+Made from `schemas/tables` and `schemas/kinds` by `python -m tools.table_docs`; a test compares them. The same comments
+stand in Delta.
 Every table lies at `WAREHOUSE/<name>` and begins with `cluster`. Timestamps are instants, in UTC.
 """
 VIEW = """
@@ -39,7 +43,19 @@ def page() -> str:
     """What the page has to say."""
     tables = [line for table in all_tables() for line in table_lines(table)]
     view = ["| column |", "|---|", *(f"| `{name}` |" for name in offset_commits.COLUMNS)]
-    return "\n".join([HEAD, *tables, VIEW.strip("\n"), "", *view, ""])
+    return "\n".join([HEAD, *tables, VIEW.strip("\n"), "", *view, "", *kind_lines()])
+
+
+def kind_lines() -> Iterator[str]:
+    """What each kind of incident, change and trigger means."""
+    for title, rows in (
+        ("Kinds of incidents", INCIDENT_KINDS),
+        ("Kinds of changes", CHANGE_KINDS),
+        ("Triggers of rebalances", TRIGGERS),
+    ):
+        yield from (f"## {title}", "", "| kind | |", "|---|---|")
+        yield from (f"| `{row.name}` | {row.meaning} |" for row in rows)
+        yield ""
 
 
 def table_lines(table: Table) -> Iterator[str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from groupledger.schemas.kinds import changes as kinds
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -33,13 +35,13 @@ class Roster(NamedTuple):
 
 def changes_between(before: Roster | None, after: Roster) -> set[str]:
     """Returns the changes. A group's first generation is `group_started` and compared with none."""
-    found = set() if after.seats else {"group_emptied"}
+    found = set() if after.seats else {kinds.GROUP_EMPTIED.name}
     if before is None or before.generation == 0:
-        return found | {"group_started"}
+        return found | {kinds.GROUP_STARTED.name}
     if before.protocol != after.protocol and before.protocol and after.protocol:
-        found.add("protocol_changed")
+        found.add(kinds.PROTOCOL_CHANGED.name)
     if before.leader != after.leader and before.leader and after.leader:
-        found.add("leader_changed")
+        found.add(kinds.LEADER_CHANGED.name)
     return found | _changes_of_members(before, after)
 
 
@@ -49,13 +51,13 @@ def _changes_of_members(before: Roster, after: Roster) -> set[str]:
     for member_id, seat in after.seats.items():
         former_id = member_id if member_id in before.seats else left.pop(seat, None)
         if former_id is None:
-            found.add("member_joined")
+            found.add(kinds.MEMBER_JOINED.name)
             continue
         if former_id != member_id:
-            found.add("member_replaced" if seat.is_static else "dynamic_restart")
+            found.add(kinds.MEMBER_REPLACED.name if seat.is_static else kinds.DYNAMIC_RESTART.name)
         if before.topics.get(former_id) != after.topics.get(member_id):
-            found.add("subscription_changed")
-    return found | ({"member_left"} if left else set())
+            found.add(kinds.SUBSCRIPTION_CHANGED.name)
+    return found | ({kinds.MEMBER_LEFT.name} if left else set())
 
 
 def revokers(brought: Mapping[str, Iterable[TopicPartition]], owned: Mapping[TopicPartition, str]) -> set[str]:

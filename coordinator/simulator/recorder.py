@@ -20,6 +20,9 @@ from groupledger.schemas.codec.consumer_protocol import decode_assignment, decod
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON, trigger_of
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.kinds import triggers
+from groupledger.schemas.kinds.changes import COOPERATIVE_FOLLOW_UP, PARTITIONS_ADDED
+from groupledger.schemas.words import LeaveCause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -189,11 +192,11 @@ class Recorder:
         trigger, client_reason = trigger_of(reason.kind), reason.fields.get("client_reason")
         members = reason.fields.get("member_ids", reason.fields.get("member_id", ()))
         member_ids = tuple(members.split(", ") if isinstance(members, str) else members)
-        if trigger == "left":
+        if trigger == triggers.LEFT.name:
             # A member that was removed by its instance id is not named here, but it is the last that left.
             tenure = group.gone.get(member_ids[0]) or next(reversed(group.gone.values()))
             trigger, client_reason = tenure.leave_cause or trigger, tenure.leave_reason
-        elif trigger == "sync_expired":
+        elif trigger == triggers.SYNC_EXPIRED.name:
             group.leave(member_ids, event.happened_at_ms, trigger)
         group.cause = Cause(
             group_id=group.group_id,
@@ -289,9 +292,9 @@ class Recorder:
             return
         changes = changes_between(before, group.roster)
         if has_added_partitions(owned, group.universe):
-            changes.add("partitions_added")
+            changes.add(PARTITIONS_ADDED.name)
         if group.revokers & group.roster.seats.keys():
-            changes.add("cooperative_follow_up")
+            changes.add(COOPERATIVE_FOLLOW_UP.name)
         group.cause.changes = tuple(sorted(changes))
         group.cause.from_generation = None if before is None else before.generation
         group.cause = None
@@ -330,7 +333,7 @@ class Recorder:
         old, new = event.fields["previous_member_id"], event.fields["member_id"]
         known = self._identities.get((group.group_id, old))
         self._identities[group.group_id, new] = _identity(call.request, known)
-        group.leave([old], event.happened_at_ms, "replaced")
+        group.leave([old], event.happened_at_ms, LeaveCause.REPLACED)
         before, written = group.generation, call.written.get(group.group_id)
         if written is None or before is None or before.revision is None:
             return
@@ -370,14 +373,14 @@ class Recorder:
     @staticmethod
     def _left(group: _Incarnation, event: LogEvent, call: _Call) -> None:
         member_id, reason = event.fields["member_id"], event.fields["client_reason"]
-        cause = "left_poll_timeout" if reason == POLL_TIMEOUT_REASON else "left"
+        cause = triggers.LEFT_POLL_TIMEOUT if reason == POLL_TIMEOUT_REASON else triggers.LEFT
         if all(leaving.member_id != member_id for leaving in call.request.members):
-            cause = "admin_removed"  # by its instance id
-        group.leave([member_id], event.happened_at_ms, cause, reason)
+            cause = triggers.ADMIN_REMOVED  # by its instance id
+        group.leave([member_id], event.happened_at_ms, cause.name, reason)
 
     @staticmethod
     def _failed(group: _Incarnation, event: LogEvent, _: _Call) -> None:
-        group.leave([event.fields["member_id"]], event.happened_at_ms, "session_expired")
+        group.leave([event.fields["member_id"]], event.happened_at_ms, triggers.SESSION_EXPIRED.name)
 
     @staticmethod
     def _not_joined(group: _Incarnation, event: LogEvent, _: _Call) -> None:

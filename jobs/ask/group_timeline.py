@@ -9,9 +9,11 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.ask.answers import collect, within
 from groupledger.jobs.process.terminal import printable
+from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.words import HoleCause, PauseScope, ProtocolKind, TimelineEvent
 from groupledger.transforms.coverage.rules.coverage_at import iso
 from groupledger.transforms.history.rules.group_timeline import timeline
 
@@ -23,14 +25,14 @@ if TYPE_CHECKING:
 
 OWNER_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id", "owns")
 EVENTS = {
-    "group_started": "the group starts",
-    "first_seen": "first seen",
-    "rebalance": "rebalance",
-    "revision": "a record of the same generation",
-    "group_deleted": "the group is deleted, or has expired",
-    "upgraded": "the group becomes one of the consumer protocol (KIP-848)",
-    "not_covered": "nobody read the log from here on",
-    "generation_decreased": "the generation goes back: another life",
+    TimelineEvent.GROUP_STARTED: "the group starts",
+    TimelineEvent.FIRST_SEEN: "first seen",
+    TimelineEvent.REBALANCE: "rebalance",
+    TimelineEvent.REVISION: "a record of the same generation",
+    TimelineEvent.GROUP_DELETED: "the group is deleted, or has expired",
+    TimelineEvent.UPGRADED: "the group becomes one of the consumer protocol (KIP-848)",
+    TimelineEvent.NOT_COVERED: "nobody read the log from here on",
+    TimelineEvent.GENERATION_DECREASED: "the generation goes back: another life",
 }
 SHOWN_NAMES_MAX = 10
 
@@ -99,7 +101,7 @@ def lines(entry: Answer) -> Iterator[str]:
 
 def _kind(entry: Answer) -> str | None:
     kind: str | None = entry["protocol_kind"]
-    return None if kind == "unknown" else kind
+    return None if kind == ProtocolKind.UNKNOWN else kind
 
 
 def _generation(entry: Answer) -> str:
@@ -109,7 +111,7 @@ def _generation(entry: Answer) -> str:
 def _unknowns(entry: Answer) -> Iterator[str]:
     if entry.get("is_hole"):
         gap = entry["generation_gap"]
-        if entry["hole_cause"] == "not_synced":
+        if entry["hole_cause"] == HoleCause.NOT_SYNCED:
             yield f"    {gap} generations in between have no record, their leader never synced: what changed is unknown"
         else:
             yield "    what happened in between is not covered: what changed is unknown"
@@ -123,7 +125,7 @@ def _who(entry: Answer) -> Iterator[str]:
         cause, confidence = member["leave_cause"], member["leave_cause_confidence"]
         yield f"    left: {_member(member)}" + ("" if cause is None else f": {cause} (confidence {confidence:.2f})")
     for member in entry.get("replaced", ()):
-        kind = "restarted" if member["kind"] == "dynamic_restart" else "replaced"
+        kind = "restarted" if member["kind"] == DYNAMIC_RESTART.name else "replaced"
         yield f"    {kind}: {printable(member['previous_member_id'])} is now {printable(member['member_id'])}"
 
 
@@ -177,7 +179,7 @@ def _cost(entry: Answer) -> Iterator[str]:
     if entry.get("pause_scope") is not None:
         upper = "no upper bound" if entry["pause_upper_ms"] is None else f"at most {entry['pause_upper_ms']:,} ms"
         lower = "" if entry["pause_lower_ms"] is None else f"at least {entry['pause_lower_ms']:,} ms, "
-        who = "the whole group" if entry["pause_scope"] == "group" else "the partitions that moved"
+        who = "the whole group" if entry["pause_scope"] == PauseScope.GROUP else "the partitions that moved"
         yield f"    stood still: {who}, {lower}{upper}"
 
 

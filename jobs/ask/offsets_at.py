@@ -19,8 +19,8 @@ from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.retention import above_floors, read_floors
 from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.words import OffsetStatus
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
-from groupledger.transforms.offsets.offsets_at import COMMITTED
 from groupledger.transforms.offsets.offsets_at import offsets_at as committed_offsets_at
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def offsets_at(warehouse: Warehouse, names: Sequence[str], at: datetime) -> list
 def reset_file_lines(names: Sequence[str], answers: Iterable[Answer]) -> Iterator[str]:
     """Of the partitions whose offset is known. Raises InputError for a name that the tool could not read."""
     for answer in answers:
-        if answer["status"] != COMMITTED:
+        if answer["status"] != OffsetStatus.COMMITTED:
             continue
         topic, group = answer["topic"], answer["group_id"]
         if not TOPIC.fullmatch(topic):

@@ -10,8 +10,9 @@ from groupledger.jobs.ask.answers import collect
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.words import GroupType, Ownership
 from groupledger.transforms.coverage.rules.coverage_at import why_unknown
-from groupledger.transforms.history.rules.ownership_answer import OWNED, UNKNOWN, owner_at
+from groupledger.transforms.history.rules.ownership_answer import owner_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,8 +48,8 @@ def owner(warehouse: Warehouse, name: str, topic: str, partition: int, at: datet
         "until": answer.interval and answer.interval["valid_to"],
         **dict.fromkeys((*MEMBER_COLUMNS, "reason")),
     }
-    if answer.status != OWNED or answer.interval is None:
-        if answer.status == UNKNOWN:
+    if answer.status != Ownership.OWNED or answer.interval is None:
+        if answer.status == Ownership.UNKNOWN:
             found["reason"] = why_unknown(coverage, at) or _why_unreadable(group, answer.generation)
         return [found]
     life = F.col("incarnation") == answer.interval["incarnation"]
@@ -67,6 +68,6 @@ def _why_unreadable(group: Answer, generation: Mapping[str, Any] | None) -> str:
         return "an assignment in the group's record of then can't be read: see the members' assignment_error"
     if group["is_simple"]:
         return "the group has commits and no members: a simple consumer tells nobody what it reads"
-    if group["group_type"] != "classic":
+    if group["group_type"] != GroupType.CLASSIC:
         return f"the group is of type {group['group_type']}, whose owners the ledger does not keep yet"
     return "the group's record of then is not known: it was written before the log was followed, and may be superseded"

@@ -9,27 +9,22 @@ import click
 from groupledger.jobs.cli.options import say
 from groupledger.jobs.cli.questions import SINCE, open_warehouse, question
 from groupledger.jobs.process.settings import load_settings
+from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
+from groupledger.schemas.words import Severity, words_of
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-KINDS = (
-    *("illegal_generation", "unknown_member", "fenced_instance", "rebalance_in_progress_commit", "poll_timeout"),
-    *("session_expired", "static_subscription_ignored", "fenced_member_epoch", "stale_member_epoch"),
-    *("zombie_commit_suspected", "offset_rewind", "commit_gap", "rebalance_storm", "member_flapping"),
-    *("leader_never_synced", "stalled_transaction"),
-)
 
 
 @click.command()
 @question
 @click.option("--group", metavar="GROUP", help="Only this group.")
 @SINCE
-@click.option("--kind", type=click.Choice(KINDS), help="Only this kind.")
+@click.option("--kind", type=click.Choice([kind.name for kind in INCIDENT_KINDS]), help="Only this kind.")
 @click.option(
     "--severity",
-    type=click.Choice(["info", "warning", "error"]),
-    default="warning",
+    type=click.Choice(words_of(Severity)),
+    default=Severity.WARNING,
     show_default=True,
     help="At least this; info is what belongs to the normal life of a group.",
 )

@@ -12,14 +12,15 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.process.terminal import print_table
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kinds.incidents import KIND_OF_ERROR
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.schemas.words import Evidence
 from groupledger.transforms.history.group_activity import true_rebalances
-from groupledger.transforms.incidents.rules.sighting import KIND_OF_ERROR
 from groupledger.transforms.logs.rebalance_triggers import with_triggers
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
 
 # The kinds of incidents that are refused requests, with the error that each is.
-ERRORS = {KIND_OF_ERROR[error]: error.name for error in Error if error in KIND_OF_ERROR}
+ERRORS = {KIND_OF_ERROR[error].name: error.name for error in Error if error in KIND_OF_ERROR}
 
 Counts = tuple[int, int, int]
 
@@ -112,6 +113,6 @@ def triggers(rows: DataFrame, column: str) -> DataFrame:
 
 
 def refusals(ledger: Ledger) -> DataFrame:
-    incidents = ledger.rows(INCIDENTS).where((F.col("evidence") == "observed") & F.col("kind").isin(*ERRORS))
+    incidents = ledger.rows(INCIDENTS).where((F.col("evidence") == Evidence.OBSERVED) & F.col("kind").isin(*ERRORS))
     error = F.element_at(F.create_map(*[F.lit(word) for pair in ERRORS.items() for word in pair]), F.col("kind"))
     return incidents.groupBy("group_id", error.alias("error")).agg(weight(F.sum("occurrences")))

@@ -24,9 +24,10 @@ from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.schemas.words import Evidence, Severity, words_of
 from groupledger.transforms.coverage.rules.coverage_at import iso
 from groupledger.transforms.incidents.incidents import IncidentTables, facts_of, incidents
-from groupledger.transforms.incidents.rules import SEVERITIES, Rules
+from groupledger.transforms.incidents.rules import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,7 +113,8 @@ def incidents_of(
 ) -> list[Answer]:
     """Those last seen since then, of at least that severity; those that began last come last."""
     rows = warehouse.rows(INCIDENTS)
-    rows = rows.where(F.col("severity").isin(*SEVERITIES[SEVERITIES.index(severity) :]))
+    severities = words_of(Severity)
+    rows = rows.where(F.col("severity").isin(*severities[severities.index(severity) :]))
     if group is not None:
         rows = rows.where(F.col("group_id") == F.lit(group))
     if kind is not None:
@@ -136,7 +138,7 @@ def lines(incident: Answer) -> Iterator[str]:
 
 def _evidence(incident: dict[str, Any]) -> str:
     times = f", {incident['occurrences']:,} times" if incident["occurrences"] > 1 else ""
-    sure = "" if incident["evidence"] == "observed" else f" (confidence {incident['confidence']:.2f})"
+    sure = "" if incident["evidence"] == Evidence.OBSERVED else f" (confidence {incident['confidence']:.2f})"
     doubt = ", in an order that the log does not tell" if incident["is_ambiguous"] else ""
     return f"{incident['evidence']}{sure}{times}{doubt}; probable root: {incident['probable_root']}"
 

@@ -4,7 +4,8 @@ A suite is `conf/quality/TABLE.yaml` and what the table's schema says by itself:
 that have not ended lie apart. `rules` there are conditions in Spark SQL, which become columns that have to be true;
 `expectations` are Great Expectations' own. Neither needs more of an engine than pandas has, so that a table of up to
 `quality.pandas_rows_max` rows is checked in this process (0.2 s), and only a larger one by Spark, in several passes.
-Tables that are partitioned by date are checked for the last days only, since older dates don't change.
+Tables that are partitioned by date are checked for the last days only, since older dates don't change. A `value_set` is
+a list, or names the words that a column may have: a class of `schemas.words`, or the rows of `schemas.kinds`.
 
 Results go to `quality_results`, and on request to Data Docs, a folder of HTML. Both hold counts and no values, since
 values are names that clients made up.
@@ -27,6 +28,9 @@ from groupledger.jobs.ask.answers import print_answers
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.lease import now_ms
 from groupledger.jobs.warehouse.warehouse import create_table, read_table, table_exists, table_path
+from groupledger.schemas import words
+from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
+from groupledger.schemas.kinds.triggers import TRIGGERS
 from groupledger.schemas.tables.all_tables import all_tables, date_column
 from groupledger.schemas.tables.quality_results import QUALITY_RESULTS
 from groupledger.schemas.tables.table import IS_OPEN
@@ -42,6 +46,11 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
 
 Result = dict[str, Any]
+# What a value set can name beside the classes of `schemas.words`.
+KINDS = {
+    "INCIDENT_KINDS": [kind.name for kind in INCIDENT_KINDS],
+    "TRIGGERS": [trigger.name for trigger in TRIGGERS],
+}
 # Counts only: no example of what is wrong leaves the table.
 RESULT_FORMAT = {"result_format": "BASIC", "partial_unexpected_count": 0}
 COLUMNS = ("table_name", "expectation", "unexpected_rows", "checked_rows", "error", "description")
@@ -78,8 +87,17 @@ def suite_of(table: Table) -> Suite:
         for name, text in rules.items()
     ]
     others = written.get("expectations", [])
-    by_file = [expectation(each["type"], each["kwargs"], each["description"]) for each in others]
+    by_file = [expectation(each["type"], with_words(each["kwargs"]), each["description"]) for each in others]
     return Suite(rules, (*by_schema(table), *about_rules, *by_file))
+
+
+def with_words(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of an expectation, with the words that a value set names in place of its name."""
+    name = arguments.get("value_set")
+    if not isinstance(name, str):
+        return arguments
+    found = KINDS[name] if name in KINDS else list(words.words_of(getattr(words, name)))
+    return {**arguments, "value_set": found}
 
 
 def by_schema(table: Table) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,7 @@ from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.schemas.words import StatsWindow
 from groupledger.transforms.history.rebalance_stats import LENGTHS_US, StatsRules, rebalance_stats, touches
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, DataFrame], e
     """`written` are the rows that a batch has just written of the tables; in those that are counted, nothing happened
     or ended before `earliest_us`."""
     rules = stats_rules(ledger)
-    day_us = LENGTHS_US["day"]
+    day_us = LENGTHS_US[StatsWindow.DAY]
     since_us = earliest_us // day_us * day_us
     touched = touches(written[REBALANCES], written[MEMBERS], written[ASSIGNMENTS], rules)
     reach_us = since_us - rules.reach_ms * 1_000

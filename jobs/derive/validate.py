@@ -15,8 +15,8 @@ from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.jobs.warehouse.warehouse import create_table, read_table
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.replay_findings import REPLAY_FINDINGS
+from groupledger.schemas.words import Severity
 from groupledger.transforms.replay.replay_findings import replay_findings
-from groupledger.transforms.replay.rules import ERROR
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -36,7 +36,7 @@ def validate(ledger: Ledger) -> list[Row]:
 
 def has_errors(findings: list[Row]) -> bool:
     """Warnings may have an explanation that the ledger does not hold."""
-    return any(finding.severity == ERROR for finding in findings)
+    return any(finding.severity == Severity.ERROR for finding in findings)
 
 
 def print_findings(findings: list[Row], *, as_json: bool) -> None:

@@ -26,12 +26,13 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.schemas.kafka.log4j_line import HEAD, begins_entry, ends_message
+from groupledger.schemas.words import LogKind, words_of
 from groupledger.transforms.logs.imported_lines import LINES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-REQUEST_LOG, SERVER_LOG = "request_log", "server_log"
+REQUEST_LOG, SERVER_LOG = words_of(LogKind)
 SPLITS = StructType(
     [
         StructField("path", StringType()),

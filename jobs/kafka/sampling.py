@@ -35,6 +35,7 @@ from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.codec.consumer_protocol import decode_subscription
 from groupledger.schemas.codec.errors import DecodeError
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC, ZERO_UUID
+from groupledger.schemas.words import GroupType
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.kafka.brokers import Brokers
     from groupledger.jobs.process.settings import SamplingSettings
 
-CLASSIC, CONSUMER = "classic", "consumer"
 # With read_committed the answer to "latest" is the last stable offset.
 OFFSETS_ASKED = (
     (OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED),
@@ -281,12 +281,12 @@ def ask_coordinator(brokers: Brokers, settings: SamplingSettings, node: int) -> 
         raise for_code(answer.error_code)
     listed = {group.group_id: listed_group(group) for group in answer.groups}
     for request, group_type, told in (
-        (DescribeGroupsRequest, CLASSIC, classic_group),
-        (ConsumerGroupDescribeRequest, CONSUMER, consumer_group),
+        (DescribeGroupsRequest, GroupType.CLASSIC, classic_group),
+        (ConsumerGroupDescribeRequest, GroupType.CONSUMER, consumer_group),
     ):
-        names = sorted(name for name, row in listed.items() if (row.group_type or CLASSIC) == group_type)
+        names = sorted(name for name, row in listed.items() if (row.group_type or GroupType.CLASSIC) == group_type)
         for some in chunks(names, settings.groups_per_request):
-            field = "groups" if group_type == CLASSIC else "group_ids"
+            field = "groups" if group_type == GroupType.CLASSIC else "group_ids"
             for group in brokers.send(request(**{field: some}), node).groups:
                 listed[group.group_id] = told(listed[group.group_id], group)
     return list(listed.values())
@@ -310,7 +310,7 @@ def classic_group(listed: GroupState, group: Any) -> GroupState:
         topics.update(subscribed_topics(group.protocol_type, member.member_metadata))
     return replace(
         listed,
-        group_type=CLASSIC,
+        group_type=GroupType.CLASSIC,
         state=group.group_state,
         protocol_type=group.protocol_type,
         protocol=group.protocol_data,
@@ -334,7 +334,7 @@ def consumer_group(listed: GroupState, group: Any) -> GroupState:
         return replace(listed, error=error_name(for_code(group.error_code)))
     return replace(
         listed,
-        group_type=CONSUMER,
+        group_type=GroupType.CONSUMER,
         state=group.group_state,
         protocol=group.assignor_name,
         member_count=len(group.members),

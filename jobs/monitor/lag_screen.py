@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from groupledger.jobs.process.terminal import printable
+from groupledger.schemas.words import LagStatus
 from groupledger.transforms.lag.rules import status
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 HEADINGS = ("GROUP", "STATE", "LAG", "MAX", "SECONDS", "CATCH-UP", "LAST-COMMIT", "WORST", "STATUS")
 NUMBERS = ("LAG", "MAX", "SECONDS", "CATCH-UP", "LAST-COMMIT")
-COLORS = {status.OK: "green", status.STOPPED: "red", status.STALLED: "red", status.REWOUND: "red"}
+COLORS = {LagStatus.OK: "green"} | dict.fromkeys((LagStatus.STOPPED, LagStatus.STALLED, LagStatus.REWOUND), "red")
 OTHER_COLOR = "yellow"
 LINES_AROUND = 5  # title, headings, rules
 

@@ -25,6 +25,7 @@ from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from groupledger.schemas.words import StatsWindow
 from groupledger.transforms.lag.lag import commit_events, commit_of
 from groupledger.transforms.lag.rules import End, GroupHistory, LagState, Watermark, rollup
 from groupledger.transforms.lag.rules import Round as LagRound
@@ -182,7 +183,7 @@ def lag_round(sampled: Round, passed: Collection[int]) -> LagRound:
 def group_infos(rows: Callable[[Table], DataFrame]) -> dict[str, GroupInfo]:
     """What the history says of each group. One without members is idle since its empty generation began, or, if it
     never had any, since its last commit."""
-    rebalances = rows(REBALANCE_STATS).where(F.col("window") == "day").groupBy("group_id")
+    rebalances = rows(REBALANCE_STATS).where(F.col("window") == StatsWindow.DAY).groupBy("group_id")
     is_empty = F.col("is_current") & (F.col("member_count") == 0)
     empty = rows(GENERATIONS).where(is_empty).groupBy("group_id").agg(F.max("started_at").alias("empty_since"))
     found = (

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from groupledger.transforms.incidents.rules.sighting import KIND_OF_ERROR
+from groupledger.schemas.kinds.incidents import KIND_OF_ERROR
 from lab.truth.from_logs import event_facts, request_facts
 
 if TYPE_CHECKING:

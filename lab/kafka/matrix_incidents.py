@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from groupledger.schemas.kinds.incidents import POLL_TIMEOUT, REMOVALS, SESSION_EXPIRED
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.rules import Coverage, fold
 from groupledger.transforms.incidents.rules import GroupFacts
 from groupledger.transforms.incidents.rules.inferred import inferred
 from groupledger.transforms.incidents.rules.observed import observed
-from groupledger.transforms.incidents.rules.sighting import POLL_TIMEOUT, REMOVALS, SESSION_EXPIRED
 from lab.kafka import matrix
 from lab.kafka.incident_facts import events_of, requests_of
 from lab.kafka.matrix_truth import decoded_rows
@@ -63,14 +63,16 @@ def facts_of(broker: LocalBroker, cases: Sequence[Case]) -> dict[str, GroupFacts
 def removals(case: Case) -> set[Removal]:
     """What was done to the case."""
     if case.is_static:
-        return {(f"{case.group}-i1", SESSION_EXPIRED)}
-    return {(f"{case.group}-v", SESSION_EXPIRED), (f"{case.group}-c", POLL_TIMEOUT)}
+        return {(f"{case.group}-i1", SESSION_EXPIRED.name)}
+    return {(f"{case.group}-v", SESSION_EXPIRED.name), (f"{case.group}-c", POLL_TIMEOUT.name)}
 
 
 def observed_removals(facts: GroupFacts) -> set[Removal]:
     clients = {row["member_id"]: row["client_id"] for row in facts.members}
     return {
-        (clients.get(each.member_id, each.member_id), each.kind) for each in observed(facts) if each.kind in REMOVALS
+        (clients.get(each.member_id, each.member_id), each.kind.name)
+        for each in observed(facts)
+        if each.kind in REMOVALS
     }
 
 
@@ -78,7 +80,7 @@ def judged_removals(case: Case, facts: GroupFacts) -> Iterator[Judged]:
     """Those that the topic alone tells."""
     true = removals(case)
     claims: dict[Removal, Sighting] = {
-        (each.client_id, each.kind): each for each in inferred(only_topic(facts), RULES) if each.kind in REMOVALS
+        (each.client_id, each.kind.name): each for each in inferred(only_topic(facts), RULES) if each.kind in REMOVALS
     }
     for removal in true | claims.keys():
         claim = claims.get(removal)

@@ -39,7 +39,10 @@ def event_facts(lines: Iterable[str]) -> dict[str, list[CoordinatorEvent]]:
         if isinstance(row, dict) and row["group_id"] is not None:
             names = ("kind", "generation", "member_id", "client_reason", "trigger")
             event = CoordinatorEvent(
-                "server.log", row["line_number"], row["logged_at"] // 1_000, *(row[name] for name in names)
+                source_file="server.log",
+                line_number=row["line_number"],
+                logged_at_ms=row["logged_at"] // 1_000,
+                **{name: row[name] for name in names},
             )
             found.setdefault(row["group_id"], []).append(event)
     return found
@@ -54,12 +57,12 @@ def history_facts(kafka_partition: int, log: Iterable[Entry], rows: Mapping[str,
     """Fields of GroupFacts, of a group's log and what the fold made of it."""
     commits = [
         Commit(
-            kafka_partition,
-            each.kafka_offset,
-            each.kafka_timestamp_ms,
-            each.topic,
-            each.partition,
-            each.committed_offset,
+            kafka_partition=kafka_partition,
+            kafka_offset=each.kafka_offset,
+            at_ms=each.kafka_timestamp_ms,
+            topic=each.topic,
+            partition=each.partition,
+            offset=each.committed_offset,
         )
         for each in log
         if isinstance(each, CommitEntry) and each.committed_offset is not None

@@ -58,7 +58,14 @@ def event(kind: str, at_ms: int, member_id: str | None = None, **fields: Any) ->
 
 
 def commit(offset: int, at_ms: int, kafka_offset: int, partition: int = 0) -> Commit:
-    return Commit(7, kafka_offset, at_ms, "orders", partition, offset)
+    return Commit(
+        kafka_partition=7,
+        kafka_offset=kafka_offset,
+        at_ms=at_ms,
+        topic="orders",
+        partition=partition,
+        offset=offset,
+    )
 
 
 def tenure(member_id: str, from_offset: int, to_offset: int | None, **fields: Any) -> dict[str, Any]:

@@ -11,12 +11,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from groupledger.transforms.incidents.rules import incidents
-from groupledger.transforms.incidents.rules.inferred import inferred
-from groupledger.transforms.incidents.rules.observed import observed
-from groupledger.transforms.incidents.rules.patterns import patterns
-from groupledger.transforms.incidents.rules.replayed import Replay, replayed
-from groupledger.transforms.incidents.rules.sighting import (
+from groupledger.schemas.kinds.incidents import (
     COMMIT_GAP,
     KIND_OF_ERROR,
     LEADER_NEVER_SYNCED,
@@ -29,6 +24,12 @@ from groupledger.transforms.incidents.rules.sighting import (
     SESSION_EXPIRED,
     ZOMBIE_COMMIT_SUSPECTED,
 )
+from groupledger.schemas.words import Severity
+from groupledger.transforms.incidents.rules import incidents
+from groupledger.transforms.incidents.rules.inferred import inferred
+from groupledger.transforms.incidents.rules.observed import observed
+from groupledger.transforms.incidents.rules.patterns import patterns
+from groupledger.transforms.incidents.rules.replayed import Replay, replayed
 from lab.truth.against_truth import lost_generations
 from lab.truth.faults import only_topic
 from lab.truth.made import RULES
@@ -36,6 +37,7 @@ from lab.truth.made import RULES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from groupledger.schemas.kinds.incidents import IncidentKind
     from groupledger.transforms.incidents.rules import GroupFacts, Request
     from groupledger.transforms.incidents.rules.sighting import Sighting
     from lab.truth.faults import Played
@@ -76,11 +78,11 @@ def observed_refusals(played: Played) -> Counter[Any]:
         "illegal_generation": "ILLEGAL_GENERATION",
         "unknown_member": "UNKNOWN_MEMBER_ID",
         "fenced_instance": "FENCED_INSTANCE_ID",
-        REBALANCE_IN_PROGRESS_COMMIT: "REBALANCE_IN_PROGRESS",
+        "rebalance_in_progress_commit": "REBALANCE_IN_PROGRESS",
     }
     at = {request.proof: round(request.happened_at_us / 1_000) for request in played.facts.requests}
     return Counter(
-        (at[each.proofs[0]], each.detail, names[each.kind], each.client_id)
+        (at[each.proofs[0]], each.detail, names[each.kind.name], each.client_id)
         for each in observed(played.facts)
         if each.kind in REFUSALS
     )
@@ -90,13 +92,13 @@ def observed_removals(played: Played) -> tuple[Counter[Any], Counter[Any], Count
     """(member id, kind): those of the truth and those seen; and why others are in neither. Twice seen, in both logs, is
     once. The truth has members from the first generation that counts them."""
     expected = Counter(
-        (row.member_id, KIND_OF_CAUSE[row.leave_cause])
+        (row.member_id, KIND_OF_CAUSE[row.leave_cause].name)
         for row in played.group.truth.members
         if row.leave_cause in KIND_OF_CAUSE
     )
     counted = {row.member_id for row in played.group.truth.members}
     seen = {
-        (each.member_id, each.kind): each.first_ms
+        (each.member_id, each.kind.name): each.first_ms
         for each in observed(played.facts)
         if each.kind in KIND_OF_CAUSE.values()
     }
@@ -136,9 +138,9 @@ def judged_replay(facts: GroupFacts, answered: GroupFacts) -> Iterator[Judged]:
         if claim is not None and claim.is_ambiguous:
             continue
         if claim is not None:
-            yield Judged(claim.kind, claim.kind == kind, is_claimed=True, confidence=claim.confidence)
+            yield Judged(claim.kind.name, claim.kind == kind, is_claimed=True, confidence=claim.confidence)
         if kind is not None and (claim is None or claim.kind != kind):
-            yield Judged(kind, is_true=True, is_claimed=False)
+            yield Judged(kind.name, is_true=True, is_claimed=False)
 
 
 def replayed_answers(facts: GroupFacts, initial_rebalance_delay_ms: int = 3_000) -> list[tuple[Request, int]]:
@@ -158,7 +160,7 @@ def is_told_apart(request: Request, error: int) -> bool:
 
 def judged_inferred(played: Played) -> list[Judged]:
     facts = only_topic(played.facts)
-    by_kind: dict[str, list[Sighting]] = defaultdict(list)
+    by_kind: dict[IncidentKind, list[Sighting]] = defaultdict(list)
     for sighting in (*inferred(facts, RULES), *patterns(facts, RULES)):
         by_kind[sighting.kind].append(sighting)
     judged = [*_removals(played, by_kind), *_zombies(played, by_kind[ZOMBIE_COMMIT_SUSPECTED])]
@@ -176,19 +178,19 @@ def judged_inferred(played: Played) -> list[Judged]:
     return judged
 
 
-def _counted(kind: str, expected: int, claims: list[Sighting]) -> Iterator[Judged]:
+def _counted(kind: IncidentKind, expected: int, claims: list[Sighting]) -> Iterator[Judged]:
     for number in range(max(expected, len(claims))):
         confidence = claims[number].confidence if number < len(claims) else 0.0
-        yield Judged(kind, number < expected, number < len(claims), confidence)
+        yield Judged(kind.name, number < expected, number < len(claims), confidence)
 
 
-def _by_member(kind: str, true: set[str], claims: Iterable[Sighting]) -> Iterator[Judged]:
+def _by_member(kind: IncidentKind, true: set[str], claims: Iterable[Sighting]) -> Iterator[Judged]:
     claimed = {sighting.member_id or "": sighting.confidence for sighting in claims}
     for member_id in true | claimed.keys():
-        yield Judged(kind, member_id in true, member_id in claimed, claimed.get(member_id, 0.0))
+        yield Judged(kind.name, member_id in true, member_id in claimed, claimed.get(member_id, 0.0))
 
 
-def _removals(played: Played, by_kind: dict[str, list[Sighting]]) -> Iterator[Judged]:
+def _removals(played: Played, by_kind: dict[IncidentKind, list[Sighting]]) -> Iterator[Judged]:
     """Of those members that records name, and whose removal a record shows."""
     seen = {row["member_id"] for row in played.facts.members if row["left_at"] is not None}
     for cause, kind in KIND_OF_CAUSE.items():
@@ -217,7 +219,7 @@ def _gaps(played: Played, claims: list[Sighting]) -> Iterator[Judged]:
             and sighting.first_ms - STOPS_BEFORE_MS <= stop.happened_at_ms <= sighting.last_ms
             for stop in stops
         )
-        yield Judged(COMMIT_GAP, is_true, is_claimed=True, confidence=sighting.confidence)
+        yield Judged(COMMIT_GAP.name, is_true, is_claimed=True, confidence=sighting.confidence)
 
 
 # Clean
@@ -229,7 +231,7 @@ def alarms(facts: GroupFacts) -> list[str]:
 
 def alarming(facts: GroupFacts) -> list[dict[str, Any]]:
     """Incidents above severity info."""
-    return [row for row in incidents(facts, RULES) if row["severity"] != "info"]
+    return [row for row in incidents(facts, RULES) if row["severity"] != Severity.INFO]
 
 
 def told(row: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ transactions, compaction), which is why a stretch is written down and not read o
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
 from groupledger.schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.words import Completeness
 
 COVERAGE = Table(
     name="coverage",
@@ -26,7 +27,10 @@ COVERAGE = Table(
             ),
             column("to_time", TimestampType(), "Until when nothing happened that the stretch does not tell."),
             column(
-                "completeness", StringType(), "tailed, compacted (the first read of an old topic) or unknown (a hole)."
+                "completeness",
+                StringType(),
+                f"{Completeness.TAILED}, {Completeness.COMPACTED} (the first read of an old topic) or"
+                f" {Completeness.UNKNOWN} (a hole).",
             ),
         ]
     ),

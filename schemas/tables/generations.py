@@ -8,6 +8,7 @@ from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, Str
 
 from groupledger.schemas.tables.rebalances import CHANGE
 from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_CARRIED_OVER, IS_OPEN, Table, column
+from groupledger.schemas.words import EndedBy, FindingKind, one_of, words_of
 
 GENERATIONS = Table(
     name="generations",
@@ -60,7 +61,7 @@ GENERATIONS = Table(
             column(
                 "ended_by",
                 StringType(),
-                "generation, revision, tombstone, upgrade (to KIP-848), hole or generation_decrease; null while open.",
+                f"What ended it: {one_of(words_of(EndedBy))}; null while open. An upgrade is one to KIP-848.",
             ),
             column(
                 "generation_gap",
@@ -83,7 +84,7 @@ GENERATIONS = Table(
             column(
                 "finding",
                 StringType(),
-                "generation_decreased: without a tombstone, where none can have been missed; else null.",
+                f"{FindingKind.GENERATION_DECREASED}: without a tombstone, where none can have been missed; else null.",
             ),
             IS_CARRIED_OVER,
             IS_OPEN,

@@ -9,6 +9,7 @@ from pyspark.sql.types import ArrayType, IntegerType, StringType, StructType
 
 from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, Table, column
 from groupledger.schemas.tables.watermarks import SAMPLE_DATE, SAMPLED_AT
+from groupledger.schemas.words import GroupType, one_of, words_of
 
 GROUP_STATES = Table(
     name="group_states",
@@ -22,7 +23,7 @@ GROUP_STATES = Table(
             CLUSTER,
             SAMPLED_AT,
             GROUP_ID,
-            column("group_type", StringType(), "classic, consumer (KIP-848), share or streams; null if not told."),
+            column("group_type", StringType(), f"{one_of(words_of(GroupType))}; null if not told."),
             column(
                 "state",
                 StringType(),

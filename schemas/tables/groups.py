@@ -6,6 +6,7 @@ These are the columns that the log of the group alone decides; lag totals and sa
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructType, TimestampType
 
 from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, Table, column
+from groupledger.schemas.words import GroupType, one_of, words_of
 
 GROUPS = Table(
     name="groups",
@@ -18,7 +19,7 @@ GROUPS = Table(
             CLUSTER,
             GROUP_ID,
             column("kafka_partition", IntegerType(), "Partition of __consumer_offsets that holds the group."),
-            column("group_type", StringType(), "classic, consumer (KIP-848), share or streams."),
+            column("group_type", StringType(), f"{one_of(words_of(GroupType))}; consumer is that of KIP-848."),
             column("is_alive", BooleanType(), "Its tombstone has not been seen since its last life began."),
             column(
                 "is_simple",

@@ -22,7 +22,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
+from groupledger.schemas.kinds.roots import ROOTS
 from groupledger.schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.words import Evidence, Severity, one_of, words_of
 
 INCIDENT_PARTITION = StructType(
     [
@@ -53,9 +56,9 @@ INCIDENTS = Table(
             CLUSTER,
             column("incident_id", StringType(), "Hash of episode and kind."),
             column("episode_id", StringType(), "What it belongs to: the same for all that one cause brought about."),
-            column("kind", StringType(), "What it is; transforms.incidents.rules says what each kind means."),
-            column("severity", StringType(), "info, warning or error."),
-            column("evidence", StringType(), "observed, replayed or inferred."),
+            column("kind", StringType(), f"What it is: {one_of([kind.name for kind in INCIDENT_KINDS])}."),
+            column("severity", StringType(), f"{one_of(words_of(Severity))}."),
+            column("evidence", StringType(), f"{one_of(words_of(Evidence))}."),
             column(
                 "confidence", DoubleType(), "How often such a row was right where that was measured; 1 if observed."
             ),
@@ -79,7 +82,11 @@ INCIDENTS = Table(
                 "to_generation of the rebalance that made its generation stale: with group and incarnation, a key of"
                 " rebalances. Null if there is none, or none yet.",
             ),
-            column("probable_root", StringType(), "What probably began the episode."),
+            column(
+                "probable_root",
+                StringType(),
+                f"What probably began the episode: {one_of([root.name for root in ROOTS])}.",
+            ),
             column("duplicates_min", LongType(), "So many records were processed twice for certain; null if unknown."),
             column("duplicates_max", LongType(), "At most so many are; null if unknown."),
             column("first_seen_at", TimestampType(), "When it was first seen."),

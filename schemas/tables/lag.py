@@ -17,6 +17,7 @@ from pyspark.sql.types import (
 
 from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, Table, column
 from groupledger.schemas.tables.watermarks import SAMPLE_DATE, SAMPLED_AT
+from groupledger.schemas.words import BurrowStatus, LagFlag, LagSecondsMethod, LagStatus, one_of, words_of
 
 LAG = Table(
     name="lag",
@@ -47,17 +48,25 @@ LAG = Table(
             column(
                 "lag_seconds_method",
                 StringType(),
-                "zero, interpolated (between samples), exact (the record's own time) or outside_window (a bound).",
+                f"How lag_seconds was found: {one_of(words_of(LagSecondsMethod))}.",
             ),
             column("lag_per_second", DoubleType(), "Slope of lag over the status window; null with too few rounds."),
             column(
                 "status",
                 StringType(),
-                "ok, unsubscribed, no_commit, unknown, rebalancing, growing, rewound, stalled or stopped.",
+                f"Is it a problem, the mildest first: {one_of(words_of(LagStatus))}.",
             ),
-            column("burrow_status", StringType(), "By Burrow's rules: OK, WARN, STOP, STALL or REWIND."),
+            column(
+                "burrow_status",
+                StringType(),
+                f"By Burrow's rules: {one_of([each for each in words_of(BurrowStatus) if each != BurrowStatus.ERR])}.",
+            ),
             column("no_progress_since", TimestampType(), "The first round with lag at this offset; null if lag is 0."),
-            column("flags", ArrayType(StringType()), "Why a number is odd or absent; else empty."),
+            column(
+                "flags",
+                ArrayType(StringType()),
+                f"Why a number is odd or absent, each of {one_of(words_of(LagFlag))}; else empty.",
+            ),
             column("owned", BooleanType(), "Whether a member owns the partition; null if the ledger can't know."),
             column("owner", StringType(), "The member that owns it."),
             column("client_id", StringType(), "The owner's client id."),

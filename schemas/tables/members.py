@@ -15,7 +15,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from groupledger.schemas.kinds.triggers import TRIGGERS
 from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_CARRIED_OVER, IS_OPEN, Table, column
+from groupledger.schemas.words import LeaveCause, one_of, words_of
+
+LEAVE_CAUSES = (*words_of(LeaveCause), *(each.name for each in TRIGGERS if each.is_departure))
 
 MEMBERS = Table(
     name="members",
@@ -67,7 +71,7 @@ MEMBERS = Table(
             column(
                 "leave_cause",
                 StringType(),
-                "replaced, upgraded, left, session_expired, left_poll_timeout ...; a guess if confidence is below 1.",
+                f"Why: {one_of(LEAVE_CAUSES)}; a guess if confidence is below 1.",
             ),
             column(
                 "leave_cause_confidence",

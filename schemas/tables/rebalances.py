@@ -16,11 +16,14 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from groupledger.schemas.kinds.changes import CHANGE_KINDS
+from groupledger.schemas.kinds.triggers import TRIGGERS
 from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_CARRIED_OVER, Table, column
+from groupledger.schemas.words import HoleCause, PauseScope, ProtocolKind, one_of, words_of
 
 CHANGE = StructType(
     [
-        column("kind", StringType(), "What changed; transforms.history.rules says what each kind means."),
+        column("kind", StringType(), f"What changed: {one_of([kind.name for kind in CHANGE_KINDS])}."),
         column("member_id", StringType(), "The member; for leader_changed the new leader."),
         column("previous_member_id", StringType(), "The member in whose place it is."),
         column("group_instance_id", StringType(), "The member's instance id."),
@@ -48,6 +51,8 @@ PARTITION_PAUSE = StructType(
     ]
 )
 
+INFERRED_TRIGGERS = [each.name for each in TRIGGERS if not each.is_only_logged]
+
 REBALANCES = Table(
     name="rebalances",
     comment="One row for each rebalance of a classic group: what changed, what it cost, and what probably started it.",
@@ -69,13 +74,14 @@ REBALANCES = Table(
             column(
                 "hole_cause",
                 StringType(),
-                "not_synced: increments whose leader never synced; not_covered: something may lie unseen; else null.",
+                f"{HoleCause.NOT_SYNCED}: increments whose leader never synced; {HoleCause.NOT_COVERED}: something may"
+                " lie unseen; else null.",
             ),
             column("generation_gap", IntegerType(), "Increments in between that have no record."),
             column(
                 "protocol_kind",
                 StringType(),
-                "eager, cooperative or unknown: whether members that stayed brought along what they owned.",
+                f"{one_of(words_of(ProtocolKind))}: whether members that stayed brought along what they owned.",
             ),
             column("changes", ArrayType(CHANGE), "What differs between the two records; null for a hole."),
             column(
@@ -84,7 +90,9 @@ REBALANCES = Table(
                 "For a cooperative follow-up: to_generation of the rebalance that made it necessary.",
             ),
             column(
-                "inferred_trigger", StringType(), "What probably started it, in the words of trigger; null for a hole."
+                "inferred_trigger",
+                StringType(),
+                f"What probably started it: {one_of(INFERRED_TRIGGERS)}; null for a hole.",
             ),
             column("inferred_trigger_confidence", DoubleType(), "Between 0 and 1; it orders the guesses."),
             column("inferred_trigger_explanation", StringType(), "What the guess rests on."),
@@ -113,7 +121,8 @@ REBALANCES = Table(
             column(
                 "pause_scope",
                 StringType(),
-                "Who stood still: group (eager) or partitions (cooperative: those that moved); null if unknown.",
+                f"Who stood still: {PauseScope.GROUP} (eager) or {PauseScope.PARTITIONS} (cooperative: those moved);"
+                " null if unknown.",
             ),
             column("pause_lower_ms", LongType(), "They stood still at least so long."),
             column(

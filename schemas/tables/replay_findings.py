@@ -6,6 +6,7 @@ One row for each kind of finding in a record; an empty table says that the repla
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, Table, column
+from groupledger.schemas.words import FindingKind, Severity, one_of, words_of
 
 REPLAY_FINDINGS = Table(
     name="replay_findings",
@@ -25,14 +26,13 @@ REPLAY_FINDINGS = Table(
             column(
                 "finding",
                 StringType(),
-                "generation_decreased, illegal_record, leader_is_no_member, partition_with_two_owners,"
-                " assignment_outside_subscription, assignment_differs, partition_not_revoked_first,"
-                " static_replacement_without_instance or illegal_transition.",
+                f"{one_of(words_of(FindingKind))}.",
             ),
             column(
                 "severity",
                 StringType(),
-                "error: nothing of Kafka's writes this; warning: an assignor chose otherwise than Kafka's of its name.",
+                f"{Severity.ERROR}: nothing of Kafka's writes this; {Severity.WARNING}: an assignor chose otherwise"
+                " than Kafka's of its name.",
             ),
             column("member_id", StringType(), "The member that it is about, the first of several; null if about none."),
             column("topic", StringType(), "The topic that it is about, the first of several; null if about none."),

@@ -21,8 +21,8 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from groupledger.coordinator.model.messages import OffsetCommitRequest, OffsetToCommit
+from groupledger.schemas.kinds.incidents import REFUSALS
 from groupledger.transforms.incidents.rules import GroupFacts, Rules, incidents
-from groupledger.transforms.incidents.rules.sighting import REFUSALS
 from lab.kafka.connection import Connection
 from lab.kafka.group_messages import to_wire
 from lab.kafka.incident_facts import events_of, refused_lines, requests_of
@@ -216,7 +216,8 @@ def test_one_episode(broker: LocalBroker, played: dict[str, GroupFacts], group: 
     assert {row["probable_root"] for row in grave} == {ROOTS[group.partition("-")[0]]}, told
     assert len({row["episode_id"] for row in grave}) == 1, told
     assert len({row["kind"] for row in grave}) == len(grave), told
-    assert sum(row["occurrences"] for row in rows if row["kind"] in REFUSALS) == len(refused_lines(broker, group)), told
+    refusals = {kind.name for kind in REFUSALS}
+    assert sum(row["occurrences"] for row in rows if row["kind"] in refusals) == len(refused_lines(broker, group)), told
 
 
 def test_the_reference_coordinator_agrees(played: dict[str, GroupFacts]) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from groupledger.schemas.kinds.changes import GROUP_STARTED
+
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
@@ -19,7 +21,7 @@ GROUP = ["cluster", "group_id"]
 
 def is_birth() -> Column:
     """Of a row of `rebalances`: the birth of a group, which is nobody's rebalance."""
-    return F.coalesce(F.exists("changes", lambda change: change["kind"] == "group_started"), F.lit(False))
+    return F.coalesce(F.exists("changes", lambda change: change["kind"] == GROUP_STARTED.name), F.lit(False))
 
 
 def true_rebalances(rebalances: DataFrame) -> DataFrame:

@@ -32,7 +32,7 @@ from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
-from groupledger.schemas.words import Completeness
+from groupledger.schemas.words import Completeness, GroupType
 from groupledger.transforms.history.rules import Commits, Coverage, GroupTombstone, OtherGroupType, fold, group_record
 
 if TYPE_CHECKING:
@@ -63,8 +63,9 @@ FOLDED = StructType([StructField(table.name, _folded_columns(table)) for table i
 """One struct for each table, without what the job knows; each row fills one of them."""
 
 GROUP_METADATA = "group_metadata"
+_OTHER_TYPES = (GroupType.CONSUMER, GroupType.SHARE, GroupType.STREAMS)
 # The other types of group, by how their record types begin; the record that tells the epoch is their own metadata.
-OTHER_GROUP_TYPES = {f"{group_type}_group_": group_type for group_type in ("consumer", "share", "streams")}
+OTHER_GROUP_TYPES = {f"{group_type}_group_": group_type for group_type in _OTHER_TYPES}
 # Rows of one Arrow batch on its way back.
 ROWS_MAX = 20_000
 

@@ -30,7 +30,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.schemas.kinds.changes import CHANGE_KINDS, MEMBER_JOINED, MEMBER_LEFT
+from groupledger.schemas.kinds.triggers import LEFT
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from groupledger.schemas.words import StatsWindow
 from groupledger.transforms.history.group_activity import GROUP, is_birth
 
 if TYPE_CHECKING:
@@ -38,8 +41,7 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-WINDOWS = ("hour", "day")
-LENGTHS_US = {"hour": 3_600_000_000, "day": 86_400_000_000}
+LENGTHS_US = {StatsWindow.HOUR: 3_600_000_000, StatsWindow.DAY: 86_400_000_000}
 # Names kept of what flaps; the counts tell of all.
 WORST = 10
 # What a member is known by over several tenures.
@@ -142,13 +144,13 @@ def group_stats(sources: dict[str, list[Row]], rules: StatsRules) -> Iterator[Ro
 
 
 def _touched_windows(touched: Iterable[Row]) -> set[tuple[str, int]]:
-    hour_us = LENGTHS_US["hour"]
+    hour_us = LENGTHS_US[StatsWindow.HOUR]
     hours = {(row["at_us"] // hour_us, row["until_us"] // hour_us) for row in touched}
     return {key for first, last in hours for hour in range(first, last + 1) for key in _windows_of(hour * hour_us)}
 
 
 def _windows_of(at_us: int) -> list[tuple[str, int]]:
-    return [(window, at_us - at_us % LENGTHS_US[window]) for window in WINDOWS]
+    return [(window, at_us - at_us % length_us) for window, length_us in LENGTHS_US.items()]
 
 
 def _with_storms(rebalances: Sequence[Row], rules: StatsRules) -> list[Row]:
@@ -188,9 +190,9 @@ def _counts(rows: Sequence[Row]) -> Row:
         "increments_without_record": total("generation_gap"),
         "cooperative_follow_ups": sum(row["caused_by_generation"] is not None for row in rows),
         "mean_interval_ms": (max(times_ms) - min(times_ms)) // (number - 1) if number > 1 else None,
-        "members_joined": kinds["member_joined"],
-        "members_left": kinds["member_left"],
-        "members_replaced": kinds["member_replaced"] + kinds["dynamic_restart"],
+        "members_joined": kinds[MEMBER_JOINED.name],
+        "members_left": kinds[MEMBER_LEFT.name],
+        "members_replaced": sum(kinds[kind.name] for kind in CHANGE_KINDS if kind.is_replacement),
         "partitions_moved": total("partitions_moved"),
         "pause_lower_ms": total("pause_lower_ms"),
         "longest_pause_upper_ms": max(uppers_ms, default=None),
@@ -201,7 +203,7 @@ def _counts(rows: Sequence[Row]) -> Row:
 
 def _is_harmless(tenure: Row, emptied: set[int]) -> bool:
     """The last one to leave, and not thrown out."""
-    return tenure["to_offset"] in emptied and tenure["leave_cause"] in (None, "left")
+    return tenure["to_offset"] in emptied and tenure["leave_cause"] in (None, LEFT.name)
 
 
 def _place(tenure: Row) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ partitions whose commits were refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import reduce
 from itertools import groupby
 from operator import itemgetter
@@ -24,8 +24,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType, TimestampType
 
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.kinds.changes import SUBSCRIPTION_CHANGED
+from groupledger.schemas.kinds.incidents import KIND_OF_ERROR
 from groupledger.schemas.tables.incidents import INCIDENTS
-from groupledger.schemas.words import Completeness
+from groupledger.schemas.words import Completeness, CoordinatorEventKind, HoleCause, words_of
 from groupledger.transforms.history.group_history import GROUP_METADATA
 from groupledger.transforms.incidents.rules import (
     Commit,
@@ -38,7 +40,8 @@ from groupledger.transforms.incidents.rules import (
     request_fact,
 )
 from groupledger.transforms.incidents.rules import incidents as incidents_of
-from groupledger.transforms.incidents.rules.sighting import COORDINATOR_AWAY, KIND_OF_ERROR
+from groupledger.transforms.incidents.rules.facts import COORDINATOR_AWAY
+from groupledger.transforms.incidents.rules.inferred import KIND_OF_LEAVE
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
@@ -55,10 +58,6 @@ INCIDENT_ERRORS = (*COORDINATOR_AWAY, *KIND_OF_ERROR)
 """With those that tell of a coordinator that was away."""
 NO_HEARTBEATS = ("JOIN_GROUP", "LEAVE_GROUP")
 COMMIT_APIS = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
-EVENT_KINDS = (
-    *("member_failed", "member_left", "group_loaded", "group_unloaded"),
-    *("stabilized", "assignment_received", "group_now_empty", "preparing_rebalance"),
-)
 INTERVAL_SAMPLE = 20  # commits before one, whose mean interval is its rhythm
 
 
@@ -90,7 +89,7 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
         parts.append(_facts("records", _records_to_replay(tables, requests), "kafka_offset"))
     if tables.coordinator_events is not None:
         events = _events(tables.coordinator_events)
-        candidates.append(events.where(F.col("kind") != "stabilized").select("group_id"))
+        candidates.append(events.where(F.col("kind") != CoordinatorEventKind.STABILIZED).select("group_id"))
         parts.append(_facts("events", events, "order"))
     groups = reduce(lambda one, other: one.union(other), candidates).distinct()
     for name, order in (
@@ -142,7 +141,7 @@ def _requests(requests: DataFrame) -> DataFrame:
 
 
 def _events(events: DataFrame) -> DataFrame:
-    return events.where(F.col("kind").isin(*EVENT_KINDS) & F.col("group_id").isNotNull()).select(
+    return events.where(F.col("kind").isin(*words_of(CoordinatorEventKind)) & F.col("group_id").isNotNull()).select(
         *("group_id", "source_file", "line_number", "kind", "generation", "member_id", "client_reason", "trigger"),
         F.unix_millis("logged_at").alias("logged_at_ms"),
         F.unix_millis("logged_at").alias("order"),
@@ -212,14 +211,14 @@ def _steps(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
 
 
 def _history_candidates(tables: IncidentTables, rules: Rules) -> list[DataFrame]:
-    suspicious = tables.members.where(F.col("leave_cause").isin("session_expired", "left_poll_timeout"))
+    suspicious = tables.members.where(F.col("leave_cause").isin(*KIND_OF_LEAVE))
     short_ms = F.unix_millis("left_at") - F.unix_millis("joined_at")
     short = tables.members.where(short_ms < rules.flapping_tenure_ms)
     changed = tables.generations.where(
-        (F.col("revision") > 0) & F.exists("changes", lambda each: each["kind"] == "subscription_changed")
+        (F.col("revision") > 0) & F.exists("changes", lambda each: each["kind"] == SUBSCRIPTION_CHANGED.name)
     )
     busy = tables.rebalances.groupBy("group_id").count().where(F.col("count") >= rules.storm_rebalances)
-    holes = tables.rebalances.where(F.col("hole_cause") == "not_synced")
+    holes = tables.rebalances.where(F.col("hole_cause") == HoleCause.NOT_SYNCED)
     return [rows.select("group_id") for rows in (suspicious, short, changed, busy, holes)]
 
 
@@ -268,14 +267,8 @@ def _group_facts(subject: str, rows: Iterable[Row], as_of_ms: int) -> GroupFacts
 
 
 def _commit(row: Row, start: str = "") -> Commit:
-    return Commit(
-        row["kafka_partition"],
-        row[f"{start}kafka_offset"],
-        row[f"{start}at_ms"],
-        row["topic"],
-        row["partition"],
-        row[f"{start}offset"],
-    )
+    same = {name: row[name] for name in ("kafka_partition", "topic", "partition")}
+    return Commit(**same, **{name: row[f"{start}{name}"] for name in ("kafka_offset", "at_ms", "offset")})
 
 
 def _step(row: Row) -> CommitStep:
@@ -284,16 +277,7 @@ def _step(row: Row) -> CommitStep:
 
 
 def _event(row: Row) -> CoordinatorEvent:
-    return CoordinatorEvent(
-        row["source_file"],
-        row["line_number"],
-        row["logged_at_ms"],
-        row["kind"],
-        row["generation"],
-        row["member_id"],
-        row["client_reason"],
-        row["trigger"],
-    )
+    return CoordinatorEvent(**{each.name: row[each.name] for each in fields(CoordinatorEvent)})
 
 
 _MAKERS: dict[str, Callable[[Row], Any]] = {

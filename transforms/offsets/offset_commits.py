@@ -26,14 +26,10 @@ from pyspark.sql import functions as F
 
 from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
-from groupledger.schemas.words import Completeness
+from groupledger.schemas.words import Attribution, Completeness, EndedBy
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-ASSIGNED = "assigned"
-PREVIOUS_OWNER = "previous_owner"
-NONE = "none"
 
 COLUMNS = (
     "cluster",
@@ -145,7 +141,7 @@ def _with_generation(log: DataFrame, generations: DataFrame, groups: DataFrame) 
     # A compacted stretch has lost every record that a later one of its key superseded, and so only its last ones hold.
     is_exact = F.col("is_tailed") | F.coalesce(F.col("at.to_offset") >= F.col("stretch_end"), F.lit(True))
     is_known = is_folded & is_in_force & is_exact
-    has_gone = (F.col("at.ended_by") == "tombstone") & ~is_in_force
+    has_gone = (F.col("at.ended_by") == EndedBy.TOMBSTONE) & ~is_in_force
     earliest = F.coalesce(F.col("at.incarnation") + F.coalesce(has_gone.cast("int"), F.lit(0)), F.lit(1))
     following = F.when(F.col("at").isNull(), F.col("first_incarnation")).otherwise(F.col("at.next_incarnation"))
     latest = F.coalesce(following, F.col("last_incarnation"))
@@ -176,10 +172,10 @@ def _with_owner(log: DataFrame, assignments: DataFrame, members: DataFrame) -> D
     is_single = (F.col("last.incarnation") == F.col("incarnation")) & (F.size("last.other_member_ids") == 0)
     is_member = F.coalesce(F.col("kafka_offset") < F.col("last.member_to_offset"), F.lit(True))
     attribution = (
-        F.when(F.col("committer_generation").isNull() | ~F.coalesce(is_single, F.lit(False)), NONE)
-        .when(_holds("last", "kafka_offset"), ASSIGNED)
-        .when(F.col("at.is_ownership_known") & is_member, PREVIOUS_OWNER)
-        .otherwise(NONE)
+        F.when(F.col("committer_generation").isNull() | ~F.coalesce(is_single, F.lit(False)), Attribution.NONE)
+        .when(_holds("last", "kafka_offset"), Attribution.ASSIGNED)
+        .when(F.col("at.is_ownership_known") & is_member, Attribution.PREVIOUS_OWNER)
+        .otherwise(Attribution.NONE)
     )
     # The last record of each key survives compaction, so the one before is the last one there was, but for holes.
     is_comparable = F.col("is_tailed") & (F.col("before.kafka_offset") >= F.col("known_from"))
@@ -188,7 +184,7 @@ def _with_owner(log: DataFrame, assignments: DataFrame, members: DataFrame) -> D
     return (
         found.where(F.col("is_tombstone").isNotNull())
         .withColumn("owner_attribution", attribution)
-        .withColumn("owner", F.when(F.col("owner_attribution") != NONE, F.col("last.member_id")))
+        .withColumn("owner", F.when(F.col("owner_attribution") != Attribution.NONE, F.col("last.member_id")))
         # greatest() passes over nulls, which here mean that there is nothing to compare.
         .withColumn(
             "regression",

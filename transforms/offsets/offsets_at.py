@@ -15,16 +15,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.schemas.words import Completeness
+from groupledger.schemas.words import Completeness, OffsetStatus
 from groupledger.transforms.offsets.offset_commits import stretches
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from pyspark.sql import DataFrame
-
-COMMITTED = "committed"
-UNKNOWN = "unknown"
 
 
 def offsets_at(log: DataFrame, coverage: DataFrame, at: datetime) -> DataFrame:
@@ -61,7 +58,7 @@ def offsets_at(log: DataFrame, coverage: DataFrame, at: datetime) -> DataFrame:
     is_committed = ~F.col("state.is_tombstone") & F.col("state.committed_offset").isNotNull()
     return newest.where(~is_known | is_committed).select(
         *key,
-        F.when(is_known, COMMITTED).otherwise(UNKNOWN).alias("status"),
+        F.when(is_known, OffsetStatus.COMMITTED).otherwise(OffsetStatus.UNKNOWN).alias("status"),
         *(
             F.when(is_known, F.col(f"state.{name}")).alias(alias)
             for name, alias in (

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from groupledger.schemas.words import Completeness, Severity, words_of
 from groupledger.transforms.history.group_activity import GROUP, rebalance_counts
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-SEVERITIES = ("error", "warning", "info")
+SEVERITIES = words_of(Severity)[::-1]  # the gravest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,7 @@ def rebalances_by_window(stats: DataFrame) -> DataFrame:
 def coverage_totals(coverage: DataFrame, since: datetime, until: datetime) -> DataFrame:
     """Grain: partition of `__consumer_offsets`: how many seconds of the period the ledger has seen whole, and from when
     to when it has seen anything."""
-    is_tailed = (F.col("completeness") == "tailed") & (F.col("to_time") > F.col("from_time"))
+    is_tailed = (F.col("completeness") == Completeness.TAILED) & (F.col("to_time") > F.col("from_time"))
     begin = F.greatest("from_time", F.lit(since)).cast("double")
     end = F.least("to_time", F.lit(until)).cast("double")
     seen = F.when(is_tailed, F.greatest(end - begin, F.lit(0.0)))
@@ -209,6 +210,6 @@ def coverage_totals(coverage: DataFrame, since: datetime, until: datetime) -> Da
         F.sum(seen).alias("tailed_seconds"),
         F.min(F.when(is_tailed, F.col("from_time"))).alias("tailed_from"),
         F.max("to_time").alias("known_until"),
-        F.count_if(F.col("completeness") == "unknown").alias("holes"),
-        F.count_if(F.col("completeness") == "compacted").alias("compacted_stretches"),
+        F.count_if(F.col("completeness") == Completeness.UNKNOWN).alias("holes"),
+        F.count_if(F.col("completeness") == Completeness.COMPACTED).alias("compacted_stretches"),
     )

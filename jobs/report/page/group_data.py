@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from groupledger.jobs.ask.group_timeline import lines
 from groupledger.jobs.report.page.names import shown, shown_text, whole
 from groupledger.jobs.report.page.times import clock, milliseconds
+from groupledger.schemas.words import Ownership
 from groupledger.transforms.history.rules.group_timeline import timeline
-from groupledger.transforms.history.rules.ownership_answer import OWNED, UNOWNED
 from groupledger.transforms.report.rules.report_ownership import bars, shown_from, spans
 
 if TYPE_CHECKING:
@@ -135,11 +135,11 @@ def _ownership(drawn: Sequence[Bar], of_group: Sequence[Span], members: Sequence
     places = {(row["incarnation"], row["member_id"]): index for index, row in enumerate(members)}
     numbers: list[int] = []
     for bar in drawn:
-        if bar.status == OWNED and bar.interval is not None:
+        if bar.status == Ownership.OWNED and bar.interval is not None:
             owner = places[bar.interval["incarnation"], bar.interval["member_id"]]
             others = len(bar.interval["other_member_ids"])
         else:
-            owner, others = UNOWNED_BAR if bar.status == UNOWNED else UNKNOWN_BAR, 0
+            owner, others = UNOWNED_BAR if bar.status == Ownership.UNOWNED else UNKNOWN_BAR, 0
         length = round((bar.end - bar.begin).total_seconds() * 1_000)
         numbers += (units[bar.unit], owner, round((bar.begin - begin).total_seconds() * 1_000), length, others)
     return {

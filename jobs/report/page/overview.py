@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.report.page.names import shown
 from groupledger.jobs.report.page.times import clock, duration, milliseconds
+from groupledger.schemas.words import GroupType, Severity
 from groupledger.transforms.report.report import SEVERITIES
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def headline(rows: OverviewRows) -> list[tuple[str, str, str]]:
         counts = Counter[str]()
         for row in rows.incidents:
             counts[row["severity"]] += row["incidents"]
-        found.append(("Errors", f"{counts['error']:,}", f"warnings: {counts['warning']:,}"))
+        found.append(("Errors", f"{counts[Severity.ERROR]:,}", f"warnings: {counts[Severity.WARNING]:,}"))
     found.append(_lag_headline(rows))
     seen = sum(row["tailed_seconds"] or 0 for row in rows.coverage)
     whole = (rows.until - rows.since).total_seconds() * len(rows.coverage)
@@ -117,7 +118,7 @@ def _state(row: Row) -> str:
     if row["is_simple"]:
         return "commits only"
     has_members = row["has_members"] if "has_members" in row else bool(row["member_count"])
-    return "with members" if has_members or row["group_type"] != "classic" else "empty"
+    return "with members" if has_members or row["group_type"] != GroupType.CLASSIC else "empty"
 
 
 def incident_kinds(totals: Sequence[Row]) -> list[Row]:

@@ -14,7 +14,26 @@ EVIL = "\x1b[2Jgone\u202e"
 
 def group(name: str, status: str, lag: int | None, topic: str | None = None) -> Rollup:
     return Rollup(
-        *(0, name, topic, "Stable", 1, 0, 0, lag, lag, EVIL, 0, 1.5, 90.0, 0, -1.0, 7_300.0, 61_000, None, status, "OK")
+        sampled_at_ms=0,
+        group_id=name,
+        topic=topic,
+        group_state="Stable",
+        partitions=1,
+        partitions_without_lag=0,
+        partitions_unsubscribed=0,
+        lag_sum=lag,
+        lag_max=lag,
+        worst_topic=EVIL,
+        worst_partition=0,
+        lag_seconds_max=1.5,
+        lag_seconds_lower_bound=90.0,
+        messages_lost=0,
+        lag_per_second=-1.0,
+        catch_up_seconds=7_300.0,
+        commit_age_ms=61_000,
+        commit_interval_ms=None,
+        status=status,
+        burrow_status="OK",
     )
 
 

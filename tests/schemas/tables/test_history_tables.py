@@ -13,9 +13,7 @@ from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalances import CHANGE, PARTITION_PAUSE, REBALANCES
-from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.group_history import OF_THE_JOB
-from groupledger.transforms.history.rules import events
 from lab.truth.histories import KEYS, Log, Tables, folded, member
 
 if TYPE_CHECKING:
@@ -55,8 +53,3 @@ def test_keys(table: Table) -> None:
     assert set(table.key) | set(table.statistics_columns) <= set(table.schema.fieldNames())
     assert table.key == ("cluster", "group_id", *KEYS.get(table.name, ()))
     assert all(field.metadata["comment"] for field in table.schema.fields)
-
-
-def test_completeness_has_one_spelling() -> None:
-    """Goal: the fold, which does not import Spark, knows coverage by the table's own words."""
-    assert (events.TAILED, events.UNKNOWN) == (Completeness.TAILED, Completeness.UNKNOWN)

@@ -1,4 +1,4 @@
-"""Was the log known at an instant? From the rows of `coverage` of one partition of `__consumer_offsets`, as dicts."""
+"""Tells whether the log was known at an instant, from the rows of `coverage` of one `__consumer_offsets` partition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def iso(instant: datetime) -> str:
-    """An aware instant in UTC, as it stands in every answer."""
+    """Returns an aware instant in the form that every answer has: ISO 8601, UTC, milliseconds."""
     return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -23,7 +23,7 @@ def _is_known(row: Row) -> bool:
 
 
 def why_unknown(coverage: Iterable[Row], at: datetime) -> str | None:
-    """Why the ledger can't know what was at an instant, with the remedy; None if a tailed stretch holds it."""
+    """Returns why the ledger can't know what was at an instant, with the remedy; None if a tailed stretch holds it."""
     known = sorted((row["from_time"], row["to_time"]) for row in coverage if _is_known(row))
     if any(begin <= at < end for begin, end in known):
         return None

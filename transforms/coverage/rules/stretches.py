@@ -1,8 +1,8 @@
-"""From what was read to `coverage`: the stretches of one partition of `__consumer_offsets`.
+"""Turns what was read of one `__consumer_offsets` partition into the stretches of `coverage`.
 
-A reading begins where nothing was known: at the first ingest, and again behind a hole. What lay in the topic when a
-reading began may have been compacted, since nobody watched it being written; what came after was tailed. So a reading
-gives up to three stretches: the hole before it, what was there at its begin, and what came since.
+A reading begins where nothing is known: at the first ingest, and again after a hole. What lay in the topic when a
+reading began may have been compacted, since nobody read it as it was written; what came later was tailed. So a reading
+gives up to three stretches: the hole before it, what was there when it began, and what came since.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from groupledger.schemas.words import Completeness
 
 @dataclass(frozen=True)
 class Reading:
-    """`end_offset` is the partition's end when the reading began; `resumed_from` is where an earlier reading had
-    stopped, None for the first."""
+    """An uninterrupted reading of the partition.
+
+    `end_offset` is the partition's end when the reading began; `resumed_from` is where the one before had stopped, None
+    for the first.
+    """
 
     started_at_ms: int
     from_offset: int
@@ -25,7 +28,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Offsets [from_offset, to_offset); a time is None where it is not known."""
+    """A row of `coverage`: offsets [from_offset, to_offset); a time is None where it is not known."""
 
     from_offset: int
     to_offset: int
@@ -35,10 +38,10 @@ class Stretch:
 
 
 def stretches(readings: list[Reading], position: int, known_until_ms: int | None) -> list[Stretch]:
-    """The stretches of one partition in order, without empty ones.
+    """Returns the stretches of one partition in order, without empty ones.
 
-    `position` is the next offset to read, `known_until_ms` an instant before which nothing happened that lies at or
-    above it, None if the reader is not at the end.
+    `position` is the next offset to read. Before `known_until_ms` nothing was written at or above it; None if the
+    reader is not at the end.
     """
     found = []
     for reading, following in zip(readings, [*readings[1:], None], strict=True):

@@ -1,4 +1,4 @@
-"""What differs between two records of a group: the `changes` of a rebalance, or of a revision.
+"""Finds what differs between two records of a group: the `changes` of a rebalance, or of a revision.
 
 A static member whose instance is back under a new id was replaced; a dynamic one whose client id and host are back was
 restarted; neither is a leave and a join. Subscriptions are compared by their topics, never by their bytes: owned
@@ -15,6 +15,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kinds import changes as kinds
 from groupledger.transforms.history.rules.events import CONSUMER
 
 if TYPE_CHECKING:
@@ -40,11 +41,11 @@ CHANGE_COLUMNS = (
 )
 
 
-def change(kind: str, **columns: Any) -> Change:
-    return {**dict.fromkeys(CHANGE_COLUMNS), "kind": kind, **columns}
+def change(kind: kinds.ChangeKind, **columns: Any) -> Change:
+    return {**dict.fromkeys(CHANGE_COLUMNS), "kind": kind.name, **columns}
 
 
-def _about(kind: str, facts: MemberFacts, **columns: Any) -> Change:
+def _about(kind: kinds.ChangeKind, facts: MemberFacts, **columns: Any) -> Change:
     return change(
         kind,
         member_id=facts.member_id,
@@ -56,7 +57,7 @@ def _about(kind: str, facts: MemberFacts, **columns: Any) -> Change:
 
 @dataclass(slots=True)
 class Turnover:
-    """Who stayed, came, went, and came in whose place."""
+    """Holds who stayed, came, went, and came in whose place."""
 
     stayed: list[tuple[Tenure, GroupMember]] = field(default_factory=list)
     replaced: list[tuple[Tenure, GroupMember]] = field(default_factory=list)
@@ -66,19 +67,19 @@ class Turnover:
 
     @property
     def gone(self) -> list[Tenure]:
-        """Those who are no member any more, for whatever reason but a static replacement."""
+        """Returns the tenures that ended, for any reason but a static replacement."""
         return [*self.left, *(tenure for tenure, _ in self.restarted)]
 
     @property
     def came(self) -> list[GroupMember]:
-        """Those whose member id is new."""
+        """Returns the members whose id is new."""
         return [*self.joined, *(member for _, member in (*self.replaced, *self.restarted))]
 
 
 def turnover(before: Mapping[str, Tenure], after: Iterable[GroupMember]) -> Turnover:
     found = Turnover()
     now = {member.facts.member_id: member for member in after}
-    # Those who went, by what would show that they are back.
+    # The tenures that ended, by what would show that the process is back.
     by_place: defaultdict[tuple[str, ...], list[Tenure]] = defaultdict(list)
     for member_id, tenure in before.items():
         if member_id in now:
@@ -104,27 +105,27 @@ def _place(facts: MemberFacts) -> tuple[str, ...]:
 
 
 def changes_between(group: OpenGroup, record: GroupRecord, members: Turnover) -> list[Change]:
-    """From the group's open generation, as it stands, to the record."""
+    """Returns the changes from the group's open generation to the record."""
     before = group.generation
     if before is None:
         raise ValueError(f"the group has no generation before the record at offset {record.kafka_offset}")
-    found = [_about("member_joined", member.facts) for member in members.joined]
-    found += [_about("member_left", tenure.facts) for tenure in members.left]
-    for kind, pairs in (("member_replaced", members.replaced), ("dynamic_restart", members.restarted)):
+    found = [_about(kinds.MEMBER_JOINED, member.facts) for member in members.joined]
+    found += [_about(kinds.MEMBER_LEFT, tenure.facts) for tenure in members.left]
+    for kind, pairs in ((kinds.MEMBER_REPLACED, members.replaced), (kinds.DYNAMIC_RESTART, members.restarted)):
         found += [_about(kind, new.facts, previous_member_id=old.facts.member_id) for old, new in pairs]
     for old, new in (*members.stayed, *members.replaced):
         found += _subscription_change(old.facts, new.facts)
     if record.protocol_type == CONSUMER:
         found += _partitions_added(group.universe, record)
-        found += [change("topic_deleted", topic=topic) for topic in _vanished_topics(group.universe, record)]
+        found += [change(kinds.TOPIC_DELETED, topic=topic) for topic in _vanished_topics(group.universe, record)]
     if record.members and before.protocol is not None and before.protocol != record.protocol:
-        found.append(change("protocol_changed", protocol=record.protocol, previous_protocol=before.protocol))
+        found.append(change(kinds.PROTOCOL_CHANGED, protocol=record.protocol, previous_protocol=before.protocol))
     if record.members and before.leader is not None and before.leader != record.leader:
-        found.append(change("leader_changed", member_id=record.leader, previous_member_id=before.leader))
+        found.append(change(kinds.LEADER_CHANGED, member_id=record.leader, previous_member_id=before.leader))
     if group.revokers and any(tenure.facts.member_id in group.revokers for tenure, _ in members.stayed):
-        found.append(change("cooperative_follow_up"))
+        found.append(change(kinds.COOPERATIVE_FOLLOW_UP))
     if before.member_count and not record.members:
-        found.append(change("group_emptied"))
+        found.append(change(kinds.GROUP_EMPTIED))
     return found
 
 
@@ -132,7 +133,7 @@ def _subscription_change(old: MemberFacts, new: MemberFacts) -> list[Change]:
     if old.topics is None or new.topics is None or old.topics == new.topics:
         return []
     added, removed = sorted({*new.topics} - {*old.topics}), sorted({*old.topics} - {*new.topics})
-    return [_about("subscription_changed", new, topics_added=added, topics_removed=removed)]
+    return [_about(kinds.SUBSCRIPTION_CHANGED, new, topics_added=added, topics_removed=removed)]
 
 
 def _partitions_added(universe: Mapping[str, int], record: GroupRecord) -> list[Change]:
@@ -140,7 +141,7 @@ def _partitions_added(universe: Mapping[str, int], record: GroupRecord) -> list[
     for topic, partition in record.owners:
         if partition >= universe.get(topic, partition + 1):
             new[topic].append(partition)
-    return [change("partitions_added", topic=topic, partitions=sorted(new[topic])) for topic in sorted(new)]
+    return [change(kinds.PARTITIONS_ADDED, topic=topic, partitions=sorted(new[topic])) for topic in sorted(new)]
 
 
 def _vanished_topics(universe: Mapping[str, int], record: GroupRecord) -> list[str]:
@@ -156,7 +157,7 @@ def _seen_units(record: GroupRecord) -> Iterable[Unit]:
 
 
 def grow_universe(universe: Mapping[str, int], record: GroupRecord) -> dict[str, int]:
-    """Partitions by topic after the record, for the topics that the group still has to do with.
+    """Returns the number of partitions by topic after the record, for topics that members subscribe to or own.
 
     A topic enters it only by a record whose ownership is all known: else the partitions that could not be read would be
     taken for new ones later.

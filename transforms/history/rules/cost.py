@@ -1,12 +1,12 @@
-"""What a rebalance cost: what moved, and how long it stopped whom.
+"""Tells what a rebalance cost: what moved, and how long it stopped whom.
 
-Work stays put when it stays with the same identity (a static member's instance, over restarts, else the member). A unit
-that a cooperative round took from one member and the next one gave to another has moved in that next round.
+Work stays put when it stays with the same identity: a static member's instance, over its restarts, else the member. A
+partition that a cooperative round took from one member and the next one gave to another has moved in that next round.
 
-Nobody writes down when a member stops. For certain it works on nothing that it will be told about from when the join
-phase is complete to when the leader's assignment is written (`sync_wait_ms`): the lower bound. The upper bound is from
-the last commit before the record to the first one after it. An eager rebalance stops every partition that goes on,
-and so the group; a cooperative one only those that change hands.
+No record says when a member stops. It certainly processes nothing from the end of the join phase until the leader's
+assignment is written (`sync_wait_ms`): that is the lower bound of its pause. The upper bound is from the last commit
+before the record to the first one after it. An eager rebalance stops every partition that has an owner before and
+after, and so the group; a cooperative one only the partitions that change hands.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.words import PauseScope, ProtocolKind
 from groupledger.transforms.history.rules.rows import micros
 from groupledger.transforms.history.rules.state import OpenRebalance, Watch
 
@@ -24,16 +25,12 @@ if TYPE_CHECKING:
     from groupledger.transforms.history.rules.events import Commits, GroupRecord, MemberFacts, Unit
     from groupledger.transforms.history.rules.state import OpenGroup
 
-EAGER = "eager"
-COOPERATIVE = "cooperative"
-UNDECIDED = "unknown"
-
 Identities = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """Units by their fate; `kept` and `moved` go on, and so can be stopped."""
+    """Holds what is owned, by its fate; `kept` and `moved` have an owner before and after, and so can be stopped."""
 
     kept: list[Unit]
     moved: list[Unit]
@@ -57,7 +54,7 @@ NO_MOVEMENT_KNOWN: dict[str, Any] = dict.fromkeys(
 
 
 def movement(group: OpenGroup, record: GroupRecord) -> Movement | None:
-    """From the group's open ownership to the record's; None if either is not all known."""
+    """Returns the movement from the group's open ownership to the record's; None if either is not all known."""
     if group.generation is None or not group.generation.is_ownership_known or not record.is_ownership_known:
         return None
     before: dict[Unit, Identities] = {unit: (identity,) for unit, identity in group.pending.items()}
@@ -82,7 +79,7 @@ def _identities(member_ids: Iterable[str], facts: Mapping[str, MemberFacts]) -> 
 
 
 def revocations(record: GroupRecord) -> tuple[dict[Unit, str], list[str]]:
-    """What members brought along and nobody owns now, with whose it was; and who has to give something up."""
+    """Returns what members brought along and nobody owns now, by whose it was; and who has to give something up."""
     owners = record.owners
     pending: dict[Unit, str] = {}
     revokers = []
@@ -97,7 +94,7 @@ def revocations(record: GroupRecord) -> tuple[dict[Unit, str], list[str]]:
 
 
 def protocol_kind(group: OpenGroup, members: Turnover) -> str:
-    """Cooperative if a member that stayed and had something brought it along, eager if none did; never by the name."""
+    """Returns cooperative if a member that stayed brought along what it had, eager if none did; never by the name."""
     had_something = {owner for interval in group.owners.values() for owner in interval.owners}
     evidence = [
         bool(new.owned)
@@ -105,12 +102,12 @@ def protocol_kind(group: OpenGroup, members: Turnover) -> str:
         if tenure.facts.member_id in had_something and new.facts.subscription_error is None and new.assigned is not None
     ]
     if not evidence:
-        return UNDECIDED
-    return COOPERATIVE if any(evidence) else EAGER
+        return ProtocolKind.UNKNOWN
+    return ProtocolKind.COOPERATIVE if any(evidence) else ProtocolKind.EAGER
 
 
 def sync_wait_ms(record: GroupRecord) -> int | None:
-    """From the end of the join phase to the record; None for an empty generation, and where no clock tells it."""
+    """Returns the time from the end of the join phase to the record; None if there are no members or no clock tells."""
     if not record.members or record.current_state_timestamp_ms is None:
         return None
     wait_ms = record.kafka_timestamp_ms - record.current_state_timestamp_ms
@@ -118,14 +115,14 @@ def sync_wait_ms(record: GroupRecord) -> int | None:
 
 
 def watch(group: OpenGroup, row: dict[str, Any], moves: Movement | None) -> OpenRebalance:
-    """The rebalance with the partitions whose pause the coming commits will bound."""
+    """Returns the rebalance with the partitions whose pause the coming commits will bound."""
     row["pause_scope"] = row["pause_lower_ms"] = None
     watched: dict[Unit, Watch] = {}
     stopped: list[Unit] = []
-    if moves is not None and row["protocol_kind"] != UNDECIDED and row["member_count"]:
-        is_eager = row["protocol_kind"] == EAGER
+    if moves is not None and row["protocol_kind"] != ProtocolKind.UNKNOWN and row["member_count"]:
+        is_eager = row["protocol_kind"] == ProtocolKind.EAGER
         stopped = [*moves.kept, *moves.moved] if is_eager else moves.moved
-        row["pause_scope"] = "group" if is_eager else "partitions"
+        row["pause_scope"] = PauseScope.GROUP if is_eager else PauseScope.PARTITIONS
         row["pause_lower_ms"] = row["sync_wait_ms"] if stopped else 0
         for unit in stopped:
             committed = group.commits.get(unit)
@@ -136,7 +133,7 @@ def watch(group: OpenGroup, row: dict[str, Any], moves: Movement | None) -> Open
 
 
 def observe(rebalance: OpenRebalance, commits: Commits) -> None:
-    """Commits of one partition after the rebalance: there is at least one."""
+    """Takes in commits of one partition after the rebalance; there is at least one."""
     first_ms = earlier(rebalance.first_commit_ms, commits.first_commit_timestamp_ms)
     if first_ms != rebalance.first_commit_ms:
         rebalance.first_commit_ms = first_ms
@@ -148,7 +145,7 @@ def observe(rebalance: OpenRebalance, commits: Commits) -> None:
 
 
 def pauses(rebalance: OpenRebalance) -> dict[str, Any]:
-    is_group = rebalance.row["pause_scope"] == "group"
+    is_group = rebalance.row["pause_scope"] == PauseScope.GROUP
     return {
         "pause_upper_ms": _upper_ms(rebalance.last_commit_ms, rebalance.first_commit_ms) if is_group else None,
         "partition_pauses": [
@@ -167,7 +164,7 @@ def pauses(rebalance: OpenRebalance) -> dict[str, Any]:
 
 
 def earlier(one_ms: int | None, other_ms: int | None) -> int | None:
-    """Between partitions there is no order but that of time: summaries of the same stretch come in any."""
+    """Returns the earlier instant: between partitions only time gives an order, as summaries come in any."""
     return min((each for each in (one_ms, other_ms) if each is not None), default=None)
 
 

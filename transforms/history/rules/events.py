@@ -1,7 +1,7 @@
-"""What the fold is fed, for one group, in the order of the log.
+"""Holds what the fold is fed: the events of one group, in the order of the log.
 
-A group-level event is one record. Commits are nearly all the volume, so they come summed up: one `Commits` for each
-(topic, partition) between two group-level events, or between two ends of batches; how a stretch of commits is cut into
+A group-level event is one record. Nearly all records are commits, so these come summed up: one `Commits` for each topic
+and partition between two group-level events, or between two ends of batches; how a stretch of commits is cut into
 summaries changes nothing. `Coverage` says from which offset on the ledger knows how much (`schemas.tables.coverage`).
 """
 
@@ -19,10 +19,6 @@ from groupledger.schemas.codec.errors import DecodeError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# schemas.tables.coverage has them for Spark, which is not imported here.
-TAILED = "tailed"
-UNKNOWN = "unknown"
-
 CONSUMER = "consumer"
 CONNECT = "connect"
 
@@ -32,7 +28,7 @@ Unit: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class MemberFacts:
-    """What a member is, without what it owns. `topics`, sorted, is None where the subscription can't be read."""
+    """Describes a member without what it owns. `topics`, sorted, is None where the subscription can't be read."""
 
     member_id: str
     group_instance_id: str | None
@@ -47,7 +43,7 @@ class MemberFacts:
 
     @property
     def identity(self) -> str:
-        """Whom work that stays put stays with: the instance of a static member, over its restarts."""
+        """Names the process that work stays with: a static member's instance, over its restarts, else the member."""
         is_static = self.group_instance_id is not None
         return f"instance {self.group_instance_id}" if is_static else f"member {self.member_id}"
 
@@ -126,10 +122,10 @@ class OtherGroupType(GroupEvent):
 
 @dataclass(frozen=True, slots=True)
 class Commits:
-    """The offset commits of one partition in a stretch of the log.
+    """Sums up the offset commits of one partition in a stretch of the log.
 
-    `first_kafka_offset` and `last_kafka_offset` count tombstones in; `is_removed`: the last record is one. The other
-    fields are about commits only, and None where there is none; timestamps are those of the records.
+    `first_kafka_offset` and `last_kafka_offset` include tombstones; `is_removed`: the last record is one. The other
+    fields are about commits only, and None where there are none; timestamps are those of the records.
     """
 
     topic: str
@@ -146,7 +142,7 @@ class Commits:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """From this offset on, and until the next mark, the log is known so completely: a row of `coverage`."""
+    """Marks from where on, until the next mark, the log is known how completely: a row of `coverage`."""
 
     from_offset: int
     completeness: str
@@ -156,7 +152,7 @@ Event: TypeAlias = GroupRecord | GroupTombstone | OtherGroupType | Commits | Cov
 
 
 def group_record(kafka_offset: int, kafka_timestamp_ms: int, record_json: str) -> GroupRecord:
-    """The event of a `group_metadata` row of `coordinator_records` that is no tombstone."""
+    """Returns the event in a `group_metadata` row of `coordinator_records` that is no tombstone."""
     fields = json.loads(record_json)
     state_timestamp_ms = fields["current_state_timestamp_ms"]
     return GroupRecord(
@@ -204,10 +200,10 @@ def _member(fields: Mapping[str, Any], protocol_type: str) -> GroupMember:
 
 
 def _connect_ownership(fields: Mapping[str, Any]) -> tuple[tuple[Unit, ...], tuple[Unit, ...] | None]:
-    """What a worker said it runs, and what it runs after the record.
+    """Returns what a worker said it runs, and what it runs after the record.
 
-    From version 1 an assignment is a change to what the worker brought along as its allocation, so that a record tells
-    by itself what its workers run. Version 0 names all of it.
+    From version 1 on an assignment is a change to the allocation that the worker brought along, so that a record alone
+    tells what its workers run. Version 0 names all of it.
     """
     metadata, assignment = fields.get("connect_metadata"), fields.get("connect_assignment")
     allocated: tuple[Unit, ...] = ()
@@ -228,5 +224,5 @@ def _connect_ownership(fields: Mapping[str, Any]) -> tuple[tuple[Unit, ...], tup
 
 
 def _units(wire: Iterable[Mapping[str, Any]] | None, name: str, numbers: str) -> tuple[Unit, ...]:
-    """Each once, though a client may name one twice."""
+    """Returns each pair once, though a client may name one twice."""
     return tuple(dict.fromkeys((each[name], number) for each in wire or () for number in each[numbers]))

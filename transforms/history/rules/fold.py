@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.words import Completeness, EndedBy, FindingKind, GroupType
 from groupledger.transforms.history.rules import cost
 from groupledger.transforms.history.rules.events import (
-    TAILED,
-    UNKNOWN,
     Commits,
     Coverage,
     Event,
@@ -21,22 +20,12 @@ from groupledger.transforms.history.rules.events import (
     GroupTombstone,
     OtherGroupType,
 )
-from groupledger.transforms.history.rules.generation import (
-    BY_HOLE,
-    BY_TOMBSTONE,
-    BY_UPGRADE,
-    close_classic_rows,
-    forget_classic,
-    open_generation,
-)
+from groupledger.transforms.history.rules.generation import close_classic_rows, forget_classic, open_generation
 from groupledger.transforms.history.rules.rows import End, Rows, open_group_row, put_group, put_rebalance
 from groupledger.transforms.history.rules.state import Ending, OpenGroup, PartitionCommits, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-CLASSIC = "classic"
-CONVERTED_TYPE = "consumer"  # what a live classic group can become
 
 
 class LogOrderError(ValueError):
@@ -102,11 +91,11 @@ def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
         )
     is_first = group.coverage_offset < 0
     group.coverage_offset, group.completeness = mark.from_offset, mark.completeness
-    if mark.completeness == UNKNOWN:
+    if mark.completeness == Completeness.UNKNOWN:
         if group.ending is not None:
             _end_life(group)
         _write_rebalance(group, rows)
-        close_classic_rows(group, rows, End(mark.from_offset, group.last_seen_ms or 0, is_known=False), BY_HOLE)
+        close_classic_rows(group, rows, End(mark.from_offset, group.last_seen_ms or 0, is_known=False), EndedBy.HOLE)
         group.owners, group.rebalance, group.is_state_known = {}, None, False
         for committed in group.commits.values():
             committed.last_ms, committed.owner_commits = None, 0
@@ -116,7 +105,7 @@ def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
 
 def _is_known(group: OpenGroup) -> bool:
     """Nothing about the group lies unseen between its last record and the one at hand."""
-    return group.completeness == TAILED and group.is_state_known
+    return group.completeness == Completeness.TAILED and group.is_state_known
 
 
 # Lives
@@ -126,7 +115,7 @@ def _begin_life(group: OpenGroup) -> None:
     if not group.is_alive:
         group.is_alive = True
         group.incarnation += 1
-        group.group_type = CLASSIC
+        group.group_type = GroupType.CLASSIC
 
 
 def _end_life(group: OpenGroup) -> None:
@@ -145,7 +134,7 @@ def _settle_ending(group: OpenGroup, rows: Rows, event: GroupRecord | OtherGroup
     if ending is None:
         return True
     is_same_operation = isinstance(event, Commits) or event.kafka_timestamp_ms == ending.kafka_timestamp_ms
-    if not isinstance(event, OtherGroupType) or event.group_type != CONVERTED_TYPE or not is_same_operation:
+    if not isinstance(event, OtherGroupType) or event.group_type != GroupType.CONSUMER or not is_same_operation:
         _end_life(group)
     elif event.group_epoch is None:
         return False
@@ -153,7 +142,7 @@ def _settle_ending(group: OpenGroup, rows: Rows, event: GroupRecord | OtherGroup
         _end_life(group)
     else:
         end = End(ending.kafka_offset, ending.kafka_timestamp_ms, is_known=ending.is_known)
-        close_classic_rows(group, rows, end, BY_UPGRADE)
+        close_classic_rows(group, rows, end, EndedBy.UPGRADE)
         forget_classic(group)
         group.ending = None
     return True
@@ -168,7 +157,7 @@ def _group_tombstone(group: OpenGroup, event: GroupTombstone, rows: Rows) -> Non
         _begin_life(group)
         _write_rebalance(group, rows)
         end = End(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_known)
-        close_classic_rows(group, rows, end, BY_TOMBSTONE)
+        close_classic_rows(group, rows, end, EndedBy.TOMBSTONE)
         group.ending, group.rebalance = Ending(event.kafka_offset, event.kafka_timestamp_ms, is_known), None
 
 
@@ -181,7 +170,7 @@ def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> No
     epoch = event.group_epoch
     if group.generation is not None:  # its tombstone is not in the log any more
         _write_rebalance(group, rows)
-        close_classic_rows(group, rows, End(event.kafka_offset, event.kafka_timestamp_ms, is_known=False), BY_HOLE)
+        close_classic_rows(group, rows, End(event.kafka_offset, event.kafka_timestamp_ms, is_known=False), EndedBy.HOLE)
         forget_classic(group)
     if epoch is not None and group.number is not None and epoch < group.number:
         _end_life(group)
@@ -196,9 +185,9 @@ def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> No
 
 
 def _group_record(group: OpenGroup, record: GroupRecord, rows: Rows) -> None:
-    is_downgrade = group.group_type != CLASSIC and _goes_on_as_classic(group, record)
+    is_downgrade = group.group_type != GroupType.CLASSIC and _goes_on_as_classic(group, record)
     _settle_ending(group, rows, record)
-    if group.is_alive and group.group_type != CLASSIC:
+    if group.is_alive and group.group_type != GroupType.CLASSIC:
         _end_life(group)
     is_known = _is_known(group) and not is_downgrade
     group.is_state_known = True
@@ -206,9 +195,9 @@ def _group_record(group: OpenGroup, record: GroupRecord, rows: Rows) -> None:
     if group.number is not None and record.generation < group.number:
         _write_rebalance(group, rows)
         end = End(record.kafka_offset, record.kafka_timestamp_ms, is_known=False)
-        close_classic_rows(group, rows, end, "generation_decrease")
+        close_classic_rows(group, rows, end, EndedBy.GENERATION_DECREASE)
         _end_life(group)
-        finding = "generation_decreased" if is_known else None
+        finding = FindingKind.GENERATION_DECREASED if is_known else None
         is_known = False
     _begin_life(group)
     is_new = group.generation is None or group.generation.generation != record.generation

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kinds.changes import COOPERATIVE_FOLLOW_UP, GROUP_STARTED, LEADER_CHANGED
+from groupledger.schemas.words import EndedBy, HoleCause, LeaveCause, ProtocolKind
 from groupledger.transforms.history.rules import cost
 from groupledger.transforms.history.rules.changes import (
     Change,
@@ -27,19 +29,8 @@ from groupledger.transforms.history.rules.trigger import Guess, departure, infer
 if TYPE_CHECKING:
     from groupledger.transforms.history.rules.events import GroupRecord
 
-# Why a transition is a hole
-NOT_SYNCED = "not_synced"
-NOT_COVERED = "not_covered"
-
-# What ended a generation's row, beside a group's tombstone and a decrease of the generation
-BY_GENERATION = "generation"
-BY_REVISION = "revision"
-BY_TOMBSTONE = "tombstone"
-BY_UPGRADE = "upgrade"
-BY_HOLE = "hole"
-
 # These alone don't make a round the cause of those that follow it.
-_FOLLOW_UP_CHANGES = {"cooperative_follow_up", "leader_changed"}
+_FOLLOW_UP_CHANGES = {COOPERATIVE_FOLLOW_UP.name, LEADER_CHANGED.name}
 
 
 @dataclass(slots=True)
@@ -124,7 +115,7 @@ def _explain(group: OpenGroup, transition: Transition) -> None:
         transition.departures[member_id] = departure(tenure.facts, quiet[member_id])
     is_first = group.generation is None or group.generation.generation == 0
     is_start = is_first and not transition.is_revision
-    transition.changes = [change("group_started")] if is_start else changes_between(group, record, members)
+    transition.changes = [change(GROUP_STARTED)] if is_start else changes_between(group, record, members)
 
 
 def _open_rebalance(group: OpenGroup, transition: Transition) -> None:
@@ -144,11 +135,11 @@ def _open_rebalance(group: OpenGroup, transition: Transition) -> None:
         "kafka_offset": record.kafka_offset,
         "happened_at": micros(record.kafka_timestamp_ms),
         "is_hole": is_hole,
-        "hole_cause": (NOT_SYNCED if transition.is_known else NOT_COVERED) if is_hole else None,
+        "hole_cause": (HoleCause.NOT_SYNCED if transition.is_known else HoleCause.NOT_COVERED) if is_hole else None,
         "generation_gap": transition.gap,
-        "protocol_kind": cost.UNDECIDED if is_hole else cost.protocol_kind(group, transition.members),
+        "protocol_kind": ProtocolKind.UNKNOWN if is_hole else cost.protocol_kind(group, transition.members),
         "changes": None if is_hole else transition.changes,
-        "caused_by_generation": group.cause_generation if "cooperative_follow_up" in transition.kinds else None,
+        "caused_by_generation": group.cause_generation if COOPERATIVE_FOLLOW_UP.name in transition.kinds else None,
         "inferred_trigger": guess and guess.trigger,
         "inferred_trigger_confidence": guess and guess.confidence,
         "inferred_trigger_explanation": guess and guess.explanation,
@@ -167,7 +158,7 @@ def _close_before(group: OpenGroup, transition: Transition, rows: Rows) -> None:
     if before is None:
         return
     if before.ended_by is None:
-        before.ended_by = BY_REVISION if transition.is_revision else BY_GENERATION
+        before.ended_by = EndedBy.REVISION if transition.is_revision else EndedBy.GENERATION
         put_generation(rows, group, before, end)
     owners = record.owners
     ended = [(unit, interval) for unit, interval in group.owners.items() if owners.get(unit) != interval.owners]
@@ -208,7 +199,7 @@ def _replacement(transition: Transition) -> tuple[str | None, float | None]:
     """For certain in a revision. Into another generation the instance may have been removed, and have joined again."""
     if transition.is_hole:
         return None, None
-    return "replaced", 1.0 if transition.is_revision else 0.6
+    return LeaveCause.REPLACED, 1.0 if transition.is_revision else 0.6
 
 
 def _open_after(group: OpenGroup, transition: Transition, rows: Rows) -> None:
@@ -254,7 +245,7 @@ def _prepare_next(group: OpenGroup, transition: Transition) -> None:
     # Over a hole the partitions may have become more without us: they are not counted against what was before.
     group.universe = grow_universe(group.universe if transition.is_known else {}, record)
     group.pending, group.revokers = cost.revocations(record)
-    is_mere_follow_up = "cooperative_follow_up" in transition.kinds and transition.kinds <= _FOLLOW_UP_CHANGES
+    is_mere_follow_up = COOPERATIVE_FOLLOW_UP.name in transition.kinds and transition.kinds <= _FOLLOW_UP_CHANGES
     if not transition.is_revision and not is_mere_follow_up:
         group.cause_generation = record.generation
 
@@ -265,13 +256,14 @@ def close_classic_rows(group: OpenGroup, rows: Rows, end: End, ended_by: str) ->
     generation = group.generation
     if generation is None:
         return
-    is_conversion = ended_by == BY_UPGRADE and generation.ended_by == BY_TOMBSTONE  # whose end this one repeats
+    # A conversion repeats the end that the tombstone before it made.
+    is_conversion = ended_by == EndedBy.UPGRADE and generation.ended_by == EndedBy.TOMBSTONE
     if generation.ended_by is None or is_conversion:
         generation.ended_by = ended_by
         put_generation(rows, group, generation, end)
     put_intervals(rows, group, group.owners.items(), end, generation.generation)
-    if ended_by != BY_HOLE:
-        cause = ("upgraded", 1.0) if ended_by == BY_UPGRADE else (None, None)
+    if ended_by != EndedBy.HOLE:
+        cause = (LeaveCause.UPGRADED, 1.0) if ended_by == EndedBy.UPGRADE else (None, None)
         for tenure in group.members.values():
             put_member(rows, group, tenure, end, to_generation=generation.generation, cause=cause)
 

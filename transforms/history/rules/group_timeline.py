@@ -1,8 +1,8 @@
-"""The timeline of one classic group, told from its rows: pure Python, an entry for each record that changed something.
+"""Tells the timeline of one classic group from its rows: pure Python, an entry for each record that changed something.
 
-An entry tells who came and went by the tenures of `members`, and what moved by the intervals of `assignments`, both
-found by the offset of the record; what differs otherwise, the trigger and the pauses stand in `rebalances`. Over a hole
-an entry claims nothing but its numbers, and who is in the record and was not before.
+Who came and went is in the tenures of `members`, and what moved in the intervals of `assignments`, both found by the
+offset of the record; the other changes, the trigger and the pauses are in `rebalances`. Over a hole an entry claims
+nothing but its numbers, and who is in the record and was not before.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kinds.changes import CHANGE_KINDS, GROUP_STARTED
+from groupledger.schemas.words import EndedBy, TimelineEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,22 +39,21 @@ REBALANCE_COLUMNS = (
     "pause_lower_ms",
     "pause_upper_ms",
 )
-# What ended a generation, where no next one of the same life says it.
+# What ended a generation, where no next one of the same incarnation says it.
 ENDINGS = {
-    "tombstone": "group_deleted",
-    "upgrade": "upgraded",
-    "hole": "not_covered",
-    "generation_decrease": "generation_decreased",
+    EndedBy.TOMBSTONE: TimelineEvent.GROUP_DELETED,
+    EndedBy.UPGRADE: TimelineEvent.UPGRADED,
+    EndedBy.HOLE: TimelineEvent.NOT_COVERED,
+    EndedBy.GENERATION_DECREASE: TimelineEvent.GENERATION_DECREASED,
 }
-# Members whose coming or going is told with the one in whose place they are.
-_IN_PLACE = {"member_replaced", "dynamic_restart"}
-_BY_MEMBERS = {"member_joined", "member_left", "group_started", "group_emptied"}
+_REPLACEMENTS = {kind.name for kind in CHANGE_KINDS if kind.is_replacement}
+_TOLD_BY_MEMBERS = {kind.name for kind in CHANGE_KINDS if kind.is_told_by_members}
 
 
 def timeline(
     generations: Iterable[Row], rebalances: Iterable[Row], members: Sequence[Row], assignments: Iterable[Row]
 ) -> list[Entry]:
-    """In the order of the log. All rows are of one group; `assignments` may begin later than the others."""
+    """Returns the entries in the order of the log. All rows are of one group; `assignments` may begin later."""
     by_generation = {(row["incarnation"], row["to_generation"]): row for row in rebalances}
     joined, left = _by_offset(members, "from_offset"), _by_offset(members, "to_offset")
     moves = moves_by_offset(assignments)
@@ -68,13 +70,14 @@ def timeline(
                 "generation_gap": row["generation_gap"],
                 "finding": row["finding"],
                 **_turnover(joined[offset], left[offset], changes),
-                "other_changes": [each for each in changes if each["kind"] not in _BY_MEMBERS | _IN_PLACE],
+                "other_changes": [each for each in changes if each["kind"] not in _TOLD_BY_MEMBERS | _REPLACEMENTS],
                 "moves": [] if is_hole else moves[offset],
                 **{name: rebalance and rebalance.get(name) for name in REBALANCE_COLUMNS},
             }
         )
         if row["ended_by"] in ENDINGS:
-            gone = _turnover([], left[row["to_offset"]], []) if row["ended_by"] != "generation_decrease" else {}
+            is_decrease = row["ended_by"] == EndedBy.GENERATION_DECREASE
+            gone = {} if is_decrease else _turnover([], left[row["to_offset"]], [])
             entries.append({**_place(row, row["to_offset"], row["ended_at"], ENDINGS[row["ended_by"]]), **gone})
     return entries
 
@@ -98,15 +101,15 @@ def _place(row: Row, offset: int, at: Any, event: str) -> Entry:
 
 def _event(row: Row, rebalance: Row | None) -> str:
     if row["revision"]:
-        return "revision"
+        return TimelineEvent.REVISION
     if rebalance is None:
-        return "group_started" if row["is_start_known"] else "first_seen"
+        return TimelineEvent.GROUP_STARTED if row["is_start_known"] else TimelineEvent.FIRST_SEEN
     kinds = {change["kind"] for change in rebalance["changes"] or ()}
-    return "group_started" if "group_started" in kinds else "rebalance"
+    return TimelineEvent.GROUP_STARTED if GROUP_STARTED.name in kinds else TimelineEvent.REBALANCE
 
 
 def _turnover(joined: Iterable[Row], left: Iterable[Row], changes: Iterable[Row]) -> Entry:
-    replaced = [change for change in changes if change["kind"] in _IN_PLACE]
+    replaced = [change for change in changes if change["kind"] in _REPLACEMENTS]
     came = {change["member_id"] for change in replaced}
     went = {change["previous_member_id"] for change in replaced}
     who = ("member_id", "client_id", "client_host", "group_instance_id")
@@ -122,7 +125,7 @@ def _turnover(joined: Iterable[Row], left: Iterable[Row], changes: Iterable[Row]
 
 
 def moves_by_offset(assignments: Iterable[Row]) -> defaultdict[int | None, list[Entry]]:
-    """What changed hands at each record: from whom (the owner before, even if nobody owned it in between) to whom."""
+    """Returns what changed hands at each record, from the last owner to the next one, whatever gap lay between."""
     moves = defaultdict(list)
     last: dict[tuple[Any, ...], Row] = {}
     for row in sorted(assignments, key=itemgetter("from_offset")):

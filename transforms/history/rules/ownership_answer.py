@@ -1,9 +1,9 @@
-"""Who owned a partition at an instant: owned, unowned, or unknown (a definite answer is never wrong).
+"""Answers who owned a partition at an instant: owned, unowned, or unknown (a definite answer is never wrong).
 
-Only an instant in a `tailed` stretch of the group's `__consumer_offsets` partition is known. Within it, what was in
-force when the stretch began counts, since a compacted stretch before it still holds each key's last record; but not
-what ended before the stretch, whatever the clocks say. So rows are matched to the stretch by offset, and only found by
-time. `unowned` needs a generation whose members' assignments could all be read, or the certainty that there was none.
+Only an instant in a `tailed` stretch of the group's `__consumer_offsets` partition is known. What was in force when the
+stretch began counts, since a compacted stretch before it still holds each key's last record; what ended before the
+stretch does not, whatever the clocks say. So rows are matched to the stretch by offset, and only found by time.
+`unowned` needs a generation whose members' assignments could all be read, or the certainty that there was none.
 """
 
 from __future__ import annotations
@@ -11,22 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from groupledger.transforms.history.rules.events import TAILED
+from groupledger.schemas.words import Completeness, EndedBy, Ownership
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     Row = Mapping[str, Any]
 
-OWNED = "owned"
-UNOWNED = "unowned"
-UNKNOWN = "unknown"
-
 
 @dataclass(frozen=True, slots=True)
 class OwnerAnswer:
-    """`member_ids` are several only where the assignor gave the partition to several. The rows are those that the
-    answer rests on: the generation in force, and the interval of an owned partition."""
+    """The answer. `member_ids` are several only where the assignor gave the partition to several members.
+
+    The rows are those that the answer rests on: the generation in force, and the interval of an owned partition.
+    """
 
     status: str
     member_ids: tuple[str, ...] = ()
@@ -43,20 +41,25 @@ def owner_at(
     partition: int,
     at: Any,
 ) -> OwnerAnswer:
-    """From a group's row in `groups`, its rows elsewhere, and the coverage of its `kafka_partition`; `at` has the type
-    of their instants."""
-    stretch = next((row for row in coverage if row["completeness"] == TAILED and _holds(row, at)), None)
+    """Returns the answer about a partition of a group.
+
+    `group` is its row in `groups`, and `coverage` that of its `kafka_partition`; `at` has the type of their instants.
+    """
+    stretch = next((row for row in coverage if row["completeness"] == Completeness.TAILED and _holds(row, at)), None)
     if stretch is None:
-        return OwnerAnswer(UNKNOWN)
+        return OwnerAnswer(Ownership.UNKNOWN)
     # The record in force decides: an interval alone may span records that a compacted stretch has lost.
     generation = _in_force(generations, stretch, at, ("started_at", "ended_at", "kafka_offset"))
     if generation is None:
-        return OwnerAnswer(UNOWNED if _was_absent(group, generations, stretch, at) else UNKNOWN)
+        return OwnerAnswer(Ownership.UNOWNED if _was_absent(group, generations, stretch, at) else Ownership.UNKNOWN)
     intervals = [row for row in assignments if (row["topic"], row["partition"]) == (topic, partition)]
     interval = _in_force(intervals, stretch, at, ("valid_from", "valid_to", "from_offset"))
     if interval is not None:
-        return OwnerAnswer(OWNED, (interval["member_id"], *interval["other_member_ids"]), generation, interval)
-    return OwnerAnswer(UNOWNED if generation["is_ownership_known"] else UNKNOWN, (), generation)
+        return OwnerAnswer(
+            Ownership.OWNED, (interval["member_id"], *interval["other_member_ids"]), generation, interval
+        )
+    status = Ownership.UNOWNED if generation["is_ownership_known"] else Ownership.UNKNOWN
+    return OwnerAnswer(status, (), generation)
 
 
 def _holds(stretch: Row, at: Any) -> bool:
@@ -65,7 +68,7 @@ def _holds(stretch: Row, at: Any) -> bool:
 
 
 def _in_force(rows: Iterable[Row], stretch: Row, at: Any, columns: tuple[str, str, str]) -> Row | None:
-    """The newest row that holds at the instant, had not ended before the stretch and did not begin after it.
+    """Returns the newest row that holds at the instant, had not ended before the stretch and did not begin after it.
 
     What ended with the stretch or later held to its end, whatever instant the row names.
     """
@@ -86,15 +89,15 @@ def _reaches(row: Row, stretch: Row) -> bool:
 
 
 def _was_absent(group: Row, generations: Iterable[Row], stretch: Row, at: Any) -> bool:
-    """No generation is in force: because there certainly was no group.
+    """Returns whether no generation is in force because there certainly was no group.
 
-    A life without a generation in between may have been of another type, whose owners stand elsewhere.
+    An incarnation without a generation in between may have been of another type, whose owners stand elsewhere.
     """
     ordered = sorted(generations, key=lambda row: row["kafka_offset"])
     before = [row for row in ordered if row["started_at"] <= at]
     after = next((row for row in ordered if row["started_at"] > at), None)
-    next_life = group["incarnation"] if after is None else after["incarnation"]
+    next_incarnation = group["incarnation"] if after is None else after["incarnation"]
     if not before:
-        return after is not None and next_life == 1 and bool(after["is_start_known"])
-    had_gone = before[-1]["ended_by"] == "tombstone" and _reaches(before[-1], stretch)
-    return had_gone and next_life - before[-1]["incarnation"] <= (after is not None)
+        return after is not None and next_incarnation == 1 and bool(after["is_start_known"])
+    had_gone = before[-1]["ended_by"] == EndedBy.TOMBSTONE and _reaches(before[-1], stretch)
+    return had_gone and next_incarnation - before[-1]["incarnation"] <= (after is not None)

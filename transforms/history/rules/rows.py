@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.words import GroupType
 from groupledger.transforms.history.rules.events import CONNECT
 from groupledger.transforms.history.rules.state import dump
 
@@ -172,11 +173,11 @@ def put_group(rows: Rows, group: OpenGroup) -> None:
             "kafka_partition": group.kafka_partition,
             "group_type": group.group_type,
             "is_alive": is_alive,
-            "is_simple": is_alive and group.number is None and group.group_type == "classic",
+            "is_simple": is_alive and group.number is None and group.group_type == GroupType.CLASSIC,
             "incarnation": group.incarnation,
             "generation": now and now.generation,
             "revision": now and now.revision,
-            "group_epoch": None if group.group_type == "classic" else group.number,
+            "group_epoch": None if group.group_type == GroupType.CLASSIC else group.number,
             "protocol_type": now and now.protocol_type,
             "protocol": now and now.protocol,
             "leader": now and now.leader,

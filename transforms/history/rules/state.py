@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
-from groupledger.transforms.history.rules.events import UNKNOWN, MemberFacts, Unit
+from groupledger.schemas.words import Completeness, GroupType
+from groupledger.transforms.history.rules.events import MemberFacts, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -138,11 +139,11 @@ class OpenGroup:
     last_kafka_offset: int = -1
     record_offset: int = -1
     coverage_offset: int = -1
-    completeness: str = UNKNOWN
+    completeness: str = Completeness.UNKNOWN
     is_state_known: bool = False
     incarnation: int = 0
     is_alive: bool = False
-    group_type: str = "classic"
+    group_type: str = GroupType.CLASSIC
     number: int | None = None
     first_seen_ms: int | None = None
     last_seen_ms: int | None = None

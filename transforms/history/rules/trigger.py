@@ -1,16 +1,18 @@
-"""What probably started a rebalance, from the records alone: a guess with a confidence, beside the server log's word.
+"""Guesses what started a rebalance, from the records alone, with a confidence; the server log may know better.
 
-The names are those of `rebalances.trigger`. No record tells a leave from an expiry; a member's silence does. A commit
-resets its session timer, so a member that committed less than a session timeout before the join phase was complete did
-not expire: it left, or an administrator removed it if it is static (a static member says nothing when it closes). But
-the record of a commit does not say whether it came by a transaction, and such a commit resets nothing: then the session
-runs from a heartbeat before it, and they are never further apart than a third of the session if Kafka's advice is kept.
-Part of such a silence is the join phase, which began, at the latest, when the first of those who stayed fell silent to
-join again.
-One that used to commit more often than once a session, and was silent for longer, expired; if it was silent for longer
-than max.poll.interval.ms, which a consumer sends as its rebalance timeout, its own client gave up polling and left.
-Of several members who have to join again after a cooperative round any may be the first: the leader, or another one.
-Confidences are judgements and no frequencies: they order the guesses.
+The triggers are rows of `schemas.kinds.triggers`. No record tells a leave from an expiry; a member's silence does:
+
+- A commit resets its member's session timer. A member that committed less than a session timeout before the join phase
+  was complete did not expire: it left, or an administrator removed it if it is static (a static member sends no leave
+  when it closes). Commits within transactions reset nothing, and a record does not tell them apart; for these the
+  session runs from a heartbeat, and heartbeats are at most a third of the session apart if Kafka's advice is kept.
+- A member that used to commit more often than once a session, and was silent for longer, expired. If it was silent for
+  longer than max.poll.interval.ms, which a consumer sends as its rebalance timeout, its own client gave up and left.
+- The join phase is part of such a silence. It began, at the latest, when the first of the members that stayed fell
+  silent to join again.
+
+Of several members that have to join again after a cooperative round any may be the first: the leader, or another one.
+Confidences are judgements, not frequencies: they order the guesses.
 """
 
 from __future__ import annotations
@@ -18,31 +20,41 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from groupledger.schemas.kinds import changes as kinds_of_change
+from groupledger.schemas.kinds import triggers
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
+    from groupledger.schemas.kinds.changes import ChangeKind
     from groupledger.transforms.history.rules.changes import Change, Turnover
     from groupledger.transforms.history.rules.events import MemberFacts, Unit
     from groupledger.transforms.history.rules.state import Interval, OpenGroup, Tenure
 
 TIMING_COMMITS_MIN = 2  # one commit has no interval
 HEARTBEATS_PER_SESSION = 3  # at least, as the documentation of heartbeat.interval.ms asks for
-_OF_A_REPLACEMENT = {"member_replaced", "leader_changed", "protocol_changed"}
+_OF_A_REPLACEMENT = {kinds_of_change.MEMBER_REPLACED, kinds_of_change.LEADER_CHANGED, kinds_of_change.PROTOCOL_CHANGED}
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    trigger: str
+    cause: triggers.Trigger
     confidence: float
     explanation: str
+
+    @property
+    def trigger(self) -> str:
+        return self.cause.name
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """How long a member had not committed when the join phase was complete, and how long at the most when it began: a
-    rhythm after the last commit of the first of those who stayed to fall silent, and join again. The mean interval of
-    its busiest partition is None where unknown."""
+    """Tells how long a member had not committed when the join phase was complete, and at most how long when it began.
+
+    The phase began one mean interval after the last commit of the member that stayed and fell silent first, to join
+    again. `cadence_ms` is the mean interval of the member's busiest partition, None where unknown.
+    """
 
     silence_ms: int
     quiet_ms: float
@@ -50,8 +62,11 @@ class Silence:
 
 
 def silences(group: OpenGroup, gone: Iterable[Tenure], moment_ms: int) -> dict[str, Silence | None]:
-    """By member id, of those who went, at the moment when the join phase was complete; None of one that never
-    committed. In one pass over the group's ownership."""
+    """Returns the silence of each member that went, by id, when the join phase was complete; None if it never
+    committed.
+
+    It passes over the group's ownership once.
+    """
     found: dict[str, Silence | None] = {tenure.facts.member_id: None for tenure in gone}
     if not found:
         return {}
@@ -83,8 +98,10 @@ def departure(facts: MemberFacts, silence: Silence | None) -> Guess:
     is_static = facts.group_instance_id is not None
     if silence is None:
         if is_static:
-            return Guess("session_expired", 0.6, "a static member never committed; it does not leave when it closes")
-        return Guess("left", 0.5, "the member never committed")
+            return Guess(
+                triggers.SESSION_EXPIRED, 0.6, "a static member never committed; it does not leave when it closes"
+            )
+        return Guess(triggers.LEFT, 0.5, "the member never committed")
     explanation = f"last commit {silence.silence_ms} ms before, session timeout {facts.session_timeout_ms} ms"
     if silence.cadence_ms is not None:
         explanation += f", mean interval of its commits {silence.cadence_ms:.0f} ms"
@@ -92,31 +109,33 @@ def departure(facts: MemberFacts, silence: Silence | None) -> Guess:
         return _within_a_session(facts, silence, explanation)
     if silence.cadence_ms is None or silence.cadence_ms > facts.session_timeout_ms:
         explanation += ", no faster rhythm of commits known"
-        return Guess("session_expired", 0.7, explanation) if is_static else Guess("left", 0.5, explanation)
+        return (
+            Guess(triggers.SESSION_EXPIRED, 0.7, explanation) if is_static else Guess(triggers.LEFT, 0.5, explanation)
+        )
     poll_ms = facts.rebalance_timeout_ms
     if not is_static and facts.session_timeout_ms < poll_ms <= silence.silence_ms:
-        return Guess("left_poll_timeout", 0.7, f"{explanation}, rebalance timeout {poll_ms} ms")
-    return Guess("session_expired", 0.85, explanation)
+        return Guess(triggers.LEFT_POLL_TIMEOUT, 0.7, f"{explanation}, rebalance timeout {poll_ms} ms")
+    return Guess(triggers.SESSION_EXPIRED, 0.85, explanation)
 
 
 def _within_a_session(facts: MemberFacts, silence: Silence, explanation: str) -> Guess:
     heartbeat_ms = facts.session_timeout_ms / HEARTBEATS_PER_SESSION
     is_regular = silence.cadence_ms is not None and silence.cadence_ms <= heartbeat_ms
     if is_regular and silence.quiet_ms >= facts.session_timeout_ms - heartbeat_ms:
-        return Guess("session_expired", 0.6, f"{explanation}; commits in transactions do not reset it")
+        return Guess(triggers.SESSION_EXPIRED, 0.6, f"{explanation}; commits in transactions do not reset it")
     if facts.group_instance_id is not None:
-        return Guess("admin_removed", 0.7, explanation)
-    return Guess("left", 0.95, explanation)
+        return Guess(triggers.ADMIN_REMOVED, 0.7, explanation)
+    return Guess(triggers.LEFT, 0.95, explanation)
 
 
 def infer(
     changes: Sequence[Change], members: Turnover, departures: Mapping[str, Guess], revokers: Sequence[str], leader: str
 ) -> Guess:
-    """`leader` and `revokers` are those of the generation before; `departures` by member id."""
-    kinds = {change["kind"] for change in changes}
-    if "group_started" in kinds:
-        return Guess("joined", 0.95, "the group's first members")
-    if "cooperative_follow_up" in kinds:
+    """Returns the guess; `leader` and `revokers` are those of the generation before, `departures` are by member id."""
+    kinds = {kinds_of_change.CHANGE_NAMED[change["kind"]] for change in changes}
+    if kinds_of_change.GROUP_STARTED in kinds:
+        return Guess(triggers.JOINED, 0.95, "the group's first members")
+    if kinds_of_change.COOPERATIVE_FOLLOW_UP in kinds:
         return _follow_up(members, revokers, leader)
     if members.gone or members.joined:
         return _by_membership(members, departures)
@@ -129,42 +148,46 @@ def _follow_up(members: Turnover, revokers: Sequence[str], leader: str) -> Guess
     explanation = f"members that the round before took partitions from and that had to join again: {len(revokers)}"
     certainty = 0.5 if members.gone or members.came else 0.9
     if leader not in revokers:
-        return Guess("metadata_changed", certainty, explanation)
+        return Guess(triggers.METADATA_CHANGED, certainty, explanation)
     if len(revokers) == 1:
-        return Guess("leader_rejoined", certainty, explanation)
+        return Guess(triggers.LEADER_REJOINED, certainty, explanation)
     others = (len(revokers) - 1) / len(revokers)
-    return Guess("metadata_changed", certainty * others, f"{explanation}, the leader among them")
+    return Guess(triggers.METADATA_CHANGED, certainty * others, f"{explanation}, the leader among them")
 
 
 def _by_membership(members: Turnover, departures: Mapping[str, Guess]) -> Guess:
-    """Of those who went, the one that is told best; a member that came while another was silent came first."""
+    """Guesses by the departure that is known best; a member that came while another was silent came first."""
     gone = [departures[tenure.facts.member_id] for tenure in members.gone]
     came = len(members.joined) + len(members.restarted)
     if not gone:
-        return Guess("joined", 0.9, f"members that joined: {came}; nobody went")
+        return Guess(triggers.JOINED, 0.9, f"members that joined: {came}; nobody went")
     best = max(gone, key=lambda guess: guess.confidence)
     numbers = f"members that went: {len(gone)}, that came: {came}; {best.explanation}"
-    if came and best.trigger == "session_expired":
-        return Guess("joined", 0.6, numbers)
-    is_mixed = bool(came) or len({guess.trigger for guess in gone}) > 1
-    return Guess(best.trigger, 0.6 * best.confidence if is_mixed else best.confidence, numbers)
+    if came and best.cause == triggers.SESSION_EXPIRED:
+        return Guess(triggers.JOINED, 0.6, numbers)
+    is_mixed = bool(came) or len({guess.cause for guess in gone}) > 1
+    return Guess(best.cause, 0.6 * best.confidence if is_mixed else best.confidence, numbers)
 
 
-def _by_replacement(kinds: AbstractSet[str]) -> Guess:
-    """Nothing else happened. A static member comes back without a rebalance, unless that changes the protocol."""
-    if "protocol_changed" in kinds:
-        return Guess("protocol_changed", 0.7, "a static member came back with other protocols")
-    return Guess("admin_removed", 0.5, "a static member came back under a new id, and that alone starts no rebalance")
+def _by_replacement(kinds: AbstractSet[ChangeKind]) -> Guess:
+    """Guesses where members were only replaced: a static member comes back without a rebalance, unless the protocol
+    changes with it."""
+    if kinds_of_change.PROTOCOL_CHANGED in kinds:
+        return Guess(triggers.PROTOCOL_CHANGED, 0.7, "a static member came back with other protocols")
+    return Guess(
+        triggers.ADMIN_REMOVED, 0.5, "a static member came back under a new id, and that alone starts no rebalance"
+    )
 
 
-def _by_metadata(changes: Sequence[Change], kinds: AbstractSet[str], leader: str) -> Guess:
-    """Nobody came or went, but perhaps for static members."""
-    if "subscription_changed" in kinds:
-        changed = [change["member_id"] for change in changes if change["kind"] == "subscription_changed"]
-        name = "leader_rejoined" if changed == [leader] else "metadata_changed"
-        return Guess(name, 0.8 if len(changed) == 1 else 0.5, f"subscriptions that changed: {len(changed)}")
-    if kinds & {"partitions_added", "topic_deleted"}:
-        return Guess("leader_rejoined", 0.9, "the topics' partitions changed, which only the leader looks at")
-    if "protocol_changed" in kinds:
-        return Guess("metadata_changed", 0.5, "the members chose another protocol")
-    return Guess("leader_rejoined", 0.5, "nobody came or went, and no subscription changed")
+def _by_metadata(changes: Sequence[Change], kinds: AbstractSet[ChangeKind], leader: str) -> Guess:
+    """Guesses where nobody came or went, but perhaps static members."""
+    if kinds_of_change.SUBSCRIPTION_CHANGED in kinds:
+        resubscribed = kinds_of_change.SUBSCRIPTION_CHANGED.name
+        changed = [change["member_id"] for change in changes if change["kind"] == resubscribed]
+        cause = triggers.LEADER_REJOINED if changed == [leader] else triggers.METADATA_CHANGED
+        return Guess(cause, 0.8 if len(changed) == 1 else 0.5, f"subscriptions that changed: {len(changed)}")
+    if kinds & {kinds_of_change.PARTITIONS_ADDED, kinds_of_change.TOPIC_DELETED}:
+        return Guess(triggers.LEADER_REJOINED, 0.9, "the topics' partitions changed, which only the leader looks at")
+    if kinds_of_change.PROTOCOL_CHANGED in kinds:
+        return Guess(triggers.METADATA_CHANGED, 0.5, "the members chose another protocol")
+    return Guess(triggers.LEADER_REJOINED, 0.5, "nobody came or went, and no subscription changed")

@@ -1,9 +1,9 @@
-"""The order in which a group's requests reached the broker.
+"""Puts a group's requests into the order in which they reached the broker.
 
-A line of the request log has the time of the answer, in whole milliseconds, less the exact duration. On a busy machine
-a line is written late, and its request seems to have come late. But a broker takes no request from a connection before
-it has answered the one before: the lines of a connection are in the order of their requests, and none arrived later
-than the next one did, less its own duration. Arrivals on different connections that are less than a millisecond apart
+The arrival of a request is the time of its line, in whole milliseconds, less its exact duration. On a busy machine a
+line is written late, and its request seems to have come late. But a broker takes no request from a connection before it
+has answered the one before: the lines of a connection are in the order of their requests, and a request was answered
+before the next one of its connection arrived. Arrivals on different connections that are less than a millisecond apart
 are tied.
 """
 
@@ -23,7 +23,7 @@ _LOG_ORDER = attrgetter("logged_at_ms", "source_file", "line_number")
 
 
 def in_order_of_arrival(requests: Iterable[Request]) -> list[Request]:
-    """With `happened_at_us` as early as the connection's next request proves it to have been."""
+    """Returns the requests in order, each `happened_at_us` made as early as its connection's next request proves."""
     arrived = []
     next_us: dict[str, int] = {}
     for request in sorted(requests, key=_LOG_ORDER, reverse=True):
@@ -38,7 +38,7 @@ def in_order_of_arrival(requests: Iterable[Request]) -> list[Request]:
 
 
 def end_of_tie(requests: Sequence[Request], begin: int) -> int:
-    """The number behind the last one that is tied with the one at `begin`."""
+    """Returns the index after the last request that is tied with the one at `begin`."""
     end = begin + 1
     while end < len(requests) and requests[end].happened_at_us - requests[begin].happened_at_us < TIE_US:
         end += 1

@@ -1,8 +1,8 @@
-"""What the history and the logs tell about the subjects of sightings: who a member is, and which generation there was.
+"""Completes sightings by what the history and the logs tell: who a member is, and which generation there was.
 
-A generation is in force from the end of its join phase, which its record tells (`current_state_at`), and which the
-answers to JoinGroup tell even where no record followed. Everything else about a member is in its tenure, or in any
-request of its own.
+A generation is in force from the end of its join phase. Its record tells that instant (`current_state_at`), and the
+answers to JoinGroup tell it even where no record followed. Everything else about a member is in its tenure, or in any
+request that it sent.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kinds.incidents import FENCED_INSTANCE, LEADER_NEVER_SYNCED
 from groupledger.transforms.incidents.rules.inferred import milliseconds, of_member
-from groupledger.transforms.incidents.rules.sighting import FENCED_INSTANCE, LEADER_NEVER_SYNCED
 
 if TYPE_CHECKING:
     from groupledger.transforms.incidents.rules.facts import Commit, GroupFacts, Place, Request
@@ -38,7 +38,7 @@ class Context:
             self._commits.setdefault(commit.place, []).append(commit)
 
     def completed(self, sighting: Sighting) -> Sighting:
-        """With what the sighting itself could not know."""
+        """Returns the sighting with what it could not know itself filled in."""
         tenure = self._tenures.get(sighting.member_id or "")
         speaker = self._speakers.get(sighting.member_id or "")
         known: dict[str, Any] = {}
@@ -56,16 +56,16 @@ class Context:
         return replace(sighting, **missing) if missing else sighting
 
     def generation_at(self, at_ms: int) -> tuple[int | None, int | None]:
-        """Incarnation and generation."""
+        """Returns the incarnation and the generation in force at an instant."""
         number = bisect_right(self._generations, at_ms, key=itemgetter(0))
         return self._generations[number - 1][1:] if number else (None, None)
 
     def stale_since(self, sighting: Sighting) -> Row | None:
-        """The rebalance after which the claimed generation was an old one."""
+        """Returns the rebalance that made the claimed generation an old one."""
         claimed = sighting.claimed_generation
         if claimed is None or sighting.kind == LEADER_NEVER_SYNCED:
             return None
-        # Who replaces a static member needs no rebalance for it.
+        # A static member is replaced without a rebalance.
         newest = sighting.current_generation if sighting.kind == FENCED_INSTANCE else None
         later = [
             row
@@ -77,11 +77,11 @@ class Context:
         return min(later, key=itemgetter("to_generation"), default=None)
 
     def owner(self, place: Place) -> Row | None:
-        """Of now."""
+        """Returns the open ownership interval of a partition."""
         return self._owners.get(place)
 
     def accepted_before(self, place: Place, sighting: Sighting, stale_since: Row | None) -> int | None:
-        """What had been committed when others took the partition over, or else when the sighting was."""
+        """Returns the offset that was committed when others took the partition over, or else at the sighting."""
         found = None
         for commit in self._commits.get(place, ()):
             if stale_since is not None and commit.kafka_offset > stale_since["kafka_offset"]:

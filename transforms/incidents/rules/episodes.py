@@ -1,16 +1,16 @@
-"""Episodes: sightings that one cause brought about, and their incidents, one for each kind.
+"""Groups sightings into episodes: those that one cause brought about, with one incident for each kind.
 
 Sightings belong together if they are about
 
-- the same member in the same generation, however far apart: a process that wakes after a night is refused for what
+- the same member in the same generation, however far apart: a process that wakes in the morning is refused for what
   happened in the evening;
 - the same member, or the same process under another member id (its instance id; or its client id and address), if they
   are at most `link_ms` apart: a woken client joins anew, and commits once more under its new id;
 - a generation without a record, and a member that was removed in it;
 - a storm, and a member that flapped in it.
 
-Of the evidence for a kind the strongest counts, and only its rows are the incident's proofs. An episode's id is made
-of what its first sighting is about, an incident's of that and its kind.
+Only the strongest evidence for a kind counts, and only its rows are the incident's proofs. An episode's id is a hash of
+what its first sighting is about, an incident's a hash of that and its kind.
 """
 
 from __future__ import annotations
@@ -21,23 +21,17 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from groupledger.transforms.incidents.rules.sighting import (
-    INFERRED,
-    LEADER_NEVER_SYNCED,
-    MEMBER_FLAPPING,
-    OBSERVED,
-    REBALANCE_STORM,
-    REMOVALS,
-    REPLAYED,
-)
+from groupledger.schemas.kinds.incidents import LEADER_NEVER_SYNCED, REMOVALS
+from groupledger.schemas.words import Evidence, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
+    from groupledger.schemas.kinds.incidents import IncidentKind
     from groupledger.transforms.incidents.rules.facts import Rules
     from groupledger.transforms.incidents.rules.sighting import Sighting
 
-EVIDENCE_ORDER = (OBSERVED, REPLAYED, INFERRED)
+EVIDENCE_ORDER = words_of(Evidence)
 _ID_CHARACTERS = 32
 
 
@@ -58,12 +52,12 @@ class Episode:
         return max(sighting.last_ms for sighting in self.sightings)
 
     @property
-    def kinds(self) -> set[str]:
+    def kinds(self) -> set[IncidentKind]:
         return {sighting.kind for sighting in self.sightings}
 
-    def by_kind(self) -> Iterator[tuple[str, list[Sighting]]]:
-        """Of each kind, the sightings of the strongest evidence for it."""
-        kinds: dict[str, list[Sighting]] = defaultdict(list)
+    def by_kind(self) -> Iterator[tuple[IncidentKind, list[Sighting]]]:
+        """Yields each kind with its sightings of the strongest evidence."""
+        kinds: dict[IncidentKind, list[Sighting]] = defaultdict(list)
         for sighting in self.sightings:
             kinds[sighting.kind].append(sighting)
         for kind, sightings in kinds.items():
@@ -72,7 +66,7 @@ class Episode:
 
 
 class _Links:
-    """Which sightings belong together: a forest in which each knows the one it was joined to."""
+    """Knows which sightings belong together: a forest in which each sighting points to one that it was joined to."""
 
     def __init__(self, sightings: Sequence[Sighting], rules: Rules) -> None:
         self.joined = list(range(len(sightings)))
@@ -86,7 +80,7 @@ class _Links:
         return number
 
     def join(self, number: int, key: Hashable, *, is_timeless: bool = False) -> None:
-        """With the last one of the same key, if it is near enough."""
+        """Joins a sighting with the last one of the same key, if it is near enough."""
         before = self._last.get(key)
         if before is None:
             self._last[key] = number
@@ -102,7 +96,7 @@ class _Links:
 
 
 def episodes(sightings: Iterable[Sighting], rules: Rules) -> list[Episode]:
-    """In order of their beginnings."""
+    """Returns the episodes, in order of their beginnings."""
     ordered = sorted(sightings, key=_order)
     links = _Links(ordered, rules)
     for number, sighting in enumerate(ordered):
@@ -118,11 +112,11 @@ def episodes(sightings: Iterable[Sighting], rules: Rules) -> list[Episode]:
 
 
 def _order(sighting: Sighting) -> tuple[int, str, str, str]:
-    return sighting.first_ms, sighting.kind, sighting.happening, sighting.evidence
+    return sighting.first_ms, sighting.kind.name, sighting.happening, sighting.evidence
 
 
 def _subjects(sighting: Sighting) -> Iterator[Hashable]:
-    if sighting.kind in (REBALANCE_STORM, MEMBER_FLAPPING):
+    if sighting.kind.is_pattern:
         yield "pattern"
         return
     if sighting.member_id is not None:
@@ -134,7 +128,7 @@ def _subjects(sighting: Sighting) -> Iterator[Hashable]:
 
 
 def _join_unsynced_generations(ordered: Sequence[Sighting], links: _Links) -> None:
-    """Each with a removal from the generation before: of the leader that it waited for."""
+    """Joins each generation without a record to a removal from the one before: that of the leader it waited for."""
     removals: dict[tuple[int | None, int | None], int] = {
         (sighting.incarnation, sighting.claimed_generation): number
         for number, sighting in enumerate(ordered)
@@ -150,11 +144,11 @@ def episode_id(group_id: str | None, episode: Episode) -> str:
     first = episode.first
     if first.member_id is not None:
         return _hashed(group_id, "member", first.member_id, first.claimed_generation)
-    return _hashed(group_id, first.kind, first.happening)
+    return _hashed(group_id, first.kind.name, first.happening)
 
 
-def incident_id(episode: str, kind: str) -> str:
-    return _hashed(episode, kind)
+def incident_id(episode: str, kind: IncidentKind) -> str:
+    return _hashed(episode, kind.name)
 
 
 def _hashed(*parts: str | int | None) -> str:

@@ -1,4 +1,4 @@
-"""What the rules are fed, for one group: rows of the ledger's tables, with only what the rules read.
+"""Holds what the rules are fed, for one group: rows of the ledger's tables, with only what the rules read.
 
 Times are milliseconds since the epoch. The logs of different brokers and the topic have no common order but time; what
 lies within one of them keeps its own order.
@@ -9,8 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.errors import Error
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+# The broker did nothing with a request that it refused so.
+COORDINATOR_AWAY = (
+    Error.COORDINATOR_LOAD_IN_PROGRESS.value,
+    Error.COORDINATOR_NOT_AVAILABLE.value,
+    Error.NOT_COORDINATOR.value,
+)
 
 Place = tuple[str, int]
 """(topic, partition)."""
@@ -18,7 +27,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A row of the ledger: table and key."""
+    """Names a row of the ledger by its table and key."""
 
     table_name: str
     row_key: str
@@ -40,9 +49,9 @@ class LeavingMember:
     error_code: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """A row of `requests`. `error_code` is None if the log has no answer; `body` is given where that is replayed."""
+    """A row of `requests`. `error_code` is None if the log has no answer; `body` is there where a replay needs it."""
 
     source_file: str
     line_number: int
@@ -72,7 +81,7 @@ class Request:
         return Proof("requests", f"{self.source_file}/{self.line_number}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CoordinatorEvent:
     """A row of `coordinator_events`."""
 
@@ -90,7 +99,7 @@ class CoordinatorEvent:
         return Proof("coordinator_events", f"{self.source_file}/{self.line_number}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Commit:
     """An accepted commit of a partition that some rule asks about."""
 
@@ -160,7 +169,7 @@ class EndSample:
     last_stable_offset: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
     """The parameters of the rules, from the settings `incidents` and `history`."""
 
@@ -177,46 +186,40 @@ class Rules:
     flapping_tenure_ms: int = 600_000
 
 
+_TAKEN_OVER = (
+    *("source_file", "line_number", "happened_at_us", "api", "api_version", "error_code", "member_id"),
+    *("group_instance_id", "generation", "response_member_id", "response_generation", "client_id", "connection_id"),
+)
+
+
 def request_fact(row: Mapping[str, Any]) -> Request:
-    """Of a row of `requests` whose instants are `happened_at_us` and `logged_at_us`."""
+    """Returns the fact in a row of `requests` whose instants are `happened_at_us` and `logged_at_us`."""
     return Request(
-        row["source_file"],
-        row["line_number"],
-        row["happened_at_us"],
-        row["logged_at_us"] // 1_000,
-        row["api"],
-        row["api_version"],
-        row["error_code"],
-        row["member_id"],
-        row["group_instance_id"],
-        row["generation"],
-        row["response_member_id"],
-        row["response_generation"],
-        row["client_id"],
-        host(row["client_host"]),
-        row["connection_id"],
-        tuple(
+        **{name: row[name] for name in _TAKEN_OVER},
+        logged_at_ms=row["logged_at_us"] // 1_000,
+        client_host=host(row["client_host"]),
+        offsets=tuple(
             RefusedOffset(
                 each["topic"] or each["topic_id"] or "", each["partition"], each["committed_offset"], each["error_code"]
             )
             for each in row["partitions"] or ()
             if each["committed_offset"] is not None
         ),
-        tuple(
+        leaving=tuple(
             LeavingMember(each["member_id"], each["group_instance_id"], each["reason"], each["error_code"])
             for each in row["members"] or ()
         ),
-        row.get("request_json"),
+        body=row.get("request_json"),
     )
 
 
 def host(client_host: str | None) -> str | None:
-    """Records have Java's slash before an address, the request log has none."""
+    """Returns an address as the request log has it, without the slash that Java writes before it into records."""
     return None if client_host is None else client_host.removeprefix("/")
 
 
 def commit_steps(commits: Iterable[Commit], gap_ms: int, sample: int = 20) -> list[CommitStep]:
-    """The steps of commits in log order that a rule may look at; what the bridge's windows do in Spark."""
+    """Returns the steps that a rule may look at, of commits in log order: what the bridge does by windows in Spark."""
     by_place: dict[Place, list[Commit]] = {}
     for commit in commits:
         by_place.setdefault(commit.place, []).append(commit)

@@ -1,4 +1,4 @@
-"""From the facts of a group to rows of `incidents`, as dicts by column without `cluster`; instants are microseconds."""
+"""Turns the facts of a group into rows of `incidents`: dicts by column, without `cluster`, instants in microseconds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kinds.incidents import (
+    REBALANCE_IN_PROGRESS_COMMIT,
+    REMOVALS,
+    SESSION_EXPIRED,
+    ZOMBIE_COMMIT_SUSPECTED,
+)
+from groupledger.schemas.words import Evidence, Severity, words_of
 from groupledger.transforms.incidents.rules.context import Context
 from groupledger.transforms.incidents.rules.episodes import Episode, episode_id, episodes, incident_id
 from groupledger.transforms.incidents.rules.explain import explanation, setting_to_change
@@ -14,22 +21,14 @@ from groupledger.transforms.incidents.rules.observed import observed
 from groupledger.transforms.incidents.rules.patterns import patterns
 from groupledger.transforms.incidents.rules.replayed import replayed
 from groupledger.transforms.incidents.rules.roots import probable_root
-from groupledger.transforms.incidents.rules.sighting import (
-    INFERRED,
-    INFO,
-    REBALANCE_IN_PROGRESS_COMMIT,
-    REFUSALS,
-    REMOVALS,
-    SESSION_EXPIRED,
-    SEVERITIES,
-    ZOMBIE_COMMIT_SUSPECTED,
-    Sighting,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from groupledger.schemas.kinds.incidents import IncidentKind
+    from groupledger.schemas.kinds.roots import Root
     from groupledger.transforms.incidents.rules.facts import GroupFacts, Place, Rules
+    from groupledger.transforms.incidents.rules.sighting import Sighting
 
     Row = dict[str, Any]
 
@@ -37,7 +36,7 @@ PROOFS_MAX = 100  # a client that is refused all night has a hundred thousand
 
 
 def incidents(facts: GroupFacts, rules: Rules) -> list[Row]:
-    """In order of their episodes."""
+    """Returns the rows of a group, in order of their episodes."""
     context = Context(facts)
     found = [*observed(facts), *replayed(facts), *inferred(facts, rules), *patterns(facts, rules)]
     sightings = _severities([context.completed(sighting) for sighting in _without_refuted(found, facts)], facts, rules)
@@ -51,14 +50,17 @@ def incidents(facts: GroupFacts, rules: Rules) -> list[Row]:
 
 
 def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts) -> Iterator[Sighting]:
-    """No guess at a removal where a log shows another, or that the member left; and no suspicion of a zombie where the
-    request log has the member itself and the answer to its return: had it been refused, that would be seen."""
+    """Drops guesses that a log refutes.
+
+    A removal is not guessed where a log shows another one, or that the member left; a zombie is not suspected where the
+    request log has the member itself and the answer to its return: had it been refused, that would be seen.
+    """
     spoke = {request.member_id for request in facts.requests}
     answered = {request.response_member_id for request in facts.requests}
-    seen = {each.member_id for each in sightings if each.kind in REMOVALS and each.evidence != INFERRED}
+    seen = {each.member_id for each in sightings if each.kind in REMOVALS and each.evidence != Evidence.INFERRED}
     left = {each.member_id for request in facts.requests for each in request.leaving if not each.error_code} - seen
     for sighting in sightings:
-        if sighting.evidence == INFERRED:
+        if sighting.evidence == Evidence.INFERRED:
             if sighting.kind in REMOVALS and sighting.member_id in seen:
                 continue
             if sighting.kind in (SESSION_EXPIRED, ZOMBIE_COMMIT_SUSPECTED) and sighting.member_id in left:
@@ -70,30 +72,30 @@ def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts) -> Iterat
 
 
 def _severities(sightings: Sequence[Sighting], facts: GroupFacts, rules: Rules) -> list[Sighting]:
-    """An expiry alarms nobody if it is how a static member leaves that was closed, however it is known."""
+    """Lowers the severity of an expiry to info where a static member that was closed leaves so: it alarms nobody."""
     expired = {each.member_id for each in sightings if each.kind == SESSION_EXPIRED}
     closed = closed_static_members(facts, rules, expired)
     return [
-        replace(each, severity=INFO) if each.kind == SESSION_EXPIRED and each.member_id in closed else each
+        replace(each, severity=Severity.INFO) if each.kind == SESSION_EXPIRED and each.member_id in closed else each
         for each in sightings
     ]
 
 
 def _incident(
-    context: Context, episode: Episode, kind: str, sightings: Sequence[Sighting], root: str, rules: Rules
+    context: Context, episode: Episode, kind: IncidentKind, sightings: Sequence[Sighting], root: Root, rules: Rules
 ) -> Row:
     first = sightings[0]
     last_ms = max(sighting.last_ms for sighting in sightings)
     stale_since = context.stale_since(first)
     partitions = _partitions(context, sightings, stale_since)
-    low, high = first.duplicates if kind not in REFUSALS else _duplicates(context, kind, partitions)
+    low, high = first.duplicates if kind.error_code is None else _duplicates(context, kind, partitions)
     episode_key = episode_id(context.facts.group_id, episode)
     proofs = dict.fromkeys(proof for sighting in sightings for proof in sighting.proofs)
     row: Row = {
         "incident_id": incident_id(episode_key, kind),
         "episode_id": episode_key,
-        "kind": kind,
-        "severity": max((sighting.severity for sighting in sightings), key=SEVERITIES.index),
+        "kind": kind.name,
+        "severity": max((sighting.severity for sighting in sightings), key=words_of(Severity).index),
         "evidence": first.evidence,
         "confidence": max(sighting.confidence for sighting in sightings),
         "is_ambiguous": any(sighting.is_ambiguous for sighting in sightings),
@@ -107,7 +109,7 @@ def _incident(
         "client_host": first.client_host,
         "partitions": partitions,
         "stale_since_generation": None if stale_since is None else stale_since["to_generation"],
-        "probable_root": root,
+        "probable_root": root.name,
         "duplicates_min": low,
         "duplicates_max": high,
         "first_seen_at": first.first_ms * 1_000,
@@ -116,8 +118,8 @@ def _incident(
         "is_open": context.facts.as_of_ms - last_ms < rules.open_ms,
         "proofs": [{"table_name": proof.table_name, "row_key": proof.row_key} for proof in list(proofs)[:PROOFS_MAX]],
     }
-    row["explanation"] = explanation(row, first.detail)
-    row["setting_to_change"] = setting_to_change(row)
+    row["explanation"] = explanation(kind, root, row, first.detail)
+    row["setting_to_change"] = setting_to_change(kind, root)
     return row
 
 
@@ -145,8 +147,11 @@ def _partitions(context: Context, sightings: Sequence[Sighting], stale_since: Ro
     return rows
 
 
-def _duplicates(context: Context, kind: str, partitions: Sequence[Row]) -> tuple[int | None, int | None]:
-    """From the last accepted commit to the refused one; what somebody has committed meanwhile is certain."""
+def _duplicates(context: Context, kind: IncidentKind, partitions: Sequence[Row]) -> tuple[int | None, int | None]:
+    """Returns how many records were at least, and at most, processed twice by a refused commit.
+
+    At most those from the last accepted commit to the refused one; what somebody has committed meanwhile is certain.
+    """
     bounds = [
         (
             each["last_accepted_offset"],

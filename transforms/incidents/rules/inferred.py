@@ -1,12 +1,12 @@
-"""Inferred: what the records of `__consumer_offsets` alone let one suspect. Refused requests are not in the topic.
+"""Sights what the records of `__consumer_offsets` alone let one suspect. Refused requests are not in the topic.
 
 A removal is the history's guess (`members.leave_cause`), made of a member's silence and its timeouts. A static member
-that never comes back may have been closed: it says nothing when it is, and its session runs out. A guess that is wrong
-as often as not is told and alarms nobody.
+that never comes back may have been closed: it does not leave then, and its session runs out. A guess that is wrong as
+often as not is told and alarms nobody.
 
 A zombie commit is suspected where a silent member was removed and its client came back under a new id soon after: it
-lived all the time, and may have committed, or gone on working, in between. What it had in hand is bounded by the new
-owners' catch-up: from the last commit before to the first one after. That is exposure, never a count.
+was alive all the time, and may have gone on working and committing in between. What may have been processed twice lies
+between the last commit before and the new owners' first one. That is an exposure, never a count.
 
 A rewind is a committed offset below the one before it. With no members it is a reset; with them a seek, a reset by the
 client, or a topic that was made anew. A commit gap is a member whose partitions all fell silent at once, for many times
@@ -18,20 +18,19 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from groupledger.transforms.incidents.rules.facts import Proof, host
-from groupledger.transforms.incidents.rules.sighting import (
+from groupledger.schemas.kinds import roots
+from groupledger.schemas.kinds.changes import SUBSCRIPTION_CHANGED
+from groupledger.schemas.kinds.incidents import (
     COMMIT_GAP,
-    INFERRED,
-    INFO,
     LEADER_NEVER_SYNCED,
     OFFSET_REWIND,
-    POLL_TIMEOUT,
-    SESSION_EXPIRED,
+    REMOVALS,
     STATIC_SUBSCRIPTION_IGNORED,
-    WARNING,
     ZOMBIE_COMMIT_SUSPECTED,
-    Sighting,
 )
+from groupledger.schemas.words import Evidence, HoleCause, Severity
+from groupledger.transforms.incidents.rules.facts import Proof, host
+from groupledger.transforms.incidents.rules.sighting import Sighting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,19 +39,9 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-KIND_OF_LEAVE = {"session_expired": SESSION_EXPIRED, "left_poll_timeout": POLL_TIMEOUT}
+KIND_OF_LEAVE = {kind.trigger.name: kind for kind in REMOVALS if kind.trigger is not None}
 DOUBTFUL = 0.7  # below it a removal is of severity info: clean groups have such, in which everybody joins again slowly
 REWIND_TOGETHER_MS = 60_000  # rewinds of a group that lie no further apart are one
-# How often such a row was right in bench.incident_accuracy, rounded down; a guess of the history counts if it is lower.
-CONFIDENCE = {
-    SESSION_EXPIRED: 0.85,
-    POLL_TIMEOUT: 0.7,
-    ZOMBIE_COMMIT_SUSPECTED: 0.65,
-    OFFSET_REWIND: 0.95,
-    COMMIT_GAP: 0.8,
-    LEADER_NEVER_SYNCED: 0.95,
-    STATIC_SUBSCRIPTION_IGNORED: 0.95,
-}
 
 
 def inferred(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
@@ -97,18 +86,18 @@ def _removals(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
         left_ms = milliseconds(row["left_at"])
         handed_over = lost.get((row["incarnation"], row["member_id"]), ())
         offsets = tuple((place, None) for place, *_ in handed_over)
-        confidence = min(CONFIDENCE[kind], row["leave_cause_confidence"])
+        confidence = min(kind.confidence, row["leave_cause_confidence"])
         is_closed_static = row["group_instance_id"] is not None and return_row is None
         is_alarming = confidence >= DOUBTFUL and not is_closed_static
         yield Sighting(
-            kind,
-            INFERRED,
-            WARNING if is_alarming else INFO,
-            confidence,
-            left_ms,
-            left_ms,
-            row["member_id"],
-            (proof,),
+            kind=kind,
+            evidence=Evidence.INFERRED,
+            severity=kind.severity if is_alarming else Severity.INFO,
+            confidence=confidence,
+            first_ms=left_ms,
+            last_ms=left_ms,
+            happening=row["member_id"],
+            proofs=(proof,),
             offsets=offsets,
             **of_member(row),
         )
@@ -117,7 +106,7 @@ def _removals(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
 
 
 def closed_static_members(facts: GroupFacts, rules: Rules, expired: set[str | None]) -> set[str]:
-    """Those of the expired, by id, whose instances did not come back: so does a static member leave that is closed."""
+    """Returns the ids of expired members whose instances did not come back: a closed static member leaves so."""
     return {
         row["member_id"]
         for row in facts.members
@@ -129,10 +118,10 @@ def closed_static_members(facts: GroupFacts, rules: Rules, expired: set[str | No
 
 
 def _return(members: Sequence[Row], gone: Row, within_ms: int) -> Row | None:
-    """The first tenure of the same process, as far as instance id, or client and address, tell, soon after another.
+    """Returns the tenure in which the same process, as far as its instance id, or client and address, tell, came back.
 
     A process that was restarted may join before its old session has run out: one record then has the new member and
-    not the old one any more. One that was paused can't, for it joins when it is told that it is no member.
+    no longer the old one. One that was paused can't, for it joins only when it is told that it is no member.
     """
     for row in members:
         is_later = row["incarnation"] == gone["incarnation"] and row["from_offset"] > gone["to_offset"]
@@ -143,7 +132,7 @@ def _return(members: Sequence[Row], gone: Row, within_ms: int) -> Row | None:
 
 
 def identity(row: Row) -> tuple[str | None, ...]:
-    """What a process has in common with what it was before a restart."""
+    """Returns what a process has in common with itself before a restart."""
     if row["group_instance_id"] is not None:
         return (row["group_instance_id"],)
     return row["client_id"], row["client_host"]
@@ -153,14 +142,14 @@ def _zombie(row: Row, return_row: Row, handed_over: Sequence[tuple[Place, int, i
     bounds = [max(after - before, 0) for _, before, after in handed_over]
     returned_ms = milliseconds(return_row["joined_at"])
     return Sighting(
-        ZOMBIE_COMMIT_SUSPECTED,
-        INFERRED,
-        WARNING,
-        CONFIDENCE[ZOMBIE_COMMIT_SUSPECTED],
-        milliseconds(row["left_at"]),
-        returned_ms,
-        row["member_id"],
-        (proof, row_proof("members", return_row, "group_id", "incarnation", "member_id")),
+        kind=ZOMBIE_COMMIT_SUSPECTED,
+        evidence=Evidence.INFERRED,
+        severity=ZOMBIE_COMMIT_SUSPECTED.severity,
+        confidence=ZOMBIE_COMMIT_SUSPECTED.confidence,
+        first_ms=milliseconds(row["left_at"]),
+        last_ms=returned_ms,
+        happening=row["member_id"],
+        proofs=(proof, row_proof("members", return_row, "group_id", "incarnation", "member_id")),
         offsets=tuple((place, after) for place, _, after in handed_over),
         duplicates=(0, sum(bounds)) if bounds else (None, None),
         detail=return_row["member_id"],
@@ -169,7 +158,7 @@ def _zombie(row: Row, return_row: Row, handed_over: Sequence[tuple[Place, int, i
 
 
 def _lost_places(facts: GroupFacts) -> dict[tuple[int, str], list[tuple[Place, int, int]]]:
-    """By incarnation and member: the partitions that went to others, with the commit before and the first one after."""
+    """Returns the partitions that went to others, by incarnation and member, with the commits before and after."""
     pauses = {
         (row["incarnation"], row["kafka_offset"], pause["topic"], pause["partition"]): pause
         for row in facts.rebalances
@@ -189,7 +178,7 @@ def _lost_places(facts: GroupFacts) -> dict[tuple[int, str], list[tuple[Place, i
 
 
 def _rewinds(facts: GroupFacts) -> Iterator[Sighting]:
-    """Rewinds of several partitions that come together are one."""
+    """Yields one sighting for rewinds of several partitions that come together."""
     steps = [each for each in facts.steps if _amount(each) > 0]
     steps.sort(key=lambda each: each.commit.kafka_offset)
     together: list[CommitStep] = []
@@ -216,22 +205,22 @@ def _rewind(facts: GroupFacts, steps: Sequence[CommitStep]) -> Sighting:
     generation = generation_at_offset(facts.generations, first.kafka_offset)
     is_reset = generation is None or not generation["member_count"]
     amount = sum(_amount(step) for step in steps)
-    root = "admin_reset" if is_reset else "client_seek_or_reset"
+    root = roots.ADMIN_RESET if is_reset else roots.CLIENT_SEEK_OR_RESET
     if any(step.is_recreated_topic for step in steps):
-        root = "topic_recreated"
+        root = roots.TOPIC_RECREATED
     return Sighting(
-        OFFSET_REWIND,
-        INFERRED,
-        WARNING,
-        CONFIDENCE[OFFSET_REWIND],
-        first.at_ms,
-        last_ms,
-        f"{first.kafka_partition}/{first.kafka_offset}",
-        tuple(_after(step).proof for step in steps),
+        kind=OFFSET_REWIND,
+        evidence=Evidence.INFERRED,
+        severity=OFFSET_REWIND.severity,
+        confidence=OFFSET_REWIND.confidence,
+        first_ms=first.at_ms,
+        last_ms=last_ms,
+        happening=f"{first.kafka_partition}/{first.kafka_offset}",
+        proofs=tuple(_after(step).proof for step in steps),
         current_generation=None if generation is None else generation["generation"],
         incarnation=None if generation is None else generation["incarnation"],
         offsets=tuple((step.commit.place, step.commit.offset) for step in steps),
-        duplicates=(None, None) if root == "topic_recreated" else (amount, amount),
+        duplicates=(None, None) if root == roots.TOPIC_RECREATED else (amount, amount),
         root=root,
     )
 
@@ -246,7 +235,7 @@ def generation_at_offset(generations: Sequence[Row], kafka_offset: int) -> Row |
 
 
 def _commit_gaps(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
-    """Of each tenure, the time for which all of its partitions that had been committed were silent."""
+    """Yields the tenures of which all partitions that had been committed fell silent, with the time of that silence."""
     tenures = {(row["incarnation"], row["member_id"]): row for row in facts.members}
     by_place: dict[Place, list[CommitStep]] = defaultdict(list)
     for step in facts.steps:
@@ -265,7 +254,7 @@ def _commit_gaps(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
 
 
 def _end_ms(step: CommitStep, end_us: int | None, as_of_ms: int) -> int:
-    """Until when its owner was silent."""
+    """Returns until when the partition's owner was silent."""
     ends = [as_of_ms if step.next_commit is None else step.next_commit.at_ms]
     return min([*ends, milliseconds(end_us)] if end_us is not None else ends)
 
@@ -291,14 +280,14 @@ def _commit_gap(facts: GroupFacts, tenure: Row, steps: dict[Place, CommitStep], 
         return
     first = min((step.commit for step in steps.values()), key=lambda commit: commit.kafka_offset)
     yield Sighting(
-        COMMIT_GAP,
-        INFERRED,
-        INFO,
-        CONFIDENCE[COMMIT_GAP],
-        begin_ms,
-        end_ms,
-        f"{first.kafka_partition}/{first.kafka_offset}",
-        tuple(step.commit.proof for step in steps.values()),
+        kind=COMMIT_GAP,
+        evidence=Evidence.INFERRED,
+        severity=COMMIT_GAP.severity,
+        confidence=COMMIT_GAP.confidence,
+        first_ms=begin_ms,
+        last_ms=end_ms,
+        happening=f"{first.kafka_partition}/{first.kafka_offset}",
+        proofs=tuple(step.commit.proof for step in steps.values()),
         offsets=tuple((place, None) for place in steps),
         **of_member(tenure),
     )
@@ -308,20 +297,23 @@ def _commit_gap(facts: GroupFacts, tenure: Row, steps: dict[Place, CommitStep], 
 
 
 def _unsynced_generations(facts: GroupFacts) -> Iterator[Sighting]:
-    """Normal where the next join came before the leader's assignment, and what came the records don't tell."""
+    """Yields generations without a record.
+
+    They are normal where the next join came before the leader's assignment; the records don't tell which it was.
+    """
     for row in facts.rebalances:
-        if row["hole_cause"] != "not_synced":
+        if row["hole_cause"] != HoleCause.NOT_SYNCED:
             continue
         at_ms = milliseconds(row["happened_at"])
         yield Sighting(
-            LEADER_NEVER_SYNCED,
-            INFERRED,
-            INFO,
-            CONFIDENCE[LEADER_NEVER_SYNCED],
-            at_ms,
-            at_ms,
-            f"{row['incarnation']}/{row['to_generation']}",
-            (row_proof("rebalances", row, "group_id", "incarnation", "to_generation"),),
+            kind=LEADER_NEVER_SYNCED,
+            evidence=Evidence.INFERRED,
+            severity=LEADER_NEVER_SYNCED.severity,
+            confidence=LEADER_NEVER_SYNCED.confidence,
+            first_ms=at_ms,
+            last_ms=at_ms,
+            happening=f"{row['incarnation']}/{row['to_generation']}",
+            proofs=(row_proof("rebalances", row, "group_id", "incarnation", "to_generation"),),
             claimed_generation=row["from_generation"],
             current_generation=row["to_generation"],
             incarnation=row["incarnation"],
@@ -329,23 +321,23 @@ def _unsynced_generations(facts: GroupFacts) -> Iterator[Sighting]:
 
 
 def _ignored_subscriptions(facts: GroupFacts) -> Iterator[Sighting]:
-    """A static member that comes back with other topics keeps its assignment, and nothing rebalances (KIP-345)."""
+    """Yields static members that came back with other topics: they keep their assignment (KIP-345)."""
     for row in facts.generations:
-        changes = [each for each in row["changes"] or () if each["kind"] == "subscription_changed"]
+        changes = [each for each in row["changes"] or () if each["kind"] == SUBSCRIPTION_CHANGED.name]
         for change in changes if row["revision"] else ():
             at_ms = milliseconds(row["started_at"])
             yield Sighting(
-                STATIC_SUBSCRIPTION_IGNORED,
-                INFERRED,
-                WARNING,
-                CONFIDENCE[STATIC_SUBSCRIPTION_IGNORED],
-                at_ms,
-                at_ms,
-                change["member_id"],
-                (row_proof("generations", row, "group_id", "incarnation", "generation", "revision"),),
-                change["member_id"],
-                change.get("group_instance_id"),
-                change.get("client_id"),
+                kind=STATIC_SUBSCRIPTION_IGNORED,
+                evidence=Evidence.INFERRED,
+                severity=STATIC_SUBSCRIPTION_IGNORED.severity,
+                confidence=STATIC_SUBSCRIPTION_IGNORED.confidence,
+                first_ms=at_ms,
+                last_ms=at_ms,
+                happening=change["member_id"],
+                proofs=(row_proof("generations", row, "group_id", "incarnation", "generation", "revision"),),
+                member_id=change["member_id"],
+                group_instance_id=change.get("group_instance_id"),
+                client_id=change.get("client_id"),
                 claimed_generation=row["generation"],
                 current_generation=row["generation"],
                 incarnation=row["incarnation"],

@@ -1,12 +1,12 @@
-"""Observed: a request that the log shows as refused, and a removal that a log line states.
+"""Sights what a log shows: requests that were refused, and removals that a line states.
 
 A refused commit is an error: its member processed records that somebody else will process again. A heartbeat that is
-refused tells the member that it lost its partitions; a join or leave that is refused costs nothing, for the client
+refused tells the member that it lost its partitions. A join or leave that is refused costs nothing, for the client
 joins anew. REBALANCE_IN_PROGRESS is the normal way to tell a member to join again; only with a commit is it worth a
 row, of severity info. Source: Kafka's ClassicGroup.validateMember and validateOffsetCommit; KIP-345 (fencing).
 
-Past its poll interval a client leaves. Java's says why (KIP-800); librdkafka (2.16) and kafka-python (3.0) say nothing,
-as when they are closed, but join again on the same connection once they poll.
+A client that is past its poll interval leaves. Java's client says why (KIP-800); librdkafka (2.16) and kafka-python
+(3.0) give no reason, as when they are closed, but join again on the same connection once they poll.
 """
 
 from __future__ import annotations
@@ -14,38 +14,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON
-from groupledger.transforms.incidents.rules.sighting import (
-    ERROR,
-    FENCED_INSTANCE,
-    FENCED_MEMBER_EPOCH,
-    INFO,
+from groupledger.schemas.kinds import triggers
+from groupledger.schemas.kinds.incidents import (
     KIND_OF_ERROR,
     LEADER_NEVER_SYNCED,
-    OBSERVED,
     POLL_TIMEOUT,
     REBALANCE_IN_PROGRESS_COMMIT,
     SESSION_EXPIRED,
-    UNKNOWN_MEMBER,
-    WARNING,
-    Sighting,
 )
+from groupledger.schemas.words import CoordinatorEventKind, Evidence, Severity
+from groupledger.transforms.incidents.rules.sighting import Sighting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from groupledger.schemas.kinds.incidents import IncidentKind
     from groupledger.transforms.incidents.rules.facts import CoordinatorEvent, GroupFacts, Request
 
 COMMITS = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
 HEARTBEATS = ("HEARTBEAT", "CONSUMER_GROUP_HEARTBEAT")
 BACK_AFTER_MS = 1_000  # a subscription that is given up and taken again is back at once
 UNTOLD_CONFIDENCE = 0.8
+_ENDS_THE_WAIT = (
+    CoordinatorEventKind.ASSIGNMENT_RECEIVED,
+    CoordinatorEventKind.GROUP_LOADED,
+    CoordinatorEventKind.GROUP_NOW_EMPTY,
+)
 
 
 def observed(facts: GroupFacts) -> Iterator[Sighting]:
+    """Yields a sighting for each line that shows something; both logs may show the same thing."""
     joins = _joins(facts.requests)
     for request in facts.requests:
         if request.error_code is not None:
-            yield from refusals(request, request.error_code, OBSERVED)
+            yield from refusals(request, request.error_code, Evidence.OBSERVED)
         yield from _poll_timeouts(request, joins)
     for event in facts.events:
         yield from _removal(event)
@@ -53,7 +55,7 @@ def observed(facts: GroupFacts) -> Iterator[Sighting]:
 
 
 def refusals(request: Request, error_code: int, evidence: str, *, is_ambiguous: bool = False) -> Iterator[Sighting]:
-    """What it is that a request was refused with an error; nothing for an error that is no incident."""
+    """Yields a sighting for each member that a request was refused for; none if the error is no incident."""
     kind = KIND_OF_ERROR.get(error_code)
     is_commit = request.api in COMMITS
     if kind is None or (kind == REBALANCE_IN_PROGRESS_COMMIT and not is_commit):
@@ -64,20 +66,20 @@ def refusals(request: Request, error_code: int, evidence: str, *, is_ambiguous: 
         who = [(each.member_id, each.group_instance_id) for each in refused]
     for member_id, group_instance_id in who:
         yield Sighting(
-            kind,
-            evidence,
-            _severity(kind, request.api),
-            1.0,
-            request.happened_at_ms,
-            request.happened_at_ms,
-            f"{request.source_file}/{request.line_number}",
-            (request.proof,),
-            member_id or None,
-            group_instance_id,
-            request.client_id,
-            request.client_host,
-            request.connection_id,
-            request.generation,
+            kind=kind,
+            evidence=evidence,
+            severity=_severity(kind, request.api),
+            confidence=1.0,
+            first_ms=request.happened_at_ms,
+            last_ms=request.happened_at_ms,
+            happening=f"{request.source_file}/{request.line_number}",
+            proofs=(request.proof,),
+            member_id=member_id or None,
+            group_instance_id=group_instance_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            connection_id=request.connection_id,
+            claimed_generation=request.generation,
             offsets=tuple(
                 ((each.topic, each.partition), each.offset)
                 for each in request.offsets
@@ -88,16 +90,14 @@ def refusals(request: Request, error_code: int, evidence: str, *, is_ambiguous: 
         )
 
 
-def _severity(kind: str, api: str) -> str:
-    if kind == REBALANCE_IN_PROGRESS_COMMIT:
-        return INFO
+def _severity(kind: IncidentKind, api: str) -> str:
     if api in COMMITS:
-        return ERROR
-    return WARNING if api in HEARTBEATS and kind in (UNKNOWN_MEMBER, FENCED_INSTANCE, FENCED_MEMBER_EPOCH) else INFO
+        return kind.severity
+    return Severity.WARNING if api in HEARTBEATS and kind.takes_partitions else Severity.INFO
 
 
 def _joins(requests: Iterable[Request]) -> dict[str, list[int]]:
-    """When there was a JoinGroup, by connection."""
+    """Returns the instants of JoinGroup requests, by connection."""
     joins: dict[str, list[int]] = {}
     for request in requests:
         if request.api == "JOIN_GROUP" and request.connection_id is not None:
@@ -106,7 +106,8 @@ def _joins(requests: Iterable[Request]) -> dict[str, list[int]]:
 
 
 def _poll_timeouts(request: Request, joins: Mapping[str, Sequence[int]]) -> Iterator[Sighting]:
-    """Who says so; and who says nothing, and is back on the same connection, but not at once."""
+    """Yields the members that say so when they leave, and those that say nothing and are back on the same connection,
+    but not at once."""
     later = joins.get(request.connection_id or "", ()) if request.leaving else ()
     back_ms = next((at_ms for at_ms in later if at_ms > request.happened_at_ms), None)
     came_back = back_ms is not None and back_ms - request.happened_at_ms >= BACK_AFTER_MS
@@ -114,42 +115,42 @@ def _poll_timeouts(request: Request, joins: Mapping[str, Sequence[int]]) -> Iter
         is_told = POLL_TIMEOUT_REASON in (member.reason or "")
         if not member.error_code and (is_told or (member.reason is None and came_back)):
             yield Sighting(
-                POLL_TIMEOUT,
-                OBSERVED,
-                WARNING,
-                1.0 if is_told else UNTOLD_CONFIDENCE,
-                request.happened_at_ms,
-                request.happened_at_ms,
-                member.member_id,
-                (request.proof,),
-                member.member_id,
-                member.group_instance_id,
-                request.client_id,
-                request.client_host,
-                request.connection_id,
+                kind=POLL_TIMEOUT,
+                evidence=Evidence.OBSERVED,
+                severity=POLL_TIMEOUT.severity,
+                confidence=1.0 if is_told else UNTOLD_CONFIDENCE,
+                first_ms=request.happened_at_ms,
+                last_ms=request.happened_at_ms,
+                happening=member.member_id,
+                proofs=(request.proof,),
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=request.client_id,
+                client_host=request.client_host,
+                connection_id=request.connection_id,
             )
 
 
 def _unsynced_generations(events: Iterable[CoordinatorEvent]) -> Iterator[Sighting]:
-    """A join phase that was completed, and then another rebalance before the leader's assignment."""
+    """Yields each completed join phase that another rebalance followed before the leader's assignment came."""
     formed: CoordinatorEvent | None = None
     for event in events:
-        if event.kind == "stabilized":
+        if event.kind == CoordinatorEventKind.STABILIZED:
             formed = event
-        elif event.kind in ("assignment_received", "group_loaded", "group_now_empty"):
+        elif event.kind in _ENDS_THE_WAIT:
             formed = None
-        elif event.kind == "preparing_rebalance" and formed is not None:
-            was_lost = event.trigger in ("session_expired", "sync_expired")
+        elif event.kind == CoordinatorEventKind.PREPARING_REBALANCE and formed is not None:
+            was_lost = event.trigger in (triggers.SESSION_EXPIRED.name, triggers.SYNC_EXPIRED.name)
             generation = formed.generation or 0
             yield Sighting(
-                LEADER_NEVER_SYNCED,
-                OBSERVED,
-                WARNING if was_lost else INFO,
-                1.0,
-                formed.logged_at_ms,
-                event.logged_at_ms,
-                str(generation),
-                (formed.proof, event.proof),
+                kind=LEADER_NEVER_SYNCED,
+                evidence=Evidence.OBSERVED,
+                severity=Severity.WARNING if was_lost else LEADER_NEVER_SYNCED.severity,
+                confidence=1.0,
+                first_ms=formed.logged_at_ms,
+                last_ms=event.logged_at_ms,
+                happening=str(generation),
+                proofs=(formed.proof, event.proof),
                 claimed_generation=generation - 1,
                 current_generation=generation + 1,
             )
@@ -157,20 +158,20 @@ def _unsynced_generations(events: Iterable[CoordinatorEvent]) -> Iterator[Sighti
 
 
 def _removal(event: CoordinatorEvent) -> Iterator[Sighting]:
-    if event.kind == "member_failed":
+    if event.kind == CoordinatorEventKind.MEMBER_FAILED:
         kind = SESSION_EXPIRED
-    elif event.kind == "member_left" and POLL_TIMEOUT_REASON in (event.client_reason or ""):
+    elif event.kind == CoordinatorEventKind.MEMBER_LEFT and POLL_TIMEOUT_REASON in (event.client_reason or ""):
         kind = POLL_TIMEOUT
     else:
         return
     yield Sighting(
-        kind,
-        OBSERVED,
-        WARNING,
-        1.0,
-        event.logged_at_ms,
-        event.logged_at_ms,
-        event.member_id or "",
-        (event.proof,),
-        event.member_id,
+        kind=kind,
+        evidence=Evidence.OBSERVED,
+        severity=kind.severity,
+        confidence=1.0,
+        first_ms=event.logged_at_ms,
+        last_ms=event.logged_at_ms,
+        happening=event.member_id or "",
+        proofs=(event.proof,),
+        member_id=event.member_id,
     )

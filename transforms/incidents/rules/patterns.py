@@ -1,9 +1,9 @@
-"""Patterns over time: storms of rebalances, members that flap, transactions that never end. All are inferred.
+"""Sights patterns over time: storms of rebalances, members that flap, transactions that never end. All are inferred.
 
 Storms and flapping follow the rules, and the parameters, of `transforms.history.rebalance_stats`; here each gets its
 beginning, its end and its rows. A stalled transaction is a partition of `__consumer_offsets` whose last stable offset
-stands still below its high watermark: read_committed readers, this ledger among them, wait there, and so do the offsets
-of whatever group committed in that transaction. Which one that was, the samples do not tell.
+stands still below its high watermark. Readers of committed records wait there, this ledger among them, and so do the
+offsets of the group that committed in that transaction. Which group that was, the samples do not tell.
 """
 
 from __future__ import annotations
@@ -13,16 +13,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.kinds.changes import GROUP_STARTED
+from groupledger.schemas.kinds.incidents import MEMBER_FLAPPING, REBALANCE_STORM, STALLED_TRANSACTION
+from groupledger.schemas.words import Evidence
 from groupledger.transforms.incidents.rules.facts import Proof, host
 from groupledger.transforms.incidents.rules.inferred import identity, milliseconds, row_proof
-from groupledger.transforms.incidents.rules.sighting import (
-    INFERRED,
-    MEMBER_FLAPPING,
-    REBALANCE_STORM,
-    STALLED_TRANSACTION,
-    WARNING,
-    Sighting,
-)
+from groupledger.transforms.incidents.rules.sighting import Sighting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +27,6 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-CONFIDENCE = 0.95
 FLAPPING_WINDOW_MS = 3_600_000
 
 
@@ -42,7 +37,7 @@ def patterns(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
 
 
 def _storms(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
-    """Rebalances in a row at each of which there was a storm are one."""
+    """Yields one storm for all rebalances in a row at each of which there was a storm."""
     recent: deque[Row] = deque()
     storm: list[Row] = []
     for row in sorted(facts.rebalances, key=lambda row: (row["happened_at"], row["kafka_offset"])):
@@ -63,19 +58,19 @@ def _storms(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
 
 
 def _is_birth(row: Row) -> bool:
-    return any(change["kind"] == "group_started" for change in row["changes"] or ())
+    return any(change["kind"] == GROUP_STARTED.name for change in row["changes"] or ())
 
 
 def _storm(rows: Sequence[Row]) -> Sighting:
     return Sighting(
-        REBALANCE_STORM,
-        INFERRED,
-        WARNING,
-        CONFIDENCE,
-        milliseconds(rows[0]["happened_at"]),
-        milliseconds(rows[-1]["happened_at"]),
-        f"{rows[0]['incarnation']}/{rows[0]['to_generation']}",
-        tuple(row_proof("rebalances", row, "group_id", "incarnation", "to_generation") for row in rows),
+        kind=REBALANCE_STORM,
+        evidence=Evidence.INFERRED,
+        severity=REBALANCE_STORM.severity,
+        confidence=REBALANCE_STORM.confidence,
+        first_ms=milliseconds(rows[0]["happened_at"]),
+        last_ms=milliseconds(rows[-1]["happened_at"]),
+        happening=f"{rows[0]['incarnation']}/{rows[0]['to_generation']}",
+        proofs=tuple(row_proof("rebalances", row, "group_id", "incarnation", "to_generation") for row in rows),
         current_generation=rows[-1]["to_generation"],
         incarnation=rows[0]["incarnation"],
         detail=str(len(rows)),
@@ -101,20 +96,20 @@ def _flapping(members: Iterable[Row], rules: Rules) -> Iterator[Sighting]:
 
 
 def _flaps(rows: Sequence[Row], rules: Rules) -> Iterator[Sighting]:
-    """At least so many within some hour."""
+    """Yields the member if enough of its tenures ended within some hour."""
     reach = rules.flapping_tenures - 1
     ends_ms = [milliseconds(row["left_at"]) for row in rows]
     if not any(ends_ms[n + reach] - ends_ms[n] < FLAPPING_WINDOW_MS for n in range(len(rows) - reach)):
         return
     yield Sighting(
-        MEMBER_FLAPPING,
-        INFERRED,
-        WARNING,
-        CONFIDENCE,
-        milliseconds(rows[0]["joined_at"]),
-        ends_ms[-1],
-        rows[0]["member_id"],
-        tuple(row_proof("members", row, "group_id", "incarnation", "member_id") for row in rows),
+        kind=MEMBER_FLAPPING,
+        evidence=Evidence.INFERRED,
+        severity=MEMBER_FLAPPING.severity,
+        confidence=MEMBER_FLAPPING.confidence,
+        first_ms=milliseconds(rows[0]["joined_at"]),
+        last_ms=ends_ms[-1],
+        happening=rows[0]["member_id"],
+        proofs=tuple(row_proof("members", row, "group_id", "incarnation", "member_id") for row in rows),
         group_instance_id=rows[0]["group_instance_id"],
         client_id=rows[0]["client_id"],
         client_host=host(rows[0]["client_host"]),
@@ -125,20 +120,20 @@ def _flaps(rows: Sequence[Row], rules: Rules) -> Iterator[Sighting]:
 
 
 def _stalled(samples: Sequence[EndSample], rules: Rules) -> Iterator[Sighting]:
-    """`samples` are in order of time, of one partition."""
+    """Yields the times for which the last stable offset stood still; `samples` are of one partition, in order."""
     for stable, same in groupby(samples, key=lambda each: each.last_stable_offset):
         stalled = [each for each in same if stable is not None and stable < (each.high_watermark or 0)]
         if not stalled or stalled[-1].sampled_at_ms - stalled[0].sampled_at_ms < rules.stalled_transaction_ms:
             continue
         place = (OFFSETS_TOPIC, stalled[0].partition)
         yield Sighting(
-            STALLED_TRANSACTION,
-            INFERRED,
-            WARNING,
-            CONFIDENCE,
-            stalled[0].sampled_at_ms,
-            stalled[-1].sampled_at_ms,
-            f"{stalled[0].partition}/{stable}",
-            tuple(Proof("watermarks", f"{each.sampled_at_ms}/{place[0]}/{place[1]}") for each in stalled),
+            kind=STALLED_TRANSACTION,
+            evidence=Evidence.INFERRED,
+            severity=STALLED_TRANSACTION.severity,
+            confidence=STALLED_TRANSACTION.confidence,
+            first_ms=stalled[0].sampled_at_ms,
+            last_ms=stalled[-1].sampled_at_ms,
+            happening=f"{stalled[0].partition}/{stable}",
+            proofs=tuple(Proof("watermarks", f"{each.sampled_at_ms}/{place[0]}/{place[1]}") for each in stalled),
             offsets=((place, stable),),
         )

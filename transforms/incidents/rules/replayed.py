@@ -1,15 +1,15 @@
-"""Replayed: the reference coordinator is asked what the log has no answer to.
+"""Asks the reference coordinator for the answers that the log lacks.
 
-It is fed with a group's requests in the order of their arrival, and with the group's records, which are the truth about
-it: a record that the replay would not have written (a line is missing, or a setting of the broker differs) replaces
-what the replay believes. One that it has written is no news, even if it has heard of more since: a record is found
-behind the requests of its millisecond. In between it can fall behind: a request that speaks for a later generation than
-it knows of proves that, and until the next record it claims nothing. Nor does it ever of a member whose joining it has
-not seen. A member that joins with an id that nobody has used is believed to have been given it. A request that a broker
-turned away, not being the coordinator, never happened.
+The replay is fed with a group's requests in the order of their arrival, and with the group's records, which are the
+truth. A record that the replay would not have written (a line is missing, or a setting of the broker differs) replaces
+what the replay believes. A record that it has written changes nothing, even if the replay has heard of more since: a
+record is read after the requests of its millisecond. Between two records the replay can fall behind: a request for a
+later generation than it knows of proves that, and until the next record it claims nothing. It never claims anything
+about a member whose joining it has not seen. A member that joins with an id that nobody has used is believed to have
+been given it. A request that a broker turned away, because it was not the coordinator, never happened.
 
-Where another order of tied arrivals (`arrivals`), or of a timer that is due with them, gives another answer, that is
-`ambiguous`.
+An answer is ambiguous if another order of tied arrivals (`arrivals`), or of a timer that is due with them, gives
+another one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ from groupledger.coordinator.model.operation import Batch
 from groupledger.coordinator.model.states import State
 from groupledger.schemas.codec.records import Record
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kinds.incidents import KIND_OF_ERROR
+from groupledger.schemas.words import CoordinatorEventKind, Evidence
 from groupledger.transforms.incidents.rules.arrivals import end_of_tie, in_order_of_arrival
+from groupledger.transforms.incidents.rules.facts import COORDINATOR_AWAY
 from groupledger.transforms.incidents.rules.observed import refusals
 from groupledger.transforms.incidents.rules.requests_again import (
     coordinator_request,
@@ -37,7 +40,6 @@ from groupledger.transforms.incidents.rules.requests_again import (
     new_member_ids,
     uuid_in,
 )
-from groupledger.transforms.incidents.rules.sighting import COORDINATOR_AWAY, KIND_OF_ERROR, REPLAYED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -48,8 +50,8 @@ if TYPE_CHECKING:
     from groupledger.transforms.incidents.rules.sighting import Sighting
 
 CONFIDENCE = 0.9  # measured by bench.incident_accuracy, and rounded down
-# A client that is told that it is no member stops its heartbeats: if one goes on, it was told nothing of the kind, and
-# its commits in that generation were not refused.
+# A client that is told that it is no member stops its heartbeats: if it goes on, it was not told so, and its commits in
+# that generation were not refused.
 REFUSED_BEATS_MAX = 3
 _ORDER_MATTERS = ("JOIN_GROUP", "SYNC_GROUP", "LEAVE_GROUP")
 _INT32_MAX = (1 << 31) - 1
@@ -62,7 +64,7 @@ _CONFIG = Config(
 
 
 def replayed(facts: GroupFacts) -> Iterator[Sighting]:
-    """Only of requests whose answer the log lacks."""
+    """Yields the refusals among the requests whose answer the log lacks."""
     if all(request.error_code is not None for request in facts.requests):
         return
     replay = Replay(facts)
@@ -73,15 +75,17 @@ def replayed(facts: GroupFacts) -> Iterator[Sighting]:
     for request, error, is_ambiguous in replay.answers:
         goes_on = refused_beats[_tenure(request)] > REFUSED_BEATS_MAX
         if request.error_code is None and not goes_on:
-            for sighting in refusals(request, int(error), REPLAYED, is_ambiguous=is_ambiguous):
+            for sighting in refusals(request, int(error), Evidence.REPLAYED, is_ambiguous=is_ambiguous):
                 yield replace(sighting, confidence=CONFIDENCE / 2 if is_ambiguous else CONFIDENCE)
 
 
 @dataclass(slots=True)
 class _Belief:
-    """What the replay takes the group for. Requests are known by their number; `asked` are not answered yet, and
-    `sure_of` those of them that it asked while it knew that it was not behind. `written` are its own records since the
-    last one of the group's."""
+    """What the replay believes about the group.
+
+    Requests are known by their number; `asked` are not answered yet, and `sure_of` are those that it asked while it was
+    not behind. `written` are the records that the replay wrote since the group's last one.
+    """
 
     coordinator: Coordinator
     asked: dict[int, Request] = field(default_factory=dict)
@@ -96,15 +100,16 @@ def _tenure(request: Request) -> tuple[str | None, int | None]:
 
 
 class Replay:
-    """`answers` are those of which the replay is sure, in the order in which they were given."""
+    """Replays one group. `answers` holds those of which the replay is sure, in the order in which they were given."""
 
     def __init__(self, facts: GroupFacts, initial_rebalance_delay_ms: int = 3_000) -> None:
-        """The delay is the broker's group.initial.rebalance.delay.ms; records make up for another one."""
+        """Takes the broker's group.initial.rebalance.delay.ms; where it is wrong, records put the replay right."""
         self.answers: list[tuple[Request, Error, bool]] = []
         arrived = in_order_of_arrival(facts.requests)
         self._requests = [request for request in arrived if request.error_code not in COORDINATOR_AWAY]
         self._records = sorted(facts.records, key=attrgetter("kafka_offset"))
-        self._loads_ms = sorted(event.logged_at_ms for event in facts.events if event.kind == "group_loaded")
+        loads = (event for event in facts.events if event.kind == CoordinatorEventKind.GROUP_LOADED)
+        self._loads_ms = sorted(event.logged_at_ms for event in loads)
         self._new_ids = new_member_ids(self._requests)
         self._first_use = _first_uses(arrived)
         config = replace(_CONFIG, group_initial_rebalance_delay_ms=initial_rebalance_delay_ms)
@@ -131,7 +136,7 @@ class Replay:
     # What is known
 
     def _catch_up(self, now_ms: int) -> None:
-        """Records and failovers up to now."""
+        """Takes in the records and failovers up to now."""
         while self._records and self._records[0].at_ms < now_ms:
             record = self._records.pop(0)
             self._take(self._belief.coordinator.advance(self._time(record.at_ms)))
@@ -144,12 +149,12 @@ class Replay:
         self._take(self._belief.coordinator.advance(self._time(now_ms)))
 
     def _time(self, at_ms: int) -> int:
-        """A coordinator's clock never goes back; logs and records need not agree to the millisecond."""
+        """Returns an instant that is not before the last one: the clocks of logs and records need not agree."""
         self._belief.now_ms = max(self._belief.now_ms, at_ms)
         return self._belief.now_ms
 
     def _agrees(self, record: GroupState) -> bool:
-        """The replay's group is where the record has it, or on its way from there."""
+        """Returns whether the replay's group is where the record has it, or on its way from there."""
         told = None if record.record_json is None else _told(json.loads(record.record_json))
         if told in self._belief.written:
             del self._belief.written[: self._belief.written.index(told) + 1]
@@ -173,7 +178,7 @@ class Replay:
             ]
         self._take(self._belief.coordinator.load(0, log, now_ms=self._time(now_ms)))
         self._belief.written.clear()
-        self._belief.sure_of.clear()  # whoever waited there is answered by nobody now
+        self._belief.sure_of.clear()  # nobody answers the requests that waited there
         self._note_members()
 
     def _note_members(self) -> None:
@@ -184,8 +189,9 @@ class Replay:
     # What is asked
 
     def _tie(self, numbers: range) -> None:
-        """In the log's order; and once more in another one, in which each connection keeps its own, and a timer goes
-        before those of its millisecond."""
+        """Asks in the log's order, and once more in another one, in which each connection keeps its own order and a
+        timer
+        fires before the requests of its millisecond."""
         connections = dict.fromkeys(self._requests[number].connection_id for number in numbers)
         is_open = len(connections) > 1 and any(self._requests[number].api in _ORDER_MATTERS for number in numbers)
         then_ms = self._requests[numbers[-1]].happened_at_ms + 1
@@ -237,7 +243,7 @@ class Replay:
 
     @staticmethod
     def _has_synced(request: Request, group: Group) -> bool:
-        """It goes on in a generation for whose sync it is still waited: that line is missing."""
+        """Returns whether a member goes on in a generation that it has not synced: the line of its sync is missing."""
         return (
             request.api in ("HEARTBEAT", "OFFSET_COMMIT")
             and group.state is State.STABLE
@@ -246,14 +252,14 @@ class Replay:
         )
 
     def _uuid(self, number: int, request: Request) -> str | None:
-        """None for a join whose new member nobody ever hears of again."""
+        """Returns the UUID for the request's new member; None if nobody ever hears of that member again."""
         if request.api != "JOIN_GROUP" or request.member_id:
             return ""
         member_id = self._new_ids.get(number)
         return None if member_id is None else uuid_in(member_id, request)
 
     def _introduce(self, request: Request, number: int) -> None:
-        """A join with an id that was never used before: the line that gave it is missing."""
+        """Makes the join that gave a member its id, if it joins with an id that is new: that line is missing."""
         member_id = request.member_id
         if request.api != "JOIN_GROUP" or not member_id or self._first_use.get(member_id) is not request:
             return
@@ -281,7 +287,7 @@ class Replay:
 
 
 def _told(value: Mapping[str, Any]) -> tuple[int, frozenset[str]]:
-    """Generation and members of a group's record: what a replay is held to."""
+    """Returns the generation and members of a group's record: what the replay is compared with."""
     return value["generation"], frozenset(each["member_id"] for each in value["members"])
 
 
@@ -290,7 +296,7 @@ def is_refusal(error: Error) -> bool:
 
 
 def error_of(response: Any) -> Error:
-    """Its own, or the first one of its rows, as in `requests.error_code`."""
+    """Returns the answer's own error, or the first one of its rows, as in `requests.error_code`."""
     own: Error = getattr(response, "error", Error.NONE)
     if own is not Error.NONE:
         return own
@@ -305,7 +311,7 @@ def _place(request: Request) -> tuple[str, int]:
 
 
 def _first_uses(requests: Iterable[Request]) -> dict[str, Request]:
-    """By member id, the first request that names it."""
+    """Returns the first request that names each member id."""
     found: dict[str, Request] = {}
     for request in requests:
         for member_id in (request.member_id, *(each.member_id for each in request.leaving)):

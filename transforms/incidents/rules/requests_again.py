@@ -1,7 +1,7 @@
-"""Rows of the request log as requests to the reference coordinator.
+"""Turns rows of the request log back into requests to the reference coordinator.
 
-The log has all that a coordinator goes by, but for one thing: the UUID that the broker drew for a new member, which
-stands in the answer, or, where that is missing, in the id with which the client comes back on the same connection.
+The log has all that a coordinator needs but one thing: the UUID that the broker drew for a new member. It stands in the
+answer or, where that is missing, in the id with which the client comes back on the same connection.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _ID_ON_JOIN_SINCE = 4
 
 
 def coordinator_request(request: Request, request_id: int, new_member_uuid: str) -> GroupRequest | None:
-    """None for a request that changes no group, or whose body can't be read."""
+    """Returns the request again; None if it changes no group, or its body can't be read."""
     make = _MAKERS.get(request.api)
     if make is None or request.body is None:
         return None
     try:
         return make(request, json.loads(request.body), request_id, new_member_uuid)
     except (KeyError, TypeError, ValueError, binascii.Error):
-        return None  # a body that is not of Kafka's making has no answer to compare with
+        return None  # Kafka did not write this body, so that there is no answer to compare with
 
 
 def new_member_ids(requests: Sequence[Request]) -> dict[int, str]:
-    """By the place of a JoinGroup without an id among the requests: the id that its client came back with."""
+    """Returns, by the index of a JoinGroup without a member id, the id that its client came back with."""
     found: dict[int, str] = {}
     waiting: dict[tuple[str | None, ...], int] = {}
     known: set[str] = set()
@@ -67,7 +67,7 @@ def new_member_ids(requests: Sequence[Request]) -> dict[int, str]:
 
 
 def uuid_in(member_id: str, request: Request) -> str | None:
-    """What the coordinator drew for it; None if the id is not of the form that Kafka's have."""
+    """Returns the UUID in a member id; None if the id does not have the form of Kafka's."""
     prefix = _prefix(request)
     return member_id[len(prefix) :] if member_id.startswith(prefix) else None
 
@@ -77,7 +77,7 @@ def _prefix(request: Request) -> str:
 
 
 def first_join(request: Request, request_id: int, new_member_uuid: str) -> GroupRequest | None:
-    """The JoinGroup by which a member got the id that it joins with, in a version that answers with an id alone."""
+    """Returns the JoinGroup by which a member got its id, in a version that answers with an id alone."""
     made = coordinator_request(request, request_id, new_member_uuid)
     if not isinstance(made, JoinGroupRequest) or made.group_instance_id is not None:
         return None

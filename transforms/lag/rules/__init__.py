@@ -1,17 +1,17 @@
-"""Lag of consumer groups: how far behind, since when, and is that a problem. Pure Python, no Spark, no clock.
+"""Computes the lag of consumer groups: how far behind, since when, and is that a problem. Pure Python, no clock.
 
-    facts             watermarks, commits, owners; the words of flags and methods
+    facts             watermarks, commits, owners
     topic_window      the recent ends of a topic partition's log, and time by interpolation
     partition_window  the recent commits and positions of a group on it
     row               one row of `lag`
-    status, burrow    is it a problem: by time (ours), by commits (Burrow's)
+    status, burrow    is it a problem: by time (our rules), by commits (Burrow's)
     rollup            per group and topic
     ownership         owners and subscriptions at a position of the log
     state             all groups of a cluster, round by round
     rules             what a user can set
 
-Offsets are compared with offsets, and positions in the log with positions; clocks are compared only where nothing else
-is there, with a margin: a commit's time is its coordinator's, a sample's the sampler's, a record's its producer's.
+Offsets are compared with offsets, and positions in the log with positions. Clocks are compared only where there is
+nothing else, with a margin: a commit has its coordinator's time, a sample the sampler's, a record its producer's.
 """
 
 from groupledger.transforms.lag.rules.facts import Commit, NextRecord, Owner, Watermark

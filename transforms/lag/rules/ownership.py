@@ -1,4 +1,4 @@
-"""Who owned what, and who subscribed to what, at a position in the log: from rows of the history tables.
+"""Tells who owned what, and who subscribed to what, at a position in the log: from rows of the history tables.
 
 An interval holds at a position (the next offset to read) if its record lies below it and the record that ended it, if
 any, does not.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """`to_offset` is None while open."""
+    """Holds the offsets between which a row was in force; `to_offset` is None while it is."""
 
     from_offset: int
     to_offset: int | None
@@ -28,8 +28,11 @@ class Interval:
 
 @dataclass(slots=True)
 class GroupHistory:
-    """Intervals of one group. Generations say whether what has no owner is unowned; a member's topics are None where
-    its subscription can't be read."""
+    """Holds the intervals of one group.
+
+    A generation says whether what has no owner is unowned; a member's topics are None where its subscription can't be
+    read.
+    """
 
     generations: list[tuple[Interval, bool]] = field(default_factory=list)
     owners: list[tuple[Interval, TopicPartition, Owner]] = field(default_factory=list)
@@ -38,8 +41,11 @@ class GroupHistory:
     def facts_at(
         self, position: int, state: str | None, sampled_subscription: frozenset[str] | None = None
     ) -> GroupFacts:
-        """`state` and the subscription are those that the round sampled; the latter counts where the ledger keeps no
-        members, as of a KIP-848 group."""
+        """Returns what is known of the group at a position.
+
+        `state` and the subscription are those that the round sampled; the subscription counts where the ledger keeps no
+        members, as for a KIP-848 group.
+        """
         subscriptions = [topics for interval, topics in self.members if interval.holds_at(position)]
         known = [topics for topics in subscriptions if topics is not None]
         if not subscriptions:

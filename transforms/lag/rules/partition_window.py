@@ -1,8 +1,8 @@
-"""What is remembered of one group on one topic partition: its last commits, and its last positions by time.
+"""Remembers one group on one topic partition: its last commits, and its last positions by time.
 
-`absorb` takes the commits of a round in the order of the log, `observe` what the round then found. Both pass over what
-they have seen. State comes back from the tables: the last commits with the watermark before each, and rows of `lag` of
-the last window (`restore`).
+`absorb` takes the commits of a round in the order of the log, `observe` what the round then found; both ignore what
+they have seen before. `restore` takes the state back from the tables: the last commits with the watermark before each,
+and the rows of `lag` of the last window.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 
 class PartitionWindow:
-    """`latest` is the newest commit that counts, None if there is none or it was removed. `no_progress_since_ms` is
-    when lag was first seen at its offset."""
+    """The state of a group on a partition.
+
+    `latest` is the newest commit that counts, None if there is none or it was removed; `no_progress_since_ms` is when
+    lag was first seen at its offset.
+    """
 
     __slots__ = ("_last_kafka_offset", "latest", "no_progress_since_ms", "points", "removed_at", "ring")
 
@@ -34,7 +37,7 @@ class PartitionWindow:
         self._last_kafka_offset = -1
 
     def absorb(self, commit: Commit, high_watermark_before: int | None, rules: LagRules) -> None:
-        """`high_watermark_before` is the newest sample before the commit, unless the commit says so itself."""
+        """Takes a commit; `high_watermark_before` is the newest sample before it, unless the commit has its own."""
         if commit.kafka_offset <= self._last_kafka_offset:
             return
         self._last_kafka_offset = commit.kafka_offset
@@ -48,13 +51,13 @@ class PartitionWindow:
 
     @property
     def commit_interval_ms(self) -> int | None:
-        """The mean between the commits of the ring; None below two."""
+        """Returns the mean time between the commits of the ring; None below two commits."""
         if len(self.ring) < 2:  # noqa: PLR2004 - an interval has two ends
             return None
         return (self.ring[-1].timestamp_ms - self.ring[0].timestamp_ms) // (len(self.ring) - 1)
 
     def observe(self, sampled_at_ms: int, lag: int | None, rules: LagRules) -> None:
-        """The lag of a round; None if there is none to remember."""
+        """Takes the lag of a round; None if it has none."""
         if self.latest is None or lag is None or self.latest.committed_offset is None:
             return
         committed = self.latest.committed_offset

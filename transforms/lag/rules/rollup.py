@@ -1,7 +1,7 @@
-"""What the rows of one round amount to, for each group and each of its topics.
+"""Sums up the rows of one round, for each group and each of its topics.
 
 Partitions that the group no longer subscribes to are counted apart and stay out of all sums and statuses: nobody is
-going to work off their lag. Partitions without a lag (null) are counted, and are no zeros.
+going to work off their lag. Partitions whose lag is null are counted, and do not count as zero.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from itertools import groupby
 from statistics import median_low
 from typing import TYPE_CHECKING
 
+from groupledger.schemas.words import LagFlag
 from groupledger.transforms.lag.rules import burrow, status
-from groupledger.transforms.lag.rules.facts import UNSUBSCRIBED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from groupledger.transforms.lag.rules.row import LagRow
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Rollup:
-    """`topic` is None for the group as a whole. Totals are null if no partition has a lag; so is `lag_seconds_max` if
-    none has a time, and `lag_seconds_lower_bound` is the highest bound of those that have none.
+    """One row of the summary; `topic` is None for the group as a whole.
 
-    `catch_up_seconds` is what the lag needs at the present slope, null while it does not shrink; `commit_age_ms` is
-    that of the newest commit, `commit_interval_ms` the median of the partitions' own means.
+    Totals are None if no partition has a lag, and `lag_seconds_max` if none has a time; `lag_seconds_lower_bound` is
+    the highest bound of the partitions without a time. `catch_up_seconds` is the time that the lag needs at the present
+    slope, None while it does not shrink. `commit_age_ms` is the age of the newest commit, `commit_interval_ms` the
+    median of the partitions' own means.
     """
 
     sampled_at_ms: int
@@ -52,7 +53,7 @@ class Rollup:
 
 
 def rollup(rows: Iterable[LagRow]) -> list[Rollup]:
-    """Of the rows of one round, in any order: each group, followed by its topics."""
+    """Returns each group, followed by its topics; the rows of the round may come in any order."""
     found = []
     ordered = sorted(rows, key=lambda row: (row.group_id, row.topic, row.partition))
     for _, of_group in groupby(ordered, key=lambda row: row.group_id):
@@ -64,10 +65,10 @@ def rollup(rows: Iterable[LagRow]) -> list[Rollup]:
 
 def _rollup(rows: Sequence[LagRow], topic: str | None) -> Rollup:
     first = rows[0]
-    counted = [row for row in rows if UNSUBSCRIBED not in row.flags]
+    counted = [row for row in rows if LagFlag.UNSUBSCRIBED not in row.flags]
     with_lag = [row for row in counted if row.lag is not None]
     lags = [row.lag for row in with_lag if row.lag is not None]
-    # The lowest place of those with the highest lag.
+    # Of several partitions with the highest lag, the first by name and number.
     worst = min(with_lag, key=lambda row: (-(row.lag or 0), row.topic, row.partition), default=None)
     lag_sum = sum(lags) if lags else None
     slopes = [row.lag_per_second for row in with_lag if row.lag_per_second is not None]

@@ -1,13 +1,14 @@
-"""One row of `lag`: a group on a topic partition in one sampling round.
+"""Computes one row of `lag`: a group on a topic partition in one sampling round.
 
     raw_lag             high watermark - committed, with its sign: below 0 the commit lies behind the log's end
     lag                 high watermark - max(committed, log start), not below 0: what there is to read
     lag_read_committed  the same against the last stable offset: what a read_committed consumer can read
     messages_lost       log start - committed, if above 0: what retention took first
 
-Null, never 0, without a commit or a watermark. A commit of a topic that was made anew under the name says nothing of
-the new one: its `raw_lag` is told, its lag is null. It is one if its topic id is another than the sampled one, or, of
-clients that send none, if it was made before the last sample of the former topic, or can only be explained by that.
+All are null, never 0, without a commit or a watermark. If a topic was deleted and made anew under the same name, a
+commit of the former topic has a `raw_lag`, and its lag is null. A commit is of the former topic if its topic id differs
+from the sampled one or, where the client sent none, if it was made before the last sample of the former topic, or if
+nothing else explains its offset.
 """
 
 from __future__ import annotations
@@ -16,37 +17,16 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from groupledger.schemas.words import LagFlag, LagSecondsMethod, LagStatus
 from groupledger.transforms.lag.rules import burrow, status
-from groupledger.transforms.lag.rules.facts import (
-    AHEAD_OF_LOG,
-    EXACT,
-    HIDDEN_COMMITS,
-    INTERPOLATED,
-    MESSAGES_LOST,
-    NO_COMMIT,
-    NO_WATERMARK,
-    OPEN_TRANSACTION,
-    OUTSIDE_WINDOW,
-    STALE_SAMPLE,
-    TOPIC_RECREATED,
-    TRANSACTION_MARKERS_ONLY,
-    TRUNCATED,
-    UNKNOWN_OWNER,
-    UNOWNED,
-    UNSUBSCRIBED,
-    ZERO,
-    Commit,
-    NextRecord,
-    Owner,
-    Watermark,
-)
+from groupledger.transforms.lag.rules.facts import UNKNOWN_OWNER, Commit, NextRecord, Owner, Watermark
 
 if TYPE_CHECKING:
     from groupledger.transforms.lag.rules.partition_window import PartitionWindow
     from groupledger.transforms.lag.rules.thresholds import LagRules
     from groupledger.transforms.lag.rules.topic_window import TopicWindow
 
-# The clocks of broker and sampler may differ by so much before a commit is taken for one of a former topic.
+# The clocks of broker and sampler may differ by as much without a commit being taken for one of a former topic.
 CLOCK_MARGIN_MS = 5_000
 
 
@@ -57,10 +37,13 @@ class Place:
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Circumstances:
-    """What a round says of a row beside commit and watermark. `has_stale_end` and `has_hidden_commits` are of the
-    group's `__consumer_offsets` partition: its end is of an earlier round; it lies behind an open transaction."""
+    """Holds what a round says about a row beside its commit and watermark.
+
+    Two of them are about the group's `__consumer_offsets` partition: `has_stale_end`, its end is of an earlier round;
+    `has_hidden_commits`, an open transaction hides what lies behind it.
+    """
 
     sampled_at_ms: int
     owner: Owner = UNKNOWN_OWNER
@@ -69,7 +52,7 @@ class Circumstances:
     has_hidden_commits: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LagRow:
     """The columns of `lag`; times in milliseconds."""
 
@@ -119,8 +102,10 @@ _NO_LAG = _Lag()
 def lag_row(
     place: Place, topic: TopicWindow | None, window: PartitionWindow | None, now: Circumstances, rules: LagRules
 ) -> LagRow:
-    """`topic` holds the samples up to the round, `window` the group's commits below its position; `window` then
-    remembers what is found. Either is None if there is nothing to know."""
+    """Returns the row, and lets `window` remember what was found.
+
+    `topic` holds the samples up to the round, `window` the group's commits below its position; either may be None.
+    """
     watermark = _usable(topic, now, rules)
     commit = window.latest if window is not None else None
     flags: list[str] = []
@@ -165,18 +150,20 @@ def lag_row(
 
 
 def with_next_record(row: LagRow, found: NextRecord) -> LagRow:
-    """The row with the time of the record itself. On a compacted topic, or where retention has been, that is the first
-    one left, and the time a lower one."""
+    """Returns the row with the time of the record itself.
+
+    On a compacted topic, or after retention, that is the first record left, and the time a lower bound.
+    """
     if not row.lag:
         return row
-    exactly = replace(row, lag_seconds=0.0, lag_seconds_lower_bound=None, lag_seconds_method=EXACT)
+    exactly = replace(row, lag_seconds=0.0, lag_seconds_lower_bound=None, lag_seconds_method=LagSecondsMethod.EXACT)
     if found.timestamp_ms is None:
-        return replace(exactly, status=status.OK, flags=(*row.flags, TRANSACTION_MARKERS_ONLY))
+        return replace(exactly, status=LagStatus.OK, flags=(*row.flags, LagFlag.TRANSACTION_MARKERS_ONLY))
     return replace(exactly, lag_seconds=_seconds(row.sampled_at_ms - found.timestamp_ms))
 
 
 def _usable(topic: TopicWindow | None, now: Circumstances, rules: LagRules) -> Watermark | None:
-    """The newest sample, if it is not too old: while a broker is away, its logs' ends don't move."""
+    """Returns the newest sample, if it is not too old: while a broker is away, the ends of its logs don't move."""
     watermark = topic.latest if topic is not None else None
     if watermark is None or now.sampled_at_ms - watermark.sampled_at_ms > rules.watermark_age_max_ms:
         return None
@@ -185,21 +172,21 @@ def _usable(topic: TopicWindow | None, now: Circumstances, rules: LagRules) -> W
 
 def _lag(commit: Commit | None, watermark: Watermark | None, topic: TopicWindow | None, flags: list[str]) -> _Lag:
     if commit is None or commit.committed_offset is None:
-        flags.append(NO_COMMIT)
+        flags.append(LagFlag.NO_COMMIT)
         return _NO_LAG
     if watermark is None or topic is None:
-        flags.append(NO_WATERMARK)
+        flags.append(LagFlag.NO_WATERMARK)
         return _NO_LAG
     committed = commit.committed_offset
     raw = watermark.high_watermark - committed
     if _is_of_former_topic(commit, watermark, topic):
-        flags.append(TOPIC_RECREATED)
+        flags.append(LagFlag.TOPIC_RECREATED)
         return _Lag(raw)
     if raw < 0:
-        flags.append(TRUNCATED if committed <= topic.longest else AHEAD_OF_LOG)
+        flags.append(LagFlag.TRUNCATED if committed <= topic.longest else LagFlag.AHEAD_OF_LOG)
     lost = watermark.log_start_offset - committed
     if lost > 0:
-        flags.append(MESSAGES_LOST)
+        flags.append(LagFlag.MESSAGES_LOST)
     reachable = max(committed, watermark.log_start_offset)
     return _Lag(
         raw,
@@ -222,33 +209,33 @@ def _is_of_former_topic(commit: Commit, watermark: Watermark, topic: TopicWindow
 
 def _add_flags(flags: list[str], commit: Commit | None, watermark: Watermark | None, now: Circumstances) -> None:
     if watermark is not None and watermark.last_stable_offset < watermark.high_watermark:
-        flags.append(OPEN_TRANSACTION)
+        flags.append(LagFlag.OPEN_TRANSACTION)
     is_late = watermark is not None and watermark.sampled_at_ms < now.sampled_at_ms
     if is_late or (commit is not None and now.has_stale_end):
-        flags.append(STALE_SAMPLE)
+        flags.append(LagFlag.STALE_SAMPLE)
     if now.has_hidden_commits:
-        flags.append(HIDDEN_COMMITS)
+        flags.append(LagFlag.HIDDEN_COMMITS)
     if now.owner.owned is False:
-        flags.append(UNSUBSCRIBED if now.owner.is_subscribed is False else UNOWNED)
+        flags.append(LagFlag.UNSUBSCRIBED if now.owner.is_subscribed is False else LagFlag.UNOWNED)
 
 
 def _lag_seconds(
     commit: Commit | None, watermark: Watermark | None, topic: TopicWindow | None, lag: int | None, now: Circumstances
 ) -> tuple[float | None, float | None, str | None]:
-    """Seconds, a lower bound where they are not known, and the method."""
+    """Returns the seconds, a lower bound where they are not known, and the method."""
     if lag is None or commit is None or commit.committed_offset is None or watermark is None or topic is None:
         return None, None, None
     if lag == 0:
-        return 0.0, None, ZERO
+        return 0.0, None, LagSecondsMethod.ZERO
     at_ms, latest_ms = topic.appended_at_ms(max(commit.committed_offset, watermark.log_start_offset))
     if at_ms is not None:
-        return _seconds(now.sampled_at_ms - at_ms), None, INTERPOLATED
+        return _seconds(now.sampled_at_ms - at_ms), None, LagSecondsMethod.INTERPOLATED
     bound = None if latest_ms is None else _seconds(now.sampled_at_ms - latest_ms)
-    return None, bound, OUTSIDE_WINDOW
+    return None, bound, LagSecondsMethod.OUTSIDE_WINDOW
 
 
 def _seconds(elapsed_ms: int) -> float:
-    """A record's own time may lie in the future of the sampler's clock."""
+    """Returns seconds, not below 0: a record's own time may be later than the sampler's clock."""
     return max(elapsed_ms, 0) / 1_000
 
 
@@ -261,15 +248,15 @@ def _status(
     rules: LagRules,
 ) -> str:
     if window is None or window.latest is None:
-        return status.NO_COMMIT
+        return LagStatus.NO_COMMIT
     if lag is None:
-        return status.UNKNOWN
+        return LagStatus.UNKNOWN
     if lag == 0:
-        return status.OK
-    if UNSUBSCRIBED in flags:
-        return status.UNSUBSCRIBED
+        return LagStatus.OK
+    if LagFlag.UNSUBSCRIBED in flags:
+        return LagStatus.UNSUBSCRIBED
     if now.group_state in status.REBALANCING_STATES:
-        return status.REBALANCING
+        return LagStatus.REBALANCING
     return _status_by_progress(window, window.latest, slope, now.sampled_at_ms, rules)
 
 
@@ -280,16 +267,16 @@ def _status_by_progress(
     if since_ms is not None:
         limit_ms = status.standstill_ms(window.commit_interval_ms, rules.status)
         if now_ms - since_ms >= limit_ms:
-            return status.STALLED if commit.commit_timestamp_ms > since_ms else status.STOPPED
+            return LagStatus.STALLED if commit.commit_timestamp_ms > since_ms else LagStatus.STOPPED
     if status.is_rewound(window.points):
-        return status.REWOUND
-    return status.GROWING if status.is_growing(window.points, slope, rules.status) else status.OK
+        return LagStatus.REWOUND
+    return LagStatus.GROWING if status.is_growing(window.points, slope, rules.status) else LagStatus.OK
 
 
 def _burrow_status(
     topic: TopicWindow | None, window: PartitionWindow | None, lag: int | None, now: Circumstances, rules: LagRules
 ) -> str | None:
-    """Null where Burrow has nothing to judge."""
+    """Returns Burrow's status; None where Burrow has nothing to judge."""
     if topic is None or window is None or lag is None:
         return None
     ends = topic.recent_ends

@@ -1,14 +1,14 @@
-"""All groups of a cluster, round by round: commits and samples in, rows of `lag` out.
+"""Keeps the state of all groups of a cluster, round by round: commits and samples in, rows of `lag` out.
 
-A round (design, "a sampling round") first read the ends of the `__consumer_offsets` partitions, then the rest; a commit
-counts if it lies below the end of its partition, whatever was read of the log by then. The end that counts is the last
-stable offset: no read_committed reader gets further, and where it lies below the high watermark the rows say so.
+A sampling round first reads the ends of the `__consumer_offsets` partitions, then the rest. A commit counts if it lies
+below the end of its partition, whatever was read of the log by then. That end is the last stable offset: no
+read_committed reader gets further, and where it lies below the high watermark the rows say so.
 
-    state.commit(...)          as the log is read, in the order of each of its partitions; ahead of the round is no harm
-    state.round(round, ...)    once the log is read up to `round.ends`; one after the other
+    state.commit(...)          as the log is read, in the order of each partition; it may run ahead of the round
+    state.round(round, ...)    once the log is read up to `round.ends`; rounds in their order
 
-The caller waits until the log is read that far (`is_read_to`). State is bounded, `PartitionWindow` and `TopicWindow`
-say how. It is recovered from the tables (`jobs.derive.lag`), and then gives the rows that it would have given.
+The caller waits until the log is read that far (`is_read_to`). State is bounded, as `PartitionWindow` and `TopicWindow`
+say. State that was recovered from the tables (`jobs.derive.lag`) gives the same rows as the state that was lost.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ TopicPartition: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Of one `__consumer_offsets` partition. Commits below `offset` count; `is_behind` says that an open transaction
-    keeps a reader from the log's end."""
+    """The end of one `__consumer_offsets` partition: commits below `offset` count.
+
+    `is_behind` says that an open transaction keeps a reader from the log's end.
+    """
 
     offset: int
     is_behind: bool = False
@@ -46,8 +48,11 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
-    """A group at the position of a round. `is_ownership_known` says that what is not in `owners` has none;
-    `subscribed_topics` is None if not every member's are known, or there are no members."""
+    """Describes a group at the position of a round.
+
+    `is_ownership_known` says that a partition that is not in `owners` has no owner; `subscribed_topics` is None if not
+    every member's topics are known, or there are no members.
+    """
 
     state: str | None = None
     owners: Mapping[TopicPartition, Owner] = field(default_factory=dict)
@@ -68,7 +73,7 @@ NO_FACTS = GroupFacts()
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one sampling round read. A partition whose broker did not answer is missing."""
+    """Holds what one sampling round read. A partition whose broker did not answer is missing."""
 
     sampled_at_ms: int
     ends: Mapping[int, End]
@@ -76,7 +81,7 @@ class Round:
 
 
 def is_read_to(ends: Mapping[int, End], positions: Mapping[int, int]) -> bool:
-    """Whether the log is read up to the round; `positions` are the next offsets to read, by partition."""
+    """Returns whether the log is read up to the round; `positions` are the next offsets to read, by partition."""
     return all(positions.get(partition, 0) >= end.offset for partition, end in ends.items())
 
 
@@ -115,15 +120,15 @@ class LagState:
         return window
 
     def restore_ends(self, sampled_at_ms: int, ends: Mapping[int, End]) -> None:
-        """Those of the round that the state was recovered as of, or of the last one before that read a partition's."""
+        """Takes the ends of the round that the state is recovered for, or of the last one that read a partition."""
         self._ends.update({partition: (sampled_at_ms, end) for partition, end in ends.items()})
 
     def restore_commit(self, group_id: str, place: TopicPartition, commit: Commit) -> None:
-        """One that an earlier round counted, in the order of the log; it says itself which end was before it."""
+        """Takes a commit that an earlier round counted, in the order of the log; it has the end before it itself."""
         self.window(group_id, place).absorb(commit, None, self.rules)
 
     def drop_removed(self) -> None:
-        """After the last `restore_commit`: what was removed since has no window."""
+        """Drops the windows of commits that were removed since; to be called after the last `restore_commit`."""
         removed = [
             (group_id, place)
             for group_id, windows in self.groups.items()
@@ -141,16 +146,16 @@ class LagState:
         for place in sorted(windows.keys() | facts.owners.keys()):
             named = Place(group_id, *place)
             now = Circumstances(
-                sampled_at_ms,
-                facts.owner(place),
-                facts.state,
+                sampled_at_ms=sampled_at_ms,
+                owner=facts.owner(place),
+                group_state=facts.state,
                 has_stale_end=end_read_at_ms < sampled_at_ms,
                 has_hidden_commits=end is not None and end.is_behind,
             )
             yield lag_row(named, self.topics.get(place), windows.get(place), now, self.rules)
 
     def _absorb(self, read: Round) -> None:
-        """The waiting commits that lie below the round, before its watermarks come."""
+        """Takes in the waiting commits that lie below the round, before its watermarks come."""
         before = {partition: at_ms for partition, (at_ms, _) in self._ends.items()}
         self.restore_ends(read.sampled_at_ms, read.ends)
         waiting, self._waiting = self._waiting, []
@@ -166,7 +171,7 @@ class LagState:
                 self._drop(group_id, place)
 
     def _end_before(self, place: TopicPartition, sampled_at_ms: int | None) -> int | None:
-        """The partition's end in the last round that a commit did not lie below."""
+        """Returns the partition's end in the last round that a commit did not lie below."""
         topic = self.topics.get(place)
         if topic is None or topic.latest is None or topic.latest.sampled_at_ms != sampled_at_ms:
             return None

@@ -1,38 +1,35 @@
-"""Our own status of a partition: by time, not by commits, so that it means the same for every rhythm of commits.
+"""Judges a partition by time, not by commits, so that a status means the same however often a group commits.
 
     status        when, the first that holds
-    unknown       there is no watermark, or the commit is of a topic that is no more
+    unknown       there is no watermark, or the commit is of a topic that was deleted
     no_commit     nothing is committed
     ok            nothing is left to read
-    unsubscribed  no member subscribes to the topic any more: its lag is nobody's
-    rebalancing   the group was in a rebalance when it was sampled: whoever stands still now has a reason
+    unsubscribed  no member subscribes to the topic any more: nobody will work off its lag
+    rebalancing   the group was in a rebalance when it was sampled, which is reason enough to stand still
     stalled       no progress for long, while commits of the same offset go on
     stopped       no progress for long, and no commits either
     rewound       the committed offset went back within the window and has not been made good
-    growing       the slope of the lag over the window, which one dip does not turn
+    growing       the lag has a rising slope over the window, whatever single dips it had
     ok            else: there is lag, and it is worked off or stays as it is
 
-Progress is counted from the first round in which the offset was there with lag: an idle partition that gets a record is
-not at a standstill. A group is as its worst partition.
+Progress is counted from the first round that saw the offset with lag: an idle partition that gets a record is not at a
+standstill. A group is as bad as its worst partition.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from groupledger.schemas.words import LagStatus, words_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from groupledger.transforms.lag.rules.thresholds import StatusRules
 
-OK, UNSUBSCRIBED, NO_COMMIT, UNKNOWN = "ok", "unsubscribed", "no_commit", "unknown"
-REBALANCING, GROWING, REWOUND, STALLED, STOPPED = "rebalancing", "growing", "rewound", "stalled", "stopped"
-SEVERITY = {
-    name: code
-    for code, name in enumerate((OK, UNSUBSCRIBED, NO_COMMIT, UNKNOWN, REBALANCING, GROWING, REWOUND, STALLED, STOPPED))
-}
+SEVERITY = {status: code for code, status in enumerate(words_of(LagStatus))}
 
-# As DescribeGroups says it: of classic groups, and of consumer groups (KIP-848).
+# The words of DescribeGroups, for classic groups and for consumer groups (KIP-848).
 REBALANCING_STATES = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 POINTS_PER_WINDOW = 20
@@ -41,7 +38,7 @@ RHYTHMS_OF_STANDSTILL = 3
 
 
 class Point(NamedTuple):
-    """What one round saw."""
+    """Holds what one round saw."""
 
     sampled_at_ms: int
     committed_offset: int
@@ -49,7 +46,7 @@ class Point(NamedTuple):
 
 
 def add_point(points: list[Point], point: Point, rules: StatusRules) -> None:
-    """The newest of each aligned twentieth of the window stays: what is kept does not depend on how often it is."""
+    """Adds a point, and keeps the newest of each aligned twentieth of the window, however often rounds come."""
     width_ms = max(rules.window_ms // POINTS_PER_WINDOW, 1)
     if points and points[-1].sampled_at_ms // width_ms == point.sampled_at_ms // width_ms:
         points[-1] = point
@@ -60,7 +57,7 @@ def add_point(points: list[Point], point: Point, rules: StatusRules) -> None:
 
 
 def slope_per_s(points: Sequence[Point]) -> float | None:
-    """Of the least-squares line through the lags, in records a second; None below `POINTS_FOR_SLOPE` points."""
+    """Returns the slope of the least-squares line, in records a second; None below `POINTS_FOR_SLOPE` points."""
     count = len(points)
     if count < POINTS_FOR_SLOPE:
         return None
@@ -86,14 +83,14 @@ def is_growing(points: Sequence[Point], slope: float | None, rules: StatusRules)
 
 
 def is_rewound(points: Sequence[Point]) -> bool:
-    """The newest offset is below an earlier one."""
+    """Returns whether the newest offset is below an earlier one."""
     return bool(points) and points[-1].committed_offset < max(point.committed_offset for point in points)
 
 
 def standstill_ms(commit_interval_ms: int | None, rules: StatusRules) -> int:
-    """How long without progress is too long."""
+    """Returns how long without progress is too long."""
     return max(rules.standstill_ms, RHYTHMS_OF_STANDSTILL * (commit_interval_ms or 0))
 
 
 def worst(statuses: Iterable[str]) -> str:
-    return max(statuses, key=SEVERITY.__getitem__, default=OK)
+    return max(statuses, key=SEVERITY.__getitem__, default=LagStatus.OK)

@@ -1,13 +1,13 @@
-"""The recent ends of one topic partition's log, for time lag, and for what became of the topic.
+"""Remembers the recent ends of one topic partition's log, for time lag, and for what became of the topic.
 
-Samples are kept for `WINDOW_MS` and thinned by age, so that a day fits into some hundred of them and the error stays in
+Samples are kept for `WINDOW_MS` and thinned by age, so that about a hundred of them cover a day and the error stays in
 proportion to the answer: a sample of age `a` stays if no later one lies in the same bucket of about a/16, aligned to
-powers of two. Aligned buckets nest, so what stays depends on the samples and on the newest one's time alone, not on
-when the thinning was done. State that was recovered from the table is therefore the state that was lost.
+powers of two. Aligned buckets nest, so that what stays depends only on the samples and the newest one's time, not on
+when they were thinned. State that was recovered from the table is therefore equal to the state that was lost.
 
-A record is appended at some time between the last sample whose end does not hold it and the next. Within those, records
-are taken to come evenly: the k-th of n at (k + 1/2) / n of the way, which is never off by more than the distance of the
-two samples. Nothing is said of records older than the oldest sample but that: they are older.
+A record was appended between the last sample whose end is not above it and the next one. Within that time records are
+assumed to come evenly: the k-th of n at (k + 1/2) / n of the way, which is never off by more than the distance of the
+two samples. Of a record older than the oldest sample, only that is known.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ RECENT_ENDS_MAX = 60
 
 
 def bucket_ms(age_ms: int) -> int:
-    """Width of the bucket of which one sample of that age stays; 1 means that each does."""
+    """Returns the width of the bucket of which one sample of that age stays; 1 means that each does."""
     return 1 << max((age_ms // BUCKETS_PER_AGE).bit_length() - 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class FormerTopic:
-    """A topic of the same name that is no more, as its last sample showed it."""
+    """A deleted topic of the same name, as its last sample showed it."""
 
     topic_id: str
     last_sampled_at_ms: int
@@ -42,8 +42,8 @@ class FormerTopic:
 
 
 class TopicWindow:
-    """One topic partition. `latest` is its newest sample, None before the first; `former` and `longest` come from all
-    samples there are when state is recovered."""
+    """The state of one topic partition. `latest` is its newest sample, None before the first; when state is recovered,
+    `former` and `longest` come from all samples there are."""
 
     __slots__ = ("_ends", "_is_thin", "_times", "former", "latest", "longest", "recent_ends")
 
@@ -57,7 +57,7 @@ class TopicWindow:
         self._is_thin = True
 
     def add(self, sample: Watermark) -> None:
-        """A later sample than all before; one that is not is passed over, so that rounds may come again."""
+        """Adds a sample; one that is not later than all before is ignored, so that rounds may come again."""
         before = self.latest
         if before is not None:
             if sample.sampled_at_ms <= before.sampled_at_ms:
@@ -78,13 +78,16 @@ class TopicWindow:
 
     @property
     def samples(self) -> list[tuple[int, int]]:
-        """(sampled_at_ms, high_watermark) of what is kept, oldest first."""
+        """Returns (sampled_at_ms, high_watermark) of what is kept, oldest first."""
         self._thin()
         return list(zip(self._times, self._ends, strict=True))
 
     def appended_at_ms(self, offset: int) -> tuple[int | None, int | None]:
-        """When the record at an offset below the end was appended: (instant, None) by interpolation, (None, the oldest
-        sample's instant) if it was there by then already, and (None, None) without a sample."""
+        """Returns when the record at an offset below the end was appended.
+
+        (instant, None) by interpolation, (None, the oldest sample's instant) if it was there by then already, and
+        (None, None) without a sample.
+        """
         if not self._times:
             return None, None
         self._thin()
@@ -95,7 +98,7 @@ class TopicWindow:
             return self._times[-1], None
         begin_ms, end_ms = self._times[above - 1], self._times[above]
         begin, end = self._ends[above - 1], self._ends[above]
-        # Twice the halves, so that all of it is whole numbers.
+        # Numerator and denominator are doubled, so that (k + 1/2) is a whole number.
         return begin_ms + (2 * (offset - begin) + 1) * (end_ms - begin_ms) // (2 * (end - begin)), None
 
     def _thin(self) -> None:
@@ -119,7 +122,7 @@ class TopicWindow:
         self._times, self._ends = times, ends
 
     def _cut_to(self, end: int) -> None:
-        """The log was truncated: what lay behind its new end was appended again, or will be."""
+        """Forgets the ends above the new one of a truncated log: what lay there was appended again, or will be."""
         kept = bisect_right(self._ends, end)
         del self._times[kept:]
         del self._ends[kept:]

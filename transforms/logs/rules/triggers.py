@@ -16,13 +16,16 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.rebalance_reasons import trigger_of_leave
+from groupledger.schemas.kinds.triggers import ADMIN_REMOVED
+from groupledger.schemas.kinds.triggers import LEFT as LEFT_BY_ITSELF
+from groupledger.schemas.words import CoordinatorEventKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     Row = Mapping[str, Any]
 
-PREPARING, LEFT = "preparing_rebalance", "member_left"
+PREPARING, LEFT = CoordinatorEventKind.PREPARING_REBALANCE, CoordinatorEventKind.MEMBER_LEFT
 KINDS = frozenset({PREPARING, LEFT})
 EVENT_COLUMNS = (
     *("source_file", "line_number", "logged_at", "kind", "previous_generation", "member_id", "member_ids"),
@@ -80,11 +83,11 @@ def _starts(events: Iterable[Row]) -> Iterator[dict[str, Any]]:
 def _start(event: Row, left: Row | None) -> dict[str, Any]:
     trigger, client_reason = event["trigger"], event["client_reason"]
     member_ids = list(event["member_ids"] or ())
-    if trigger == "left":
+    if trigger == LEFT_BY_ITSELF.name:
         is_the_leaver = left is not None and (left["member_id"] in member_ids or not any(member_ids))
         if client_reason is None and left is not None and is_the_leaver:
             client_reason = left["client_reason"]
-        trigger = trigger_of_leave(client_reason) if any(member_ids) else "admin_removed"
+        trigger = trigger_of_leave(client_reason) if any(member_ids) else ADMIN_REMOVED.name
     return {
         "previous_generation": event["previous_generation"],
         "trigger": trigger,

@@ -27,7 +27,7 @@ Severities: `error`, no Kafka broker and no assignor of Kafka's writes this. `wa
 Kafka's of that name does: other client libraries have assignors of their own by these names.
 """
 
-from groupledger.transforms.replay.rules.finding import ERROR, WARNING, Finding
+from groupledger.transforms.replay.rules.finding import Finding
 from groupledger.transforms.replay.rules.replay import replay
 
-__all__ = ["ERROR", "WARNING", "Finding", "replay"]
+__all__ = ["Finding", "replay"]

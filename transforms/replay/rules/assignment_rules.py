@@ -15,14 +15,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.coordinator.assignors import ASSIGNORS, Subscription, TopicPartitions
+from groupledger.schemas.words import FindingKind
 from groupledger.transforms.history.rules.events import CONSUMER
-from groupledger.transforms.replay.rules.finding import (
-    ASSIGNMENT_DIFFERS,
-    ASSIGNMENT_OUTSIDE_SUBSCRIPTION,
-    PARTITION_NOT_REVOKED_FIRST,
-    PARTITION_WITH_TWO_OWNERS,
-    Contradiction,
-)
+from groupledger.transforms.replay.rules.finding import Contradiction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +43,7 @@ def two_owners(record: GroupRecord) -> Iterator[Contradiction]:
     if shared:
         (topic, partition), owners = next(iter(shared.items()))
         yield Contradiction(
-            PARTITION_WITH_TWO_OWNERS,
+            FindingKind.PARTITION_WITH_TWO_OWNERS,
             f"{topic} {partition} is assigned to {' and '.join(owners)} at once, and {record.protocol} assigns once.",
             owners[0],
             topic,
@@ -79,7 +74,7 @@ def _outside_subscription(record: GroupRecord) -> Iterator[Contradiction]:
     if outside:
         member_id, topic, partition = outside[0]
         yield Contradiction(
-            ASSIGNMENT_OUTSIDE_SUBSCRIPTION,
+            FindingKind.ASSIGNMENT_OUTSIDE_SUBSCRIPTION,
             f"{member_id} was assigned {topic} {partition}, but does not subscribe to {topic}.",
             member_id,
             topic,
@@ -103,7 +98,7 @@ def _not_revoked_first(record: GroupRecord) -> Iterator[Contradiction]:
     if moved:
         topic, partition, owners, owner = moved[0]
         yield Contradiction(
-            PARTITION_NOT_REVOKED_FIRST,
+            FindingKind.PARTITION_NOT_REVOKED_FIRST,
             f"{topic} {partition} was assigned to {owner} while {owners[0]} still owned it.",
             owner,
             topic,
@@ -123,7 +118,7 @@ def _unbalanced(record: GroupRecord) -> Iterator[Contradiction]:
     strange = sorted(member_id for member_id, size in sizes.items() if not smallest <= size <= largest)
     if strange:
         yield Contradiction(
-            ASSIGNMENT_DIFFERS,
+            FindingKind.ASSIGNMENT_DIFFERS,
             f"{strange[0]} was assigned {sizes[strange[0]]} partitions, where {record.protocol} gives each of"
             f" {len(sizes)} members with equal subscriptions {smallest} to {largest}.",
             strange[0],
@@ -146,7 +141,7 @@ def _differs(record: GroupRecord) -> Iterator[Contradiction]:
     strange = next(member_id for member_id, units in actual.items() if units != expected[member_id])
     topic, partition = min(actual[strange] ^ expected[strange])
     yield Contradiction(
-        ASSIGNMENT_DIFFERS,
+        FindingKind.ASSIGNMENT_DIFFERS,
         f"Kafka's {record.protocol} would have assigned {topic} {partition}"
         f" {'not ' if (topic, partition) in actual[strange] else ''}to {strange}.",
         strange,

@@ -9,25 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.words import FindingKind, Severity
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ERROR = "error"
-WARNING = "warning"
-
-# Kinds
-GENERATION_DECREASED = "generation_decreased"
-ILLEGAL_RECORD = "illegal_record"
-LEADER_IS_NO_MEMBER = "leader_is_no_member"
-PARTITION_WITH_TWO_OWNERS = "partition_with_two_owners"
-ASSIGNMENT_OUTSIDE_SUBSCRIPTION = "assignment_outside_subscription"
-ASSIGNMENT_DIFFERS = "assignment_differs"
-PARTITION_NOT_REVOKED_FIRST = "partition_not_revoked_first"
-STATIC_REPLACEMENT_WITHOUT_INSTANCE = "static_replacement_without_instance"
-ILLEGAL_TRANSITION = "illegal_transition"
-
-SEVERITIES = {ASSIGNMENT_DIFFERS: WARNING}
-"""Of the kinds that are no errors."""
+SEVERITIES = {FindingKind.ASSIGNMENT_DIFFERS: Severity.WARNING}
+"""The severities of findings that are no errors."""
 
 
 @dataclass(frozen=True, slots=True)

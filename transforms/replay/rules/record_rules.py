@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from groupledger.transforms.replay.rules.finding import ILLEGAL_RECORD, LEADER_IS_NO_MEMBER, Contradiction
+from groupledger.schemas.words import FindingKind
+from groupledger.transforms.replay.rules.finding import Contradiction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,12 +22,12 @@ def record_contradictions(record: GroupRecord) -> Iterator[Contradiction]:
     faults = list(_faults(record))
     if faults:
         yield Contradiction(
-            ILLEGAL_RECORD, f"No coordinator writes this record: {faults[0]}.", evidence={"faults": faults}
+            FindingKind.ILLEGAL_RECORD, f"No coordinator writes this record: {faults[0]}.", evidence={"faults": faults}
         )
     member_ids = {member.facts.member_id for member in record.members}
     if record.members and record.leader is not None and record.leader not in member_ids:
         yield Contradiction(
-            LEADER_IS_NO_MEMBER,
+            FindingKind.LEADER_IS_NO_MEMBER,
             f"{record.leader} leads generation {record.generation}, but is none of its {len(member_ids)} members.",
             member_id=record.leader,
             evidence={"members": sorted(member_ids)},

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.words import FindingKind, Severity
 from groupledger.transforms.history.rules import Event, GroupRecord, GroupTombstone, OtherGroupType, fold
 from groupledger.transforms.replay.rules.assignment_rules import assignment_contradictions, two_owners
-from groupledger.transforms.replay.rules.finding import ERROR, GENERATION_DECREASED, SEVERITIES, Contradiction, Finding
+from groupledger.transforms.replay.rules.finding import SEVERITIES, Contradiction, Finding
 from groupledger.transforms.replay.rules.record_rules import record_contradictions
 from groupledger.transforms.replay.rules.step import step_contradictions
 
@@ -41,10 +42,10 @@ def _contradictions(before: GroupRecord | None, record: GroupRecord, row: Row) -
     broken = list(record_contradictions(record))
     yield from broken
     yield from two_owners(record)
-    if row["finding"] == GENERATION_DECREASED:
+    if row["finding"] == FindingKind.GENERATION_DECREASED:
         number = "another number" if before is None else before.generation
         yield Contradiction(
-            GENERATION_DECREASED,
+            FindingKind.GENERATION_DECREASED,
             f"The generation goes back from {number} to {record.generation}, and no tombstone lies between.",
             evidence={"previous_kafka_offset": before and before.kafka_offset},
         )
@@ -67,7 +68,7 @@ def _findings(row: Row, contradictions: Iterable[Contradiction]) -> Iterator[Fin
             row["kafka_partition"],
             row["kafka_offset"],
             found.finding,
-            SEVERITIES.get(found.finding, ERROR),
+            SEVERITIES.get(found.finding, Severity.ERROR),
             found.member_id,
             found.topic,
             found.partition,

@@ -36,12 +36,9 @@ from groupledger.coordinator.model.messages import (
 from groupledger.coordinator.model.operation import Batch
 from groupledger.schemas.codec.records import Record
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.words import FindingKind
 from groupledger.transforms.history.rules.events import CONSUMER
-from groupledger.transforms.replay.rules.finding import (
-    ILLEGAL_TRANSITION,
-    STATIC_REPLACEMENT_WITHOUT_INSTANCE,
-    Contradiction,
-)
+from groupledger.transforms.replay.rules.finding import Contradiction
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -98,7 +95,8 @@ def _revision(before: GroupRecord, record: GroupRecord) -> Iterator[Contradictio
     come = [facts for member_id, facts in new.items() if member_id not in old]
     dynamic = [facts.member_id for facts in (*gone, *come) if facts.group_instance_id is None]
     if bool(old) != bool(new) or {facts.identity for facts in gone} != {facts.identity for facts in come}:
-        kind = STATIC_REPLACEMENT_WITHOUT_INSTANCE if dynamic and old and new else ILLEGAL_TRANSITION
+        is_dynamic = dynamic and old and new
+        kind = FindingKind.STATIC_REPLACEMENT_WITHOUT_INSTANCE if is_dynamic else FindingKind.ILLEGAL_TRANSITION
         names = ", ".join(dynamic or [facts.member_id for facts in (*gone, *come)])
         yield Contradiction(
             kind,
@@ -297,7 +295,7 @@ def _compare(replay: _Replay, before: GroupRecord | None, record: GroupRecord) -
     if name == "generation" and replay.refusals:
         why = f"a coordinator answers {replay.refusals[0]}"
     yield Contradiction(
-        ILLEGAL_TRANSITION,
+        FindingKind.ILLEGAL_TRANSITION,
         f"No requests lead here from {'nothing' if before is None else f'generation {before.generation}'}: {why}.",
         member_id,
         evidence={

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from groupledger.transforms.history.rules.events import TAILED
-from groupledger.transforms.history.rules.ownership_answer import OWNED, owner_at
+from groupledger.schemas.words import Completeness, Ownership
+from groupledger.transforms.history.rules.ownership_answer import owner_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,7 +81,9 @@ def bars(intervals: Iterable[Row], of_group: Sequence[Span], coverage: Iterable[
     by_unit: defaultdict[Unit, list[Row]] = defaultdict(list)
     for row in intervals:
         by_unit[row["topic"], row["partition"]].append(row)
-    stretches = [row for row in coverage if row["completeness"] == TAILED and row["from_time"] and row["to_time"]]
+    stretches = [
+        row for row in coverage if row["completeness"] == Completeness.TAILED and row["from_time"] and row["to_time"]
+    ]
     told_apart = [span for span in of_group if not span.is_whole_group]
     return [
         bar
@@ -95,7 +97,7 @@ def _bars(unit: Unit, intervals: Sequence[Row], span: Span, stretches: Iterable[
     pieces: list[Bar] = []
     for row in intervals:
         for begin, end in _known(row, stretches):
-            piece = Bar(unit, max(begin, span.begin), min(end, span.end), OWNED, row)
+            piece = Bar(unit, max(begin, span.begin), min(end, span.end), Ownership.OWNED, row)
             if piece.begin < piece.end:
                 # The later record wins, as it does where one instant is asked for.
                 pieces = [part for each in pieces for part in _without(each, piece)] + [piece]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from groupledger.schemas.kinds.incidents import KIND_OF_ERROR
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.transforms.incidents.rules import GroupFacts, incidents
-from groupledger.transforms.incidents.rules.sighting import KIND_OF_ERROR
 from lab.truth.made import RULES, T, commit, event, facts, interval, request, tenure
 
 OFFSETS = [(0, 120)]
@@ -205,7 +205,7 @@ def test_every_refusal_is_explained() -> None:
             for row in incidents(facts(requests=[request(api, error_code, T + 60_000, offsets=OFFSETS)]), RULES):
                 assert row["explanation"].count(". ") == 1
                 assert "{" not in row["explanation"]
-                assert row["kind"] == KIND_OF_ERROR[error_code]
+                assert row["kind"] == KIND_OF_ERROR[error_code].name
 
 
 def test_ids_are_of_what_rows_are_about() -> None:

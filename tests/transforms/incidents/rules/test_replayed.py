@@ -60,7 +60,7 @@ def leave(after_ms: int, member_id: str, **fields: Any) -> Request:
 def told(*requests: Request, records: tuple[GroupState, ...] = (record(3, "m-1", "m-2"),)) -> list[tuple[int, str]]:
     """(milliseconds after T, kind) of what the replay refuses."""
     found = replayed(facts(requests=list(requests), records=list(records)))
-    return [(sighting.first_ms - T, sighting.kind) for sighting in found]
+    return [(sighting.first_ms - T, sighting.kind.name) for sighting in found]
 
 
 def test_a_silent_member_is_unknown() -> None:

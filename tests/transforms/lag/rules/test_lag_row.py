@@ -41,7 +41,7 @@ def row(
     window = PartitionWindow(rules)
     if commit is not None:
         window.absorb(commit, None, rules)
-    return lag_row(PLACE, topic, window, Circumstances(NOW_MS, **circumstances), rules)
+    return lag_row(PLACE, topic, window, Circumstances(sampled_at_ms=NOW_MS, **circumstances), rules)
 
 
 def numbers(found: LagRow) -> tuple[int | None, ...]:
@@ -85,7 +85,7 @@ def test_no_commit_is_null(commit: Commit | None) -> None:
 
 def test_no_watermark_is_null() -> None:
     """Goal: a topic that is gone, or a broker that is silent for too long, leaves no number."""
-    gone = lag_row(PLACE, None, window_of(COMMIT), Circumstances(NOW_MS), RULES)
+    gone = lag_row(PLACE, None, window_of(COMMIT), Circumstances(sampled_at_ms=NOW_MS), RULES)
     too_old = row(COMMIT, replace(WATERMARK, sampled_at_ms=NOW_MS - RULES.watermark_age_max_ms - 1))
     for found in (gone, too_old):
         assert numbers(found) == (None, None, None, None)

@@ -27,7 +27,8 @@ def row(topic: str, partition: int, lag: int | None, **fields: Any) -> LagRow:
     samples.add(Watermark(NOW_MS, 0, 1_000, 1_000))
     if lag is not None:
         window.absorb(Commit(1_000 - lag, NOW_MS - 10_000 - partition, 0, 1), None, rules)
-    found = lag_row(Place("g", topic, partition), samples, window, Circumstances(NOW_MS, group_state="Stable"), rules)
+    now = Circumstances(sampled_at_ms=NOW_MS, group_state="Stable")
+    found = lag_row(Place("g", topic, partition), samples, window, now, rules)
     return replace(found, **fields)
 
 

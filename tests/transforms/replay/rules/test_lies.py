@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from groupledger.coordinator.java_hash_map import hash_map_order
 from groupledger.schemas.tables.replay_findings import REPLAY_FINDINGS
 from groupledger.transforms.history.rules import Coverage, GroupMember, GroupRecord
-from groupledger.transforms.replay.rules import ERROR, WARNING, Finding, replay
+from groupledger.transforms.replay.rules import Finding, replay
 from lab.truth.histories import ALL_TAILED, GROUP, Log, member, position, summaries
 from tests.transforms.history.rules.live import ACTIONS, play
 
@@ -188,7 +188,7 @@ def test_a_lie_is_found_and_nothing_else(name: str) -> None:
     assert [kind for _, kind in kinds(log)] == expected
     (finding,) = found(log)
     assert finding.kafka_offset == log.offset
-    assert finding.severity == (WARNING if expected == ["assignment_differs"] else ERROR)
+    assert finding.severity == ("warning" if expected == ["assignment_differs"] else "error")
     assert finding.explanation.endswith(".")
     json.loads(finding.evidence)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from groupledger.transforms.history.rules.ownership_answer import UNKNOWN, UNOWNED, owner_at
+from groupledger.transforms.history.rules.ownership_answer import owner_at
 from groupledger.transforms.report.rules.report_ownership import Bar, Span, bars, shown_from, spans
 from lab.truth.histories import Log, member, stretch
 from lab.truth.simulated import groups_of, ledger_of, thinned
@@ -76,16 +76,16 @@ def test_unowned_and_unknown() -> None:
     coverage = [stretch(0, 100, (START_MS, START_MS + 6_000), "tailed")]
     of_group, found = drawn(group_rows("g", log.entries, coverage=coverage), START, at(8))
     assert [(span.begin, span.end, span.status, span.is_whole_group) for span in of_group] == [
-        (at(0), at(1), UNOWNED, True),
-        (at(1), at(3), UNOWNED, False),
-        (at(3), at(4), UNKNOWN, True),
-        (at(4), at(6), UNOWNED, True),
-        (at(6), at(8), UNKNOWN, True),
+        (at(0), at(1), "unowned", True),
+        (at(1), at(3), "unowned", False),
+        (at(3), at(4), "unknown", True),
+        (at(4), at(6), "unowned", True),
+        (at(6), at(8), "unknown", True),
     ]
     assert [(bar.unit[1], bar.begin, bar.end, bar.status) for bar in found] == [
         (0, at(1), at(3), "owned"),
         (1, at(1), at(2), "owned"),
-        (1, at(2), at(3), UNOWNED),
+        (1, at(2), at(3), "unowned"),
     ]
 
 

@@ -1,0 +1,51 @@
+"""What can differ between two records of a group: the kinds of `rebalances.changes` and of `generations.changes`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from groupledger.schemas.kinds import rows_of
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangeKind:
+    """`is_replacement`: one member is there in another's place. `is_told_by_members`: an entry of a timeline that lists
+    who came and went says it already."""
+
+    name: str
+    meaning: str
+    is_replacement: bool = False
+    is_told_by_members: bool = False
+
+
+GROUP_STARTED = ChangeKind(name="group_started", meaning="The group has its first members.", is_told_by_members=True)
+GROUP_EMPTIED = ChangeKind(name="group_emptied", meaning="The group has no members any more.", is_told_by_members=True)
+MEMBER_JOINED = ChangeKind(name="member_joined", meaning="A member is new.", is_told_by_members=True)
+MEMBER_LEFT = ChangeKind(name="member_left", meaning="A member is there no more.", is_told_by_members=True)
+MEMBER_REPLACED = ChangeKind(
+    name="member_replaced", meaning="A static member's instance is back under a new member id.", is_replacement=True
+)
+DYNAMIC_RESTART = ChangeKind(
+    name="dynamic_restart",
+    meaning="A dynamic member is gone, and one with the same client id and host is new.",
+    is_replacement=True,
+)
+SUBSCRIPTION_CHANGED = ChangeKind(
+    name="subscription_changed", meaning="A member that stayed, or was replaced, subscribes to other topics."
+)
+PARTITIONS_ADDED = ChangeKind(
+    name="partitions_added", meaning="A topic has more assigned partitions than were ever seen before."
+)
+TOPIC_DELETED = ChangeKind(
+    name="topic_deleted",
+    meaning="Nothing of a subscribed topic is assigned any more: it was deleted, or the leader can't see it.",
+)
+PROTOCOL_CHANGED = ChangeKind(name="protocol_changed", meaning="The members chose another assignor.")
+LEADER_CHANGED = ChangeKind(name="leader_changed", meaning="Another member leads the group.")
+COOPERATIVE_FOLLOW_UP = ChangeKind(
+    name="cooperative_follow_up",
+    meaning="A member that stayed had partitions taken away by the round before, and so had to join again.",
+)
+
+CHANGE_KINDS = rows_of(globals(), ChangeKind)
+CHANGE_NAMED = {kind.name: kind for kind in CHANGE_KINDS}

@@ -1,0 +1,201 @@
+"""What can go wrong in a group: the kinds of `incidents`, a row each.
+
+A new kind is a row here and a rule in `transforms.incidents.rules` that sights it. The order of the rows matters in one
+place: an episode with several kinds takes its root from the first row that has one, unless a rule knows better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kinds import roots, rows_of, triggers
+from groupledger.schemas.words import Severity
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IncidentKind:
+    """A kind of incident, and what follows from it.
+
+    happened, advice   the two sentences of an explanation; `transforms.incidents.rules.explain` fills in the names.
+                       Without an advice that of the episode's root counts
+    static_advice      the advice about a static member, where the episode has this kind's own root
+    settings           what to change; None: the settings of the episode's root
+    root               the root of an episode with this kind, where no rule knows better
+    severity           the usual one; of a refusal, that of a refused commit
+    error_code         Kafka's error, of a refusal
+    takes_partitions   a heartbeat that is refused so tells a member that it lost its partitions
+    trigger            the member's leave that the incident is about, of a removal
+    is_pattern         it is about many rows of the group, and belongs to other patterns of the same time
+    confidence         how often an inferred one was right in bench.incident_accuracy, rounded down
+    """
+
+    name: str
+    meaning: str
+    happened: str
+    advice: str | None = None
+    static_advice: str | None = None
+    settings: tuple[str, ...] | None = None
+    root: roots.Root | None = None
+    severity: str = Severity.WARNING
+    error_code: int | None = None
+    takes_partitions: bool = False
+    trigger: triggers.Trigger | None = None
+    is_pattern: bool = False
+    confidence: float = 1.0
+
+
+ILLEGAL_GENERATION = IncidentKind(
+    name="illegal_generation",
+    meaning="A request claims a generation that is over.",
+    happened="{who} spoke for generation {claimed} when the group was at {current}, and was refused {times} with"
+    " ILLEGAL_GENERATION.",
+    severity=Severity.ERROR,
+    error_code=Error.ILLEGAL_GENERATION.value,
+)
+UNKNOWN_MEMBER = IncidentKind(
+    name="unknown_member",
+    meaning="A request comes from a member that the group does not have, or has no more.",
+    happened="{who} was refused {times} with UNKNOWN_MEMBER_ID: the group had removed it before.",
+    severity=Severity.ERROR,
+    error_code=Error.UNKNOWN_MEMBER_ID.value,
+    takes_partitions=True,
+)
+FENCED_INSTANCE = IncidentKind(
+    name="fenced_instance",
+    meaning="Another process has the member's instance id (KIP-345).",
+    happened="{who} was refused {times} with FENCED_INSTANCE_ID: another process joined under its instance id"
+    " {instance}.",
+    root=roots.INSTANCE_STARTED_TWICE,
+    severity=Severity.ERROR,
+    error_code=Error.FENCED_INSTANCE_ID.value,
+    takes_partitions=True,
+)
+FENCED_MEMBER_EPOCH = IncidentKind(
+    name="fenced_member_epoch",
+    meaning="A request claims a member epoch that the coordinator does not grant (KIP-848).",
+    happened="{who} spoke for epoch {claimed}, which the coordinator no longer grants it, and was refused {times} with"
+    " FENCED_MEMBER_EPOCH.",
+    severity=Severity.ERROR,
+    error_code=Error.FENCED_MEMBER_EPOCH.value,
+    takes_partitions=True,
+)
+STALE_MEMBER_EPOCH = IncidentKind(
+    name="stale_member_epoch",
+    meaning="A commit claims a member epoch that is over (KIP-848).",
+    happened="{who} committed under the epoch {claimed}, which the group has moved on from, and was refused {times}"
+    " with STALE_MEMBER_EPOCH.",
+    root=roots.STALE_GENERATION_KEPT,
+    severity=Severity.ERROR,
+    error_code=Error.STALE_MEMBER_EPOCH.value,
+)
+POLL_TIMEOUT = IncidentKind(
+    name="poll_timeout",
+    meaning="A member left because it did not poll within max.poll.interval.ms.",
+    happened="{who} did not poll for longer than max.poll.interval.ms and left the group.",
+    root=roots.POLL_TIMEOUT_EXCEEDED,
+    trigger=triggers.LEFT_POLL_TIMEOUT,
+    confidence=0.7,
+)
+SESSION_EXPIRED = IncidentKind(
+    name="session_expired",
+    meaning="A member sent no heartbeat within session.timeout.ms and was removed.",
+    happened="{who} sent no heartbeat for longer than session.timeout.ms and was removed.",
+    static_advice="It is a static member, which does not leave when it is stopped: if that was meant, remove it with an"
+    " admin client (removeMembersFromConsumerGroup) the next time, else it was paused, cut off, or away for too long.",
+    root=roots.SESSION_EXPIRED,
+    trigger=triggers.SESSION_EXPIRED,
+    confidence=0.85,
+)
+STATIC_SUBSCRIPTION_IGNORED = IncidentKind(
+    name="static_subscription_ignored",
+    meaning="A static member came back with other topics, and kept its assignment.",
+    happened="{who} came back under instance id {instance} with other topics, and the group did not rebalance.",
+    advice="Its old assignment stays until the next rebalance (KIP-345): let all members subscribe to the same topics,"
+    " and make the group rebalance once.",
+    settings=(),
+    root=roots.RESTART,
+    confidence=0.95,
+)
+ZOMBIE_COMMIT_SUSPECTED = IncidentKind(
+    name="zombie_commit_suspected",
+    meaning="A silent member was removed, and the same process joined again soon after.",
+    happened="{who} fell silent and dropped out of the group, and the same client joined again soon after: it was alive"
+    " all the time.",
+    advice="What it had in hand was processed again by the new owners{duplicates}; refused commits are not in the"
+    " topic, so import the request log to be certain.",
+    confidence=0.65,
+)
+OFFSET_REWIND = IncidentKind(
+    name="offset_rewind",
+    meaning="Committed offsets went back.",
+    happened="Committed offsets of {count} partitions went back.",
+    settings=(),
+    confidence=0.95,
+)
+REBALANCE_STORM = IncidentKind(
+    name="rebalance_storm",
+    meaning="A group rebalanced more often than restarting every member explains.",
+    happened="The group rebalanced {detail} times within {seconds} s.",
+    advice="Nothing is processed while members join again: look at who comes and goes, use static membership"
+    " (group.instance.id) and cooperative-sticky.",
+    settings=("group.instance.id", "partition.assignment.strategy=cooperative-sticky"),
+    root=roots.REBALANCE,
+    is_pattern=True,
+    confidence=0.95,
+)
+MEMBER_FLAPPING = IncidentKind(
+    name="member_flapping",
+    meaning="One process came and went again and again.",
+    happened="{who} came and went {detail} times within {seconds} s.",
+    advice="Each time the group rebalances: mend the process, or give it a group.instance.id so that a restart costs no"
+    " rebalance.",
+    settings=("group.instance.id",),
+    root=roots.RESTART,
+    is_pattern=True,
+    confidence=0.95,
+)
+LEADER_NEVER_SYNCED = IncidentKind(
+    name="leader_never_synced",
+    meaning="A generation was formed, and its leader never sent an assignment.",
+    happened="A generation before {current} was formed, but its leader never sent an assignment.",
+    advice="The others waited for it until the next rebalance: look at the leader of that time.",
+    root=roots.REBALANCE,
+    severity=Severity.INFO,
+    confidence=0.95,
+)
+STALLED_TRANSACTION = IncidentKind(
+    name="stalled_transaction",
+    meaning="The last stable offset of a partition of __consumer_offsets stands still.",
+    happened="A transaction with offsets in partition {partition} of __consumer_offsets has not ended for {seconds} s.",
+    advice="Readers of committed offsets wait behind it: find the producer, or abort it with kafka-transactions.",
+    settings=("transaction.timeout.ms",),
+    root=roots.TRANSACTION_NOT_ENDED,
+    confidence=0.95,
+)
+REBALANCE_IN_PROGRESS_COMMIT = IncidentKind(
+    name="rebalance_in_progress_commit",
+    meaning="A commit came while the group waited for its leader's assignment; this belongs to normal operation.",
+    happened="{who} committed while the group waited for its leader's assignment, and was refused {times} with"
+    " REBALANCE_IN_PROGRESS.",
+    advice="This is normal life: the client joins again and commits what it then owns.",
+    settings=(),
+    root=roots.REBALANCE,
+    severity=Severity.INFO,
+    error_code=Error.REBALANCE_IN_PROGRESS.value,
+)
+COMMIT_GAP = IncidentKind(
+    name="commit_gap",
+    meaning="A member stopped committing everything that it owns.",
+    happened="{who} stopped committing all of its partitions for {seconds} s, though it had a steady rhythm.",
+    advice="If its topics had new records, it has processed nothing or not committed: look at its lag then.",
+    root=roots.COMMITS_STOPPED,
+    severity=Severity.INFO,
+    confidence=0.8,
+)
+
+INCIDENT_KINDS = rows_of(globals(), IncidentKind)
+KIND_OF_ERROR = {kind.error_code: kind for kind in INCIDENT_KINDS if kind.error_code is not None}
+"""Refusals that are incidents, by Kafka's error code."""
+REFUSALS = frozenset(KIND_OF_ERROR.values())
+REMOVALS = frozenset(kind for kind in INCIDENT_KINDS if kind.trigger is not None)

@@ -1,0 +1,72 @@
+"""What an episode of incidents probably began with: the words of `incidents.probable_root`.
+
+`advice` is the second sentence of an incident's explanation, and `settings` are those to change, where its kind has
+none of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from groupledger.schemas.kinds import rows_of
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Root:
+    name: str
+    advice: str = "Import the server log of that time to learn why."
+    settings: tuple[str, ...] = ()
+
+
+POLL_TIMEOUT_EXCEEDED = Root(
+    name="poll_timeout_exceeded",
+    advice="Its processing takes too long between two polls: raise max.poll.interval.ms, or lower max.poll.records.",
+    settings=("max.poll.interval.ms", "max.poll.records"),
+)
+SESSION_EXPIRED = Root(
+    name="session_expired",
+    advice="Its process was paused, starved or cut off: look at its garbage collection and its CPU limit, or raise"
+    " session.timeout.ms.",
+    settings=("session.timeout.ms",),
+)
+NETWORK = Root(
+    name="network",
+    advice="Other members at other addresses expired at the same moment: look at the network between them and the"
+    " coordinator, or raise session.timeout.ms.",
+    settings=("session.timeout.ms",),
+)
+INSTANCE_STARTED_TWICE = Root(
+    name="instance_started_twice",
+    advice="Two processes run under one group.instance.id: give each its own.",
+    settings=("group.instance.id",),
+)
+COORDINATOR_FAILOVER = Root(
+    name="coordinator_failover",
+    advice="The group's coordinator had just moved to another broker, and it forgot what no record held: there is"
+    " nothing to change in the client.",
+)
+STALE_GENERATION_KEPT = Root(
+    name="stale_generation_kept",
+    advice="The client goes on with a generation that it should have given up: upgrade it, and commit within its"
+    " rebalance callback.",
+)
+REBALANCE = Root(name="rebalance", advice="It happened during a rebalance.")
+RESTART = Root(name="restart", advice="Processes of it were restarted.")
+ADMIN_RESET = Root(
+    name="admin_reset",
+    advice="The group had no members then, so somebody reset it: what lies between is read again{duplicates}.",
+)
+CLIENT_SEEK_OR_RESET = Root(
+    name="client_seek_or_reset",
+    advice="A member sought back, or its offset was reset: what lies between is read again{duplicates}; look at"
+    " auto.offset.reset and at who called seek.",
+)
+TOPIC_RECREATED = Root(
+    name="topic_recreated",
+    advice="The topic was deleted and made anew, so offsets begin again: nothing is read twice.",
+)
+TRANSACTION_NOT_ENDED = Root(name="transaction_not_ended")
+COMMITS_STOPPED = Root(name="commits_stopped")
+UNKNOWN = Root(name="unknown")
+
+ROOTS = rows_of(globals(), Root)

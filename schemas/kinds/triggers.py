@@ -1,0 +1,70 @@
+"""What can start a rebalance: the words of `rebalances.trigger`, of `inferred_trigger`, and of `members.leave_cause`.
+
+A server log says it in Kafka's words, which `transforms.logs` translates; without one,
+`transforms.history.rules.trigger` infers it from the records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from groupledger.schemas.kinds import rows_of
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trigger:
+    """`is_departure`: a member went, so that the trigger is also the cause of its leave. `is_only_logged`: the records
+    alone never show it."""
+
+    name: str
+    meaning: str
+    is_departure: bool = False
+    is_only_logged: bool = False
+
+
+JOINED = Trigger(name="joined", meaning="A member joined.")
+LEFT = Trigger(name="left", meaning="A member left by itself.", is_departure=True)
+LEFT_POLL_TIMEOUT = Trigger(
+    name="left_poll_timeout",
+    meaning="A member left because it had not polled for longer than max.poll.interval.ms.",
+    is_departure=True,
+)
+SESSION_EXPIRED = Trigger(
+    name="session_expired",
+    meaning="A member sent no heartbeat for longer than session.timeout.ms, and was removed.",
+    is_departure=True,
+)
+ADMIN_REMOVED = Trigger(
+    name="admin_removed", meaning="An administrator removed a member, by its instance id.", is_departure=True
+)
+METADATA_CHANGED = Trigger(
+    name="metadata_changed", meaning="A member joined again with another subscription or other owned partitions."
+)
+LEADER_REJOINED = Trigger(
+    name="leader_rejoined", meaning="The leader joined again, as it does when the topics' partitions change."
+)
+PROTOCOL_CHANGED = Trigger(
+    name="protocol_changed", meaning="A static member came back with other protocols, and the group's choice changed."
+)
+STATIC_MEMBER_REPLACED = Trigger(
+    name="static_member_replaced",
+    meaning="A static member came back under a new id before the leader's assignment.",
+    is_only_logged=True,
+)
+SYNC_EXPIRED = Trigger(
+    name="sync_expired", meaning="Members did not ask for their assignment in time.", is_only_logged=True
+)
+ASSIGNMENT_NOT_STORED = Trigger(
+    name="assignment_not_stored", meaning="The coordinator could not write the assignment.", is_only_logged=True
+)
+OVER_CAPACITY = Trigger(
+    name="over_capacity",
+    meaning="A group that was loaded has more members than the broker allows.",
+    is_only_logged=True,
+)
+GROUP_DOWNGRADED = Trigger(
+    name="group_downgraded", meaning="A group of KIP-848 became a classic one.", is_only_logged=True
+)
+UNKNOWN = Trigger(name="unknown", meaning="The server log gives a reason that is not known here.", is_only_logged=True)
+
+TRIGGERS = rows_of(globals(), Trigger)
