@@ -7,12 +7,8 @@ only: a name that comes from data never becomes a path.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from pyspark.sql.types import BooleanType, DataType, IntegerType, StringType, StructField
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+from pyspark.sql.types import BooleanType, DataType, IntegerType, StringType, StructField, StructType
 
 # Features that other Delta readers lack stay off, and the log outlives the longest downtime that a reader may have.
 COMMON_PROPERTIES = {
@@ -52,6 +48,10 @@ def column(name: str, data_type: DataType, comment: str) -> StructField:
     return StructField(name, data_type, nullable=True, metadata={"comment": comment})
 
 
+def struct(*columns: StructField) -> StructType:
+    return StructType(list(columns))
+
+
 # Open rows lie in files of their own, which are as small as the groups are now.
 IS_CARRIED_OVER = column(
     "is_carried_over",
@@ -64,5 +64,11 @@ IS_OPEN = column("is_open", IntegerType(), "1 while nothing has ended the row, e
 CLUSTER = column("cluster", StringType(), "The Kafka cluster, as the settings name it.")
 GROUP_ID = column("group_id", StringType(), "The consumer group.")
 INCARNATION = column(
-    "incarnation", IntegerType(), "Which of the group's lives, counted from 1; a life ends with the group's tombstone."
+    "incarnation", IntegerType(), "Which incarnation of the group, counted from 1; a tombstone of the group ends one."
 )
+KAFKA_PARTITION = column("kafka_partition", IntegerType(), "Partition of __consumer_offsets that holds the group.")
+TOPIC = column("topic", StringType(), "The topic.")
+PARTITION = column("partition", IntegerType(), "Partition of the topic.")
+
+OF_INCARNATION = (CLUSTER, GROUP_ID, INCARNATION)
+TOPIC_PARTITION = (TOPIC, PARTITION)
