@@ -18,7 +18,17 @@ from groupledger.jobs.report.page.group_data import group_data
 from groupledger.jobs.report.page.names import NAME_CHARACTERS_MAX, shown, whole
 from groupledger.jobs.report.page.times import duration
 from lab.truth.histories import Log, member
-from tests.jobs.report.report_pages import HOSTILE, HOSTILE_NAME, HOUR, START, START_MS, group_rows, moving_group, page
+from tests.jobs.report.report_pages import (
+    HOSTILE,
+    HOSTILE_NAME,
+    HOUR,
+    START,
+    START_MS,
+    group_rows,
+    moving_group,
+    page,
+    rows_of,
+)
 
 
 class Parsed(HTMLParser):
@@ -101,6 +111,21 @@ def test_json_for_script(value: str) -> None:
     assert json.loads(text) == value
 
 
+def test_rows_cost_each_name_once() -> None:
+    """Goal: rows come to the script with their names, and the page holds each name of a list of rows once."""
+    data = group_data(moving_group("orders", 30), START, START + HOUR)
+    text = json_for_script(data)
+    assert rows_of(text) == data
+    assert len(data["bars"]) > 50
+    assert text.count('"length"') == text.count('"pause_upper"') == 1
+
+
+@pytest.mark.parametrize("value", [[], [{}], [{"a": 1}, {"b": 2}], [{"a": 1}, 2], {"a": [[{"b": [{"c": None}]}]]}])
+def test_lists_that_are_no_rows(value: Any) -> None:
+    """Goal: what is no list of rows with the same names comes through as it was, at every depth."""
+    assert rows_of(json_for_script(value)) == value
+
+
 @pytest.mark.parametrize("code", ["'</ScRiPt>'", "a <!-- b", "a\rb", "a\0b"])
 def test_code_for_script_refuses(code: str) -> None:
     """Goal: code that a browser would not take as it stands is refused."""
@@ -137,7 +162,7 @@ def test_left_out_is_counted() -> None:
     first, second = data["notes"]
     assert f"from {begin:%Y-%m-%d %H:%M:%S} on: {len(rows.intervals) - 6} intervals of ownership" in first
     assert second.startswith("7 partitions are not drawn")
-    assert all(record[0] >= data["from"] for record in data["records"])
+    assert all(record["at"] >= data["from"] for record in data["records"])
 
 
 @pytest.mark.parametrize(
