@@ -39,6 +39,10 @@ class Table:
     end_column: str | None = None
     fixed_time_column: str | None = None
 
+    def without(self, *names: str) -> StructType:
+        """Returns the schema without some columns, as for those that a job adds to what a transform gives."""
+        return struct(*(field for field in self.schema if field.name not in names))
+
     @property
     def properties(self) -> dict[str, str]:
         return {**COMMON_PROPERTIES, "delta.dataSkippingStatsColumns": ",".join(self.statistics_columns)}

@@ -25,12 +25,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.group_activity import GROUP, is_birth
 
 if TYPE_CHECKING:
@@ -94,17 +93,12 @@ def rebalance_stats(
     ]
     groups = F.broadcast(touched.select(*GROUP).distinct())
     rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
-    rows = rows.join(groups, GROUP, "left_semi").repartition(*GROUP).sortWithinPartitions(*GROUP, "source")
 
-    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = to_arrow_schema(REBALANCE_STATS.schema)
-        told = (row for batch in batches for row in batch.to_pylist())
-        for (cluster, group_id), of_group in groupby(told, itemgetter(*GROUP)):
-            sources = {source: list(of) for source, of in groupby(of_group, itemgetter("source"))}
-            found = [{"cluster": cluster, "group_id": group_id, **row} for row in group_stats(sources, rules)]
-            yield pa.RecordBatch.from_pylist(found, schema=schema)
+    def count(group: tuple[str, str], of_group: Iterator[Row]) -> Iterator[Row]:
+        sources = {source: list(of) for source, of in groupby(of_group, itemgetter("source"))}
+        return ({**dict(zip(GROUP, group, strict=True)), **row} for row in group_stats(sources, rules))
 
-    return rows.mapInArrow(count, REBALANCE_STATS.schema)
+    return by_group(rows.join(groups, GROUP, "left_semi"), GROUP, ["source"], count, REBALANCE_STATS.schema)
 
 
 def _part(source: str, rows: DataFrame, at: str, *columns: Any) -> DataFrame:

@@ -14,18 +14,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import reduce
-from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import Window
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import TimestampType
 
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.words import Completeness
+from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.group_history import GROUP_METADATA
 from groupledger.transforms.incidents.rules import (
     Commit,
@@ -48,7 +46,6 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-FOUND = StructType([field for field in INCIDENTS.schema if field.name != "cluster"])
 INCIDENT_ERRORS = (*COORDINATOR_AWAY, *KIND_OF_ERROR)
 """With those that tell of a coordinator that was away."""
 NO_HEARTBEATS = ("JOIN_GROUP", "LEAVE_GROUP")
@@ -250,16 +247,10 @@ def _samples(watermarks: DataFrame) -> DataFrame:
 def incidents(facts: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
     """The columns of the table but for cluster."""
 
-    def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = to_arrow_schema(FOUND)
-        rows = (row for batch in batches for row in batch.to_pylist())
-        for subject, of_subject in groupby(rows, itemgetter("subject")):
-            found = incidents_of(_group_facts(subject, of_subject, as_of_ms), rules)
-            if found:
-                columns = [pa.array([row[field.name] for row in found], field.type) for field in schema]
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    def judge(subject: str, of_subject: Iterator[Row]) -> list[Row]:
+        return incidents_of(_group_facts(subject, of_subject, as_of_ms), rules)
 
-    return facts.repartition("subject").sortWithinPartitions("subject", "source", "at", "fact").mapInArrow(judge, FOUND)
+    return by_group(facts, ["subject"], ["source", "at", "fact"], judge, INCIDENTS.without("cluster"))
 
 
 def _group_facts(subject: str, rows: Iterable[Row], as_of_ms: int) -> GroupFacts:

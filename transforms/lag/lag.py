@@ -10,17 +10,16 @@ which keeps the state in memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from groupledger.schemas.tables.lag import LAG
+from groupledger.transforms.by_group import batch_of, by_group
 from groupledger.transforms.lag.rules import (
     Commit,
     End,
@@ -39,15 +38,20 @@ from groupledger.transforms.lag.rules.status import Point
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from groupledger.transforms.lag.rules import LagRules
 
 OFFSETS_TOPIC = "__consumer_offsets"
-LAG_ROWS = StructType([field for field in LAG.schema if field.name not in ("cluster", "sample_date")])
-MILLISECONDS = {"sampled_at": "sampled_at_ms", "no_progress_since": "no_progress_since_ms"}
-MILLISECONDS["committed_at"] = "commit_timestamp_ms"
-ROWS_MAX = 20_000
+LAG_ROWS = LAG.without("cluster", "sample_date")
+MILLISECONDS = {
+    "sampled_at": "sampled_at_ms",
+    "no_progress_since": "no_progress_since_ms",
+    "committed_at": "commit_timestamp_ms",
+}
+"""Columns that are instants, and the field of `LagRow` that each comes from; all others have the field's name."""
+_VALUES = attrgetter(*(MILLISECONDS.get(name, name) for name in LAG_ROWS.names))
 
 # The kinds of event, in the order in which a group's state is made up.
 TOPIC, SAMPLE, COMMIT, POINT, OWNER, GENERATION, MEMBER, STATE = range(8)
@@ -155,42 +159,30 @@ def is_below(ends: Mapping[int, tuple[int, End]]) -> Any:
 def fold_lag(events: DataFrame, rounds: Rounds, rules: LagRules, *, emit_from_ms: int = 0) -> DataFrame:
     """Rows of `lag` but for `cluster` and `sample_date`, of the rounds from an instant on."""
 
-    def fold_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = (row for batch in batches for row in batch.to_pylist())
-        waiting: list[LagRow] = []
-        for group_id, of_group in groupby(rows, itemgetter("group_id")):
-            found = group_lag(group_id, list(of_group), rounds, rules)
-            waiting += (row for row in found if row.sampled_at_ms >= emit_from_ms)
-            while len(waiting) >= ROWS_MAX:
-                yield lag_batch(waiting[:ROWS_MAX])
-                del waiting[:ROWS_MAX]
-        if waiting:
-            yield lag_batch(waiting)
+    def fold_group(group_id: str, of_group: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        found = group_lag(group_id, of_group, rounds, rules)
+        return (lag_row(row) for row in found if row.sampled_at_ms >= emit_from_ms)
 
-    ordered = events.repartition("group_id").sortWithinPartitions("group_id", "kind", "at_ms", "kafka_offset")
-    return ordered.mapInArrow(fold_partition, LAG_ROWS)
+    return by_group(events, ["group_id"], ["kind", "at_ms", "kafka_offset"], fold_group, LAG_ROWS)
 
 
-def lag_batch(rows: Sequence[LagRow]) -> pa.RecordBatch:
-    """With the columns of `LAG_ROWS`."""
-    schema = to_arrow_schema(LAG_ROWS)
-    names = {field.name for field in fields(LagRow)}
-    arrays = []
-    for field in schema:
-        if field.name in names:
-            values = [getattr(row, field.name) for row in rows]
-        else:
-            name = MILLISECONDS[field.name]
-            times = [getattr(row, name) for row in rows]
-            values = [None if time_ms is None else time_ms * 1_000 for time_ms in times]
-        arrays.append(pa.array(values, field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+def lag_row(row: LagRow) -> dict[str, Any]:
+    """Returns the columns of `LAG_ROWS`; instants are microseconds since the epoch, as Arrow takes them."""
+    found = dict(zip(LAG_ROWS.names, _VALUES(row), strict=True))
+    for name in MILLISECONDS:
+        if found[name] is not None:
+            found[name] *= 1_000
+    return found
+
+
+def lag_batch(rows: Iterable[LagRow]) -> pa.RecordBatch:
+    return batch_of([lag_row(row) for row in rows], to_arrow_schema(LAG_ROWS))
 
 
 # One group
 
 
-def group_lag(group_id: str, events: Sequence[dict[str, Any]], rounds: Rounds, rules: LagRules) -> Iterator[LagRow]:
+def group_lag(group_id: str, events: Iterable[dict[str, Any]], rounds: Rounds, rules: LagRules) -> Iterator[LagRow]:
     """The rows of the rounds, in order; events come by kind."""
     state = LagState(rules)
     kinds = by_kind(events)
