@@ -2,8 +2,8 @@
 
 // Ownership
 
-const memberText = (member) => `${member.id}${member.client === "-" ? "" : `, client ${member.client}`}`
-  + `${member.host ? `, ${member.host}` : ""}${member.instance ? `, instance ${member.instance}` : ""}`;
+const memberText = (member) => `${member.member_id}${member.client_id === null ? "" : `, client ${member.client_id}`}`
+  + `${member.client_host ? `, ${member.client_host}` : ""}${member.group_instance_id ? `, instance ${member.group_instance_id}` : ""}`;
 
 // `owner` is the place of a member, or the status of a partition that no member owns.
 const eachBar = (data) => data.bars.map((bar) => ({ ...bar, begin: data.from + bar.begin }));
@@ -47,8 +47,8 @@ function drawOwnership(data) {
   const traces = [...ownershipTraces(data), recordLines(data, -1.1, bottom),
     markerTrace(records, -1.1, data.records.map((record) => (isRebalance(record) ? "diamond" : "circle-open")), colour("ink"))];
   if (hasIncidents) {
-    const points = data.incidents.map((incident) => [incident.first,
-      [`${time(incident.first)} ${incident.severity}: ${incident.kind}`, incident.explanation ?? ""]]);
+    const points = data.incidents.map((incident) => [incident.first_seen_at,
+      [`${time(incident.first_seen_at)} ${incident.severity}: ${incident.kind}`, incident.explanation ?? ""]]);
     traces.push(markerTrace(points, -2.2, data.incidents.map((incident) => SYMBOLS[incident.severity] ?? "circle"),
       data.incidents.map((incident) => colour(incident.severity === "info" ? "paper" : incident.severity))));
   }
@@ -95,7 +95,7 @@ function drawLegend(data) {
   const owners = [...new Set(data.bars.map((bar) => bar.owner))].filter(isMember).sort((a, b) => a - b);
   const items = owners.slice(0, LEGEND_MEMBERS).map((owner) => {
     const member = data.members[owner];
-    const name = member.instance ?? (member.client === "-" ? member.id : member.client);
+    const name = member.group_instance_id ?? member.client_id ?? member.member_id;
     return element("li", {}, swatch(owner), element("bdi", {}, `${memberKey(owner)} ${cut(name, 40)}`));
   });
   if (owners.length > LEGEND_MEMBERS) items.push(element("li", {}, `and ${owners.length - LEGEND_MEMBERS} more members: see the tables`));
@@ -118,14 +118,14 @@ function drawLag(data) {
     : data.lag ? "Lag was not sampled for this group in the time shown." : "Lag is not known: the warehouse has no table of it.";
   for (const id of ["lag-partitions", "lag-table"]) byId(id).closest("details").hidden = !hasLag;
   if (!hasLag) return Promise.resolve();
-  const x = data.lag.map((point) => point.at);
+  const x = data.lag.map((point) => point.sampled_at);
   const most = (values) => Math.max(1, ...values.filter((value) => value !== null)) * 1.05;
   const line = (y, axis, unit, more = {}) => ({ type: "scatter", mode: x.length > 1 ? "lines" : "markers", x, y, yaxis: axis, hoverinfo: "text",
-    hovertext: data.lag.map((point, place) => hover([`${time(point.at)}: ${unit === "s" ? duration(y[place] === null ? null : y[place] * 1000) : `${counted(y[place])} records`}`,
-      `${plural(point.partitions, "partition")}, lag unknown of ${counted(point.unknown)}`])), line: { color: colour("link"), width: 2, shape: "hv" }, ...more });
-  const recordsOf = data.lag.map((point) => point.records);
-  const seconds = data.lag.map((point) => point.seconds);
-  const bounds = data.lag.map((point) => (point.seconds === null ? point.bound : null));
+    hovertext: data.lag.map((point, place) => hover([`${time(point.sampled_at)}: ${unit === "s" ? duration(y[place] === null ? null : y[place] * 1000) : `${counted(y[place])} records`}`,
+      `${plural(point.lag_partitions, "partition")}, lag unknown of ${counted(point.lag_unknown_partitions)}`])), line: { color: colour("link"), width: 2, shape: "hv" }, ...more });
+  const recordsOf = data.lag.map((point) => point.lag);
+  const seconds = data.lag.map((point) => point.lag_seconds);
+  const bounds = data.lag.map((point) => (point.lag_seconds === null ? point.lag_seconds_lower_bound : null));
   const top = [most(recordsOf), most([...seconds, ...bounds])];
   const traces = [{ ...recordLines(data, 0, top[0]), yaxis: "y" }, { ...recordLines(data, 0, top[1]), yaxis: "y2" },
     line(recordsOf, "y"), line(seconds, "y2", "s"), line(bounds, "y2", "s", { line: { color: colour("link"), width: 2, dash: "dash" }, mode: "lines+markers" })];
@@ -135,11 +135,11 @@ function drawLag(data) {
 }
 
 const lagTable = (data) => table("Lag by time", [["Sampled", "time"], ["Records", "number"], ["Time lag", "number"], ["Partitions", "number"], ["Unknown", "number"]],
-  data.lag.map((point) => [time(point.at), counted(point.records), timeLag(point.seconds, point.bound), counted(point.partitions), counted(point.unknown)]));
-const timeLag = (seconds, bound) => (seconds !== null ? duration(seconds * 1000) : bound !== null ? `at least ${duration(bound * 1000)}` : "-");
+  data.lag.map((point) => [time(point.sampled_at), counted(point.lag), timeLag(point), counted(point.lag_partitions), counted(point.lag_unknown_partitions)]));
+const timeLag = ({ lag_seconds: seconds, lag_seconds_lower_bound: bound }) => (seconds !== null ? duration(seconds * 1000) : bound !== null ? `at least ${duration(bound * 1000)}` : "-");
 const lagPartitions = (data) => table("Partitions in the newest sample", [["Partition", ""], ["Lag", "number"], ["Time lag", "number"], ["Status", ""], ["Owner", "text"],
   ["Committed", "number"], ["End", "number"], ["Flags", "text"]], data.lag_partitions.map((row) =>
-  [unitText(row), counted(row.records), timeLag(row.seconds, row.bound), row.status, row.owner, counted(row.committed), counted(row.end), row.flags]));
+  [unitText(row), counted(row.lag), timeLag(row), row.status, row.owner, counted(row.committed_offset), counted(row.high_watermark), row.flags]));
 
 // Members, records, incidents
 
@@ -151,39 +151,39 @@ function drawTenures(data) {
   if (!drawn.length) return Promise.resolve();
   const traces = drawn.map(([member, index], place) => {
     const trace = memberTrace(index);
-    const begin = Math.max(member.from, data.from);
-    const end = Math.max(begin, Math.min(member.to ?? data.known_to, data.to));
+    const begin = Math.max(member.joined_at, data.from);
+    const end = Math.max(begin, Math.min(member.left_at ?? data.known_to, data.to));
     addBar(trace, place, begin, end - begin, [`${memberKey(index)} ${memberText(member)}`, tenure(member), leaving(member)], memberKey(index));
     return trace;
   });
   const height = rowsHeight(drawn.length);
-  const names = drawn.map(([member, index]) => `${memberKey(index)} ${member.instance ?? member.client}`);
+  const names = drawn.map(([member, index]) => `${memberKey(index)} ${member.group_instance_id ?? member.client_id ?? "-"}`);
   const more = data.members.length > drawn.length ? ` The newest ${drawn.length} of ${data.members.length} are drawn.` : "";
   return draw("tenures", [recordLines(data, -0.5, drawn.length - 0.5), ...traces], { yaxis: rowAxis(names, height, [drawn.length - 0.5, -0.5]) }, height + 50,
     `Tenures of ${plural(data.members.length, "member")}.${more} The table says the same.`);
 }
 
-const tenure = (member) => `${member.is_start_known ? "" : "at the latest "}${time(member.from)} to ${member.to === null ? "the end of what is known" : time(member.to)}`;
+const tenure = (member) => `${member.is_start_known ? "" : "at the latest "}${time(member.joined_at)} to ${member.left_at === null ? "the end of what is known" : time(member.left_at)}`;
 function leaving(member) {
-  if (member.to === null) return "still a member";
-  const cause = member.cause ?? "cause unknown";
-  const confidence = member.confidence;
+  if (member.left_at === null) return "still a member";
+  const cause = member.leave_cause ?? "cause unknown";
+  const confidence = member.leave_cause_confidence;
   return `left: ${cause}${confidence === null || confidence === 1 ? "" : ` (confidence ${confidence.toFixed(2)})`}${member.is_end_known ? "" : ", at the latest then"}`;
 }
 
 function membersTable(data) {
   return table("Members", [["Member", "text"], ["Client", ""], ["Host", ""], ["Instance", ""], ["From", "time"], ["To", "time"], ["Generations", "number"], ["End", "text"]],
-    data.members.map((member, index) => [`${memberKey(index)} ${member.id}`, member.client, member.host, member.instance,
-      time(member.from), member.to === null ? "now" : time(member.to),
+    data.members.map((member, index) => [`${memberKey(index)} ${member.member_id}`, member.client_id, member.client_host, member.group_instance_id,
+      time(member.joined_at), member.left_at === null ? "now" : time(member.left_at),
       `${counted(member.from_generation)} to ${member.to_generation === null ? "now" : counted(member.to_generation)}`, leaving(member)]));
 }
 
 function recordsTable(data) {
-  const pause = (record) => (record.pause_lower === null && record.pause_upper === null ? "-" : `${duration(record.pause_lower)} to ${duration(record.pause_upper)}`);
+  const pause = (record) => (record.pause_lower_ms === null && record.pause_upper_ms === null ? "-" : `${duration(record.pause_lower_ms)} to ${duration(record.pause_upper_ms)}`);
   const trigger = (record) => (record.trigger ? `${record.trigger} (${record.confidence?.toFixed(2) ?? "server log"})` : "-");
   return table("Rebalances and other records, newest first", [["Time", "time"], ["", ""], ["Generation", "number"], ["What", ""], ["Probable trigger", ""], ["Moved", "number"], ["Pause", "time"], ["Details", "text"]],
     [...data.records].reverse().map((record) => [time(record.at), zoomButton(record.at), counted(record.generation), record.title, trigger(record),
-      counted(record.moved), pause(record), element("ul", {}, ...record.lines.map((line) => element("li", {}, line)))]));
+      counted(record.partitions_moved), pause(record), element("ul", {}, ...record.lines.map((line) => element("li", {}, line)))]));
 }
 
 function incidentParts(data) {
@@ -191,13 +191,13 @@ function incidentParts(data) {
   if (!data.incidents.length) return [element("p", {}, "None in the period.")];
   return data.incidents.map((incident) => {
     const severity = incident.severity in SYMBOLS ? incident.severity : "info";
-    const facts = [["Seen", `${time(incident.first)} to ${time(incident.last)}${incident.is_open ? ", goes on" : ""}`],
+    const facts = [["Seen", `${time(incident.first_seen_at)} to ${time(incident.last_seen_at)}${incident.is_open ? ", goes on" : ""}`],
       ["Times", counted(incident.occurrences)], ["Evidence", `${incident.evidence}, confidence ${incident.confidence?.toFixed(2) ?? "-"}`],
-      ["Member", incident.member], ["Partitions", incident.partitions], ["Setting", incident.setting]];
+      ["Member", incident.member_id], ["Partitions", incident.partitions], ["Setting", incident.setting_to_change]];
     return element("div", { class: `incident ${severity}` },
       element("h4", {}, element("span", { class: `severity ${severity}` }, incident.severity ?? "-"), ` ${incident.kind}`),
       element("p", {}, incident.explanation ?? ""), factList(element("dl", { class: "facts" }), facts.filter(([, value]) => value)),
-      zoomButton(incident.first, incident.last));
+      zoomButton(incident.first_seen_at, incident.last_seen_at));
   });
 }
 

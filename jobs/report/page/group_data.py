@@ -1,6 +1,7 @@
 """One group of the report, as the page's own script reads it: values by name, with instants in milliseconds.
 
-The names here are those that `group.js` reads. A list of rows costs the page each name once (`embed.in_columns`).
+The names are those that `group.js` reads; what comes straight from a table has its column's name. A list of rows costs
+the page each name once (`embed.in_columns`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 DETAIL_LINES_MAX = 40
 INCIDENT_PARTITIONS_MAX = 20
+LAG_COLUMNS = ("lag", "lag_seconds", "lag_seconds_lower_bound")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,24 +112,19 @@ def _lasts(end: datetime | None, begin: datetime) -> bool:
 
 
 def _member(row: Row) -> Data:
+    names = ("member_id", "client_id", "client_host", "group_instance_id")
+    known = ("leave_cause", "leave_cause_confidence", "from_generation", "to_generation")
+    return _picked(row, ("joined_at", "left_at"), names, (*known, "is_start_known", "is_end_known"))
+
+
+def _picked(row: Row, instants: Sequence[str], names: Sequence[str], values: Sequence[str]) -> Data:
+    """Returns columns of a row under their own names: instants in milliseconds, names from data as they are shown, and
+    the values of the others."""
     return {
-        "id": shown(row["member_id"]),
-        "client": shown(row["client_id"]),
-        "host": _shown_or_none(row["client_host"]),
-        "instance": _shown_or_none(row["group_instance_id"]),
-        "from": milliseconds(row["joined_at"]),
-        "to": milliseconds(row["left_at"]),
-        "cause": row["leave_cause"],
-        "confidence": row["leave_cause_confidence"],
-        "from_generation": row["from_generation"],
-        "to_generation": row["to_generation"],
-        "is_start_known": row["is_start_known"],
-        "is_end_known": row["is_end_known"],
+        **{column: milliseconds(row[column]) for column in instants},
+        **{column: None if row[column] is None else shown(row[column]) for column in names},
+        **{column: row[column] for column in values},
     }
-
-
-def _shown_or_none(name: str | None) -> str | None:
-    return None if name is None else shown(name)
 
 
 def _ownership(drawn: Sequence[Bar], of_group: Sequence[Span], members: Sequence[Row], begin: datetime) -> Data:
@@ -180,9 +177,9 @@ def _records(rows: GroupRows, begin: datetime, until: datetime) -> list[Data]:
                     "title": headline.split(": ", 1)[1],
                     "trigger": entry.get("trigger") or entry.get("inferred_trigger"),
                     "confidence": None if entry.get("trigger") else entry.get("inferred_trigger_confidence"),
-                    "moved": entry.get("partitions_moved"),
-                    "pause_lower": entry.get("pause_lower_ms"),
-                    "pause_upper": entry.get("pause_upper_ms"),
+                    "partitions_moved": entry.get("partitions_moved"),
+                    "pause_lower_ms": entry.get("pause_lower_ms"),
+                    "pause_upper_ms": entry.get("pause_upper_ms"),
                     "lines": [shown_text(line.strip()) for line in details[:DETAIL_LINES_MAX]],
                 }
             )
@@ -191,50 +188,25 @@ def _records(rows: GroupRows, begin: datetime, until: datetime) -> list[Data]:
 
 def _lag(rows: Sequence[Row], begin: datetime) -> list[Data]:
     ordered = sorted((row for row in rows if row["sampled_at"] >= begin), key=lambda row: row["sampled_at"])
-    return [
-        {
-            "at": milliseconds(row["sampled_at"]),
-            "records": row["lag"],
-            "seconds": row["lag_seconds"],
-            "bound": row["lag_seconds_lower_bound"],
-            "partitions": row["lag_partitions"],
-            "unknown": row["lag_unknown_partitions"],
-        }
-        for row in ordered
-    ]
+    partitions = ("lag_partitions", "lag_unknown_partitions")
+    return [_picked(row, ["sampled_at"], (), (*LAG_COLUMNS, *partitions)) for row in ordered]
 
 
 def _lag_partition(row: Row) -> Data:
-    return {
-        "topic": shown(row["topic"]),
-        "partition": row["partition"],
-        "records": row["lag"],
-        "seconds": row["lag_seconds"],
-        "bound": row["lag_seconds_lower_bound"],
-        "status": row["status"],
-        "owner": _shown_or_none(row["owner"]),
-        "committed": row["committed_offset"],
-        "end": row["high_watermark"],
-        "flags": " ".join(row["flags"] or ()),
-    }
+    offsets = ("committed_offset", "high_watermark")
+    picked = _picked(row, (), ("topic", "owner"), ("partition", *LAG_COLUMNS, "status", *offsets))
+    return {**picked, "flags": " ".join(row["flags"] or ())}
 
 
 def _incident(row: Row) -> Data:
     places = [f"{shown(each['topic'])} {each['partition']}" for each in row["partitions"] or ()]
     more = f" and {len(places) - INCIDENT_PARTITIONS_MAX} more" if len(places) > INCIDENT_PARTITIONS_MAX else ""
+    values = ("severity", "kind", "evidence", "confidence", "occurrences", "is_open")
     return {
-        "first": milliseconds(row["first_seen_at"]),
-        "last": milliseconds(row["last_seen_at"]),
-        "severity": row["severity"],
-        "kind": row["kind"],
-        "evidence": row["evidence"],
-        "confidence": row["confidence"],
-        "occurrences": row["occurrences"],
-        "member": _shown_or_none(row["member_id"]),
+        **_picked(row, ("first_seen_at", "last_seen_at"), ["member_id"], values),
         "partitions": ", ".join(places[:INCIDENT_PARTITIONS_MAX]) + more,
         "explanation": shown_text(row["explanation"]),
-        "setting": shown_text(row["setting_to_change"]),
-        "is_open": bool(row["is_open"]),
+        "setting_to_change": shown_text(row["setting_to_change"]),
     }
 
 

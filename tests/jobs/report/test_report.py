@@ -128,9 +128,10 @@ def test_page_with_lag_and_incidents(spark: SparkSession, warehouse: str, tmp_pa
     page = file.read_text(encoding="utf-8")
     groups = groups_in(page)
     assert list(groups) == ["g1"]
-    sampled_lag = {"records": 5, "seconds": 2.5, "bound": None, "partitions": 2, "unknown": 1}
-    assert [{**point, "at": 0} for point in groups["g1"]["lag"]] == [{"at": 0, **sampled_lag}] * 3
-    names = ("topic", "partition", "records", "seconds")
+    point = {"lag": 5, "lag_seconds": 2.5, "lag_seconds_lower_bound": None}
+    point |= {"lag_partitions": 2, "lag_unknown_partitions": 1}
+    assert [{**each, "sampled_at": 0} for each in groups["g1"]["lag"]] == [{"sampled_at": 0, **point}] * 3
+    names = ("topic", "partition", "lag", "lag_seconds")
     found = [tuple(row[name] for name in names) for row in groups["g1"]["lag_partitions"]]
     assert found == [("orders", 0, 5, 2.5), ("orders", 1, None, None)]
     assert [(row["severity"], row["kind"]) for row in groups["g1"]["incidents"]] == [("error", "offset_rewind")]
