@@ -1,19 +1,18 @@
 """The check at the end of a transform: its rows have the names and types that the table declares.
 
 Spark knows both when it plans, so the check reads no row. Without it a name that is wrong comes to light as a column of
-nulls, and a type that is wrong as an error of the writer, which does not name the transform.
+nulls, and a type that is wrong as an error of the writer, which does not name the column.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import types as T
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from groupledger.schemas.tables.table import Table
 
@@ -34,25 +33,16 @@ def conform(rows: DataFrame, table: Table) -> DataFrame:
     return rows.select(*table.schema.names)
 
 
-def differences(actual: T.DataType, declared: T.DataType, place: str = "") -> Iterator[str]:
-    """Yields what differs, by place. Comments and the order of columns are no difference."""
-    if isinstance(actual, T.StructType) and isinstance(declared, T.StructType):
-        here = {field.name: field for field in actual}
-        there = {field.name: field for field in declared}
-        for name in [*there, *(name for name in here if name not in there)]:
-            field_place = f"{place}.{name}" if place else name
-            if name not in here:
-                yield f"{field_place} is missing"
-            elif name not in there:
-                yield f"{field_place} is not declared"
-            else:
-                if here[name].nullable and not there[name].nullable:
-                    yield f"{field_place} may be null"
-                yield from differences(here[name].dataType, there[name].dataType, field_place)
-    elif isinstance(actual, T.ArrayType) and isinstance(declared, T.ArrayType):
-        yield from differences(actual.elementType, declared.elementType, f"{place}[]")
-    elif isinstance(actual, T.MapType) and isinstance(declared, T.MapType):
-        yield from differences(actual.keyType, declared.keyType, f"{place}.key")
-        yield from differences(actual.valueType, declared.valueType, f"{place}.value")
-    elif actual != declared:
-        yield f"{place} is {actual.simpleString()}, not {declared.simpleString()}"
+def differences(actual: StructType, declared: StructType) -> Iterator[str]:
+    """Yields what differs; comments and the order of columns do not count."""
+    yield from (f"{name} is not declared" for name in actual.names if name not in declared.names)
+    for field in declared:
+        if field.name not in actual.names:
+            yield f"{field.name} is missing"
+            continue
+        given = actual[field.name]
+        if given.nullable and not field.nullable:
+            yield f"{field.name} may be null"
+        types = [each.dataType.simpleString() for each in (given, field)]
+        if types[0] != types[1]:
+            yield f"{field.name} is {types[0]}, not {types[1]}"

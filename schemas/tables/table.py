@@ -20,7 +20,7 @@ COMMON_PROPERTIES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Table:
     """`written_by` is a command, `key` the grain: at most one row for each combination of these columns.
 

@@ -61,10 +61,10 @@ OTHER_GROUP_TYPES = {f"{group_type}_group_": group_type for group_type in ("cons
 
 
 def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> DataFrame:
-    """Grain: a group's open state, a record, or a summary of commits; of the groups that have something new.
+    """Returns a row for each open state, record and summary of commits of the groups that have something new.
 
     `records` are rows of one cluster, with `topic`, `partition` and `committed_offset` of an offset commit beside their
-    own columns; those that are kept undecoded are nobody's.
+    own columns; a record that is kept undecoded belongs to no group.
     """
     guard = open_groups.select("group_id", F.col("last_kafka_offset").alias("folded_to"))
     new = (
@@ -85,7 +85,7 @@ def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> Da
 
 
 def _commit_summaries(new: DataFrame, marks: Marks) -> DataFrame:
-    """Commits of a partition between two events of its group and within one stretch of coverage."""
+    """Returns a row for the commits of a partition between two events of its group, within one stretch of coverage."""
     log = Window.partitionBy("kafka_partition", "group_id").orderBy("kafka_offset")
     is_commit = F.col("topic").isNotNull()
     cut = new.withColumn("segment", F.count_if(~is_commit).over(log)).withColumn("stretch", _stretch(marks))
@@ -116,7 +116,7 @@ def _commit_summaries(new: DataFrame, marks: Marks) -> DataFrame:
 
 
 def _stretch(marks: Marks) -> Column:
-    """The number of the stretch that a row lies in; the first one needs no telling."""
+    """Returns the number of the stretch that a row lies in, counted from 0."""
     number = F.lit(0)
     for partition, starts in marks.items():
         for mark in starts[1:]:
@@ -126,7 +126,7 @@ def _stretch(marks: Marks) -> Column:
 
 
 def _is_behind_a_hole(marks: Marks) -> Column:
-    """The log is read beyond a hole that this open group has not met: nobody knows what became of it."""
+    """Returns whether the log is read beyond a hole that this open group has not met, and which may hide its end."""
     found = F.lit(False)
     for partition, starts in marks.items():
         for mark in starts:
@@ -137,7 +137,7 @@ def _is_behind_a_hole(marks: Marks) -> Column:
 
 
 def fold_groups(events: DataFrame, marks: Marks) -> DataFrame:
-    """The rows to upsert; columns are `FOLDED`. Its tasks raise `LogOrderError` if the log was not read in order."""
+    """Returns the rows to upsert, as `FOLDED`. Its tasks raise `LogOrderError` if the log was not read in order."""
 
     def fold_group(log: GroupLog) -> Iterator[dict[str, Any]]:
         folded = fold(log.group_id, log.kafka_partition, log.state, log.events)
@@ -149,7 +149,7 @@ def fold_groups(events: DataFrame, marks: Marks) -> DataFrame:
 
 @dataclass(frozen=True)
 class GroupLog:
-    """What is new of a group; `state` is its open state, None if it has none yet."""
+    """Holds what is new of a group; `state` is its open state, None if it has none yet."""
 
     group_id: str
     kafka_partition: int
@@ -172,7 +172,7 @@ def by_log(
 
 
 def _events(rows: list[dict[str, Any]], marks: Sequence[Coverage]) -> Iterator[Event]:
-    """The events of a group, and before each the marks up to it; then those that the log has passed since."""
+    """Yields the events of a group, each after the marks up to it, and then the marks behind the last event."""
     waiting = list(marks)
     for row in rows:
         event = _event(row)

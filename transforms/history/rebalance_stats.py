@@ -46,7 +46,7 @@ PLACE = ("group_instance_id", "client_id", "client_host")
 UNIT = ("topic", "partition")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StatsRules:
     storm_rebalances: int
     storm_rebalances_per_member: float
@@ -57,14 +57,14 @@ class StatsRules:
 
     @property
     def reach_ms(self) -> int:
-        """How far a rebalance may change what is said of a later one: it may be in that one's storm window, or in that
-        of the one before, which decides where a storm begins."""
+        """Returns for how long a later rebalance may depend on one: the later one's storm window may hold it, or the
+        window of the one before the later one, which decides where a storm begins."""
         return 2 * self.storm_window_ms
 
 
 def touches(rebalances: DataFrame, members: DataFrame, assignments: DataFrame, rules: StatsRules) -> DataFrame:
-    """Grain: a row of the three tables that is new or changed, with the times from and to which it may change what a
-    window says."""
+    """Returns a row for each new or changed row of the three tables: from when to when it may change what a window
+    says."""
     moments = rebalances.select(*GROUP, F.col("happened_at").alias("at"), F.lit(rules.reach_ms).alias("reach_ms"))
     for rows, ended in ((members, "left_at"), (assignments, "valid_to")):
         moments = moments.unionByName(rows.select(*GROUP, F.col(ended).alias("at"), F.lit(0).alias("reach_ms")))
@@ -75,7 +75,7 @@ def touches(rebalances: DataFrame, members: DataFrame, assignments: DataFrame, r
 def rebalance_stats(
     touched: DataFrame, rebalances: DataFrame, members: DataFrame, assignments: DataFrame, rules: StatsRules
 ) -> DataFrame:
-    """Grain: group and window, of those that are touched (see `touches`) the ones that have something in them.
+    """Returns a row for each group and window that is touched (see `touches`) and has something in it.
 
     The other inputs hold at least all rows that begin (rebalances) or end in such a window, and the rebalances of
     `StatsRules.reach_ms` before it.
@@ -109,7 +109,7 @@ def _part(source: str, rows: DataFrame, at: str, *columns: Any) -> DataFrame:
 
 
 def group_stats(sources: dict[str, list[Row]], rules: StatsRules) -> Iterator[Row]:
-    """The rows of its windows, but for cluster and group id; sources are those of `rebalance_stats`."""
+    """Yields the rows of a group's windows, without cluster and group id; sources are those of `rebalance_stats`."""
     rebalances = _with_storms(sources.get("rebalances", []), rules)
     emptied = {row["kafka_offset"] for row in rebalances if row["member_count"] == 0}
     tenures = [row for row in sources.get("tenures", []) if not _is_harmless(row, emptied)]
@@ -146,7 +146,7 @@ def _windows_of(at_us: int) -> list[tuple[str, int]]:
 
 
 def _with_storms(rebalances: Sequence[Row], rules: StatsRules) -> list[Row]:
-    """In order, with `is_stormy` (there was a storm at this one) and `is_storm_start` (and none at the one before)."""
+    """Returns rebalances in order, with `is_stormy` (in a storm) and `is_storm_start` (the storm began here)."""
     rows = sorted(rebalances, key=itemgetter("at_us", "kafka_offset"))
     times_ms = [row["at_us"] // 1_000 for row in rows]
     is_counted = [not row["is_birth"] and row["caused_by_generation"] is None for row in rows]
@@ -194,7 +194,7 @@ def _counts(rows: Sequence[Row]) -> Row:
 
 
 def _is_harmless(tenure: Row, emptied: set[int]) -> bool:
-    """The last one to leave, and not thrown out."""
+    """Returns whether a member was the last one to leave, and was not removed by the coordinator."""
     return tenure["to_offset"] in emptied and tenure["leave_cause"] in (None, "left")
 
 
@@ -205,7 +205,7 @@ def _place(tenure: Row) -> tuple[Any, ...]:
 
 
 def _by_window(rows: Iterable[Row], name: Callable[[Row], tuple[Any, ...]]) -> dict[tuple[str, int], Counter[Any]]:
-    """How often what is named so ended, by window."""
+    """Returns how often something of each name ended, by window."""
     found: dict[tuple[str, int], Counter[Any]] = {}
     for row in rows:
         for key in _windows_of(row["at_us"]):
@@ -214,8 +214,8 @@ def _by_window(rows: Iterable[Row], name: Callable[[Row], tuple[Any, ...]]) -> d
 
 
 def _worst(counts: Counter[Any] | None, columns: Sequence[str], number: str, threshold: int) -> list[Row]:
-    """What was counted at least so often, the worst first, and equals by name, so that equal tables come of equal
-    rows."""
+    """Returns what was counted at least so often, the worst first, and by name among equals, so that equal rows give
+    equal tables."""
     found = [(name, count) for name, count in (counts or {}).items() if count >= threshold]
     found.sort(key=lambda each: (-each[1], [(part is not None, part) for part in each[0]]))
     return [{**dict(zip(columns, name, strict=True)), number: count} for name, count in found]

@@ -12,7 +12,7 @@ partitions whose commits were refused.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import reduce
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -47,19 +47,20 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 INCIDENT_ERRORS = (*COORDINATOR_AWAY, *KIND_OF_ERROR)
-"""With those that tell of a coordinator that was away."""
+"""Errors that an incident may rest on, and those of a coordinator that was away."""
 NO_HEARTBEATS = ("JOIN_GROUP", "LEAVE_GROUP")
 COMMIT_APIS = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
 EVENT_KINDS = (
     *("member_failed", "member_left", "group_loaded", "group_unloaded"),
     *("stabilized", "assignment_received", "group_now_empty", "preparing_rebalance"),
 )
+NEXT_COLUMNS = ("kafka_offset", "at_ms", "offset")  # of the commit after one, under `next_`
 INTERVAL_SAMPLE = 20  # commits before one, whose mean interval is its rhythm
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IncidentTables:
-    """Rows of one cluster; logs and samples are None where there are none."""
+    """Holds the rows of one cluster; logs and samples are None where there are none."""
 
     coordinator_records: DataFrame
     coverage: DataFrame
@@ -73,7 +74,7 @@ class IncidentTables:
 
 
 def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
-    """Grain: a fact. Columns: subject, source, at (what facts of a source are in order of), fact."""
+    """Returns a row for each fact, with its subject, its source, and `at`, the order among facts of a source."""
     steps = _steps(tables, rules, as_of_ms)
     parts = [_facts("steps", steps, "kafka_offset")]
     candidates = [*_history_candidates(tables, rules), steps.select("group_id")]
@@ -100,7 +101,7 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
 
 
 def _facts(source: str, rows: DataFrame, order: str) -> DataFrame:
-    """Instants become microseconds since the epoch."""
+    """Returns rows of a source as facts, in which instants are microseconds since the epoch."""
     columns = [
         F.unix_micros(name).alias(name) if isinstance(rows.schema[name].dataType, TimestampType) else F.col(name)
         for name in rows.columns
@@ -126,7 +127,7 @@ def _without_nested_times(rows: DataFrame) -> DataFrame:
 
 
 def _requests(requests: DataFrame) -> DataFrame:
-    """Refusals, joins and leaves; of groups with a request that has no answer, all requests."""
+    """Returns refusals, joins and leaves, and all requests of a group that has a request without an answer."""
     unanswered = requests.where(F.col("response_json").isNull()).select("group_id").distinct()
     unanswered = unanswered.withColumn("is_replayed", F.lit(True))
     found = requests.where(F.col("group_id").isNotNull()).join(F.broadcast(unanswered), "group_id", "left")
@@ -174,7 +175,7 @@ def _commit_rows(tables: IncidentTables) -> DataFrame:
 
 
 def _commits_of_refused(tables: IncidentTables, requests: DataFrame) -> DataFrame:
-    """Where commits were refused, or have no answer, all that were accepted."""
+    """Returns all accepted commits of the partitions that have a commit refused, or without an answer."""
     refused = requests.where(F.col("api").isin(*COMMIT_APIS) & ~F.col("error_code").eqNullSafe(0))
     places = refused.select("group_id", F.explode("partitions").alias("place"))
     places = places.select("group_id", "place.topic", "place.partition").distinct()
@@ -183,7 +184,7 @@ def _commits_of_refused(tables: IncidentTables, requests: DataFrame) -> DataFram
 
 
 def _steps(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
-    """Commits whose next one is below them, or late, as far as nothing between may lie unseen."""
+    """Returns commits whose next one goes back, or comes late, where nothing can lie unseen between the two."""
     tailed = tables.coverage.where(F.col("completeness") == Completeness.TAILED).select(
         "kafka_partition", F.col("from_offset").alias("stretch"), "to_offset"
     )
@@ -205,7 +206,7 @@ def _steps(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
     is_commit = F.col("offset").isNotNull() & (F.col("following").isNull() | F.col("following.offset").isNotNull())
     return stepped.where(is_commit & (is_late | F.coalesce(is_back, F.lit(False)))).select(
         *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "at_ms", "offset"),
-        *[F.col(f"following.{name}").alias(f"next_{name}") for name in ("kafka_offset", "at_ms", "offset")],
+        *[F.col(f"following.{name}").alias(f"next_{name}") for name in NEXT_COLUMNS],
         F.when(F.col("sampled") > 0, F.col("sample_ms") / F.col("sampled")).alias("interval_ms"),
         F.coalesce(F.col("topic_id") != F.col("following.topic_id"), F.lit(False)).alias("is_recreated_topic"),
     )
@@ -227,7 +228,7 @@ def _history_candidates(tables: IncidentTables, rules: Rules) -> list[DataFrame]
 
 
 def _samples(watermarks: DataFrame) -> DataFrame:
-    """Those of `__consumer_offsets` where a transaction is open, and the partition they are about as the subject."""
+    """Returns samples of `__consumer_offsets` where a transaction is open; the subject is the partition."""
     is_waiting = F.col("last_stable_offset") < F.col("high_watermark")
     rows = watermarks.where((F.col("topic") == "__consumer_offsets") & is_waiting)
     sample = F.struct(
@@ -245,7 +246,7 @@ def _samples(watermarks: DataFrame) -> DataFrame:
 
 
 def incidents(facts: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
-    """The columns of the table but for cluster."""
+    """Returns the rows of the table, without `cluster`."""
 
     def judge(subject: str, of_subject: Iterator[Row]) -> list[Row]:
         return incidents_of(_group_facts(subject, of_subject, as_of_ms), rules)
@@ -265,40 +266,27 @@ def _group_facts(subject: str, rows: Iterable[Row], as_of_ms: int) -> GroupFacts
     return facts
 
 
-def _commit(row: Row, start: str = "") -> Commit:
-    return Commit(
-        row["kafka_partition"],
-        row[f"{start}kafka_offset"],
-        row[f"{start}at_ms"],
-        row["topic"],
-        row["partition"],
-        row[f"{start}offset"],
-    )
+def _maker(kind: type[Any]) -> Callable[[Row], Any]:
+    """Returns a function that makes a dataclass of the columns that have its fields' names."""
+    names = [field.name for field in fields(kind)]
+    return lambda row: kind(**{name: row[name] for name in names})
+
+
+_commit = _maker(Commit)
 
 
 def _step(row: Row) -> CommitStep:
-    following = None if row["next_kafka_offset"] is None else _commit(row, "next_")
+    following = None
+    if row["next_kafka_offset"] is not None:
+        following = _commit({**row, **{name: row[f"next_{name}"] for name in NEXT_COLUMNS}})
     return CommitStep(_commit(row), following, row["interval_ms"], row["is_recreated_topic"])
-
-
-def _event(row: Row) -> CoordinatorEvent:
-    return CoordinatorEvent(
-        row["source_file"],
-        row["line_number"],
-        row["logged_at_ms"],
-        row["kind"],
-        row["generation"],
-        row["member_id"],
-        row["client_reason"],
-        row["trigger"],
-    )
 
 
 _MAKERS: dict[str, Callable[[Row], Any]] = {
     "requests": request_fact,
-    "events": _event,
+    "events": _maker(CoordinatorEvent),
     "commits": _commit,
     "steps": _step,
-    "records": lambda row: GroupState(row["kafka_offset"], row["at_ms"], row["record_json"]),
-    "samples": lambda row: EndSample(**row),
+    "records": _maker(GroupState),
+    "samples": _maker(EndSample),
 }

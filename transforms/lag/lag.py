@@ -59,7 +59,7 @@ TOPIC, SAMPLE, COMMIT, POINT, OWNER, GENERATION, MEMBER, STATE = range(8)
 
 @dataclass(frozen=True)
 class LagInputs:
-    """Rows of one cluster. `commits` is a `commit_log`."""
+    """Holds the rows of one cluster; `commits` is a `commit_log`."""
 
     watermarks: DataFrame
     group_states: DataFrame
@@ -71,15 +71,15 @@ class LagInputs:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """What to compute: the rounds in order, with the ends that each read; and what was read last before them, by
-    partition: the round, and the end."""
+    """Says what to compute: the rounds in order, with the ends that each read, and by partition the last round before
+    them, with the end that it read."""
 
     ends: Sequence[tuple[int, Mapping[int, End]]]
     ends_before: Mapping[int, tuple[int, End]]
 
     @property
     def ends_after(self) -> dict[int, tuple[int, End]]:
-        """What was read last when they are over."""
+        """Returns by partition the last round and its end when these rounds are over."""
         found = dict(self.ends_before)
         for sampled_at_ms, ends in self.ends:
             found.update({partition: (sampled_at_ms, end) for partition, end in ends.items()})
@@ -91,7 +91,7 @@ def at_ms(column: str = "sampled_at") -> Any:
 
 
 def read_samples(watermarks: DataFrame) -> DataFrame:
-    """Of topics, as events without a group; those that the broker did not answer are none."""
+    """Returns samples of topics as events without a group; a sample that no broker answered is left out."""
     rows = watermarks.where((F.col("topic") != OFFSETS_TOPIC) & F.col("high_watermark").isNotNull())
     offsets = ("log_start_offset", "high_watermark", "last_stable_offset", "leader_epoch", "topic_id")
     return rows.select(F.lit(SAMPLE).alias("kind"), "topic", "partition", at_ms().alias("at_ms"), *offsets)
@@ -107,7 +107,7 @@ def commit_events(commits: DataFrame) -> DataFrame:
 
 
 def history_events(inputs: LagInputs, from_offset: int) -> DataFrame:
-    """Intervals that had not ended below an offset, which is below all rounds."""
+    """Returns intervals that had not ended below an offset, which itself lies below all rounds."""
 
     def intervals(rows: DataFrame, kind: int, begin: str, *columns: Any) -> DataFrame:
         found = rows.where(F.col("to_offset").isNull() | (F.col("to_offset") >= from_offset))
@@ -124,8 +124,8 @@ def history_events(inputs: LagInputs, from_offset: int) -> DataFrame:
 
 
 def lag_events(inputs: LagInputs, rounds: Rounds, seeds: DataFrame, topic_seeds: DataFrame) -> DataFrame:
-    """Grain: an event of a group. `seeds` are events of groups, `topic_seeds` of topic partitions without a group; both
-    of the time before the rounds."""
+    """Returns a row for each event of a group. `seeds` are events of groups, `topic_seeds` of topic partitions without
+    a group; both come from before the rounds."""
     first_ms, last_ms = rounds.ends[0][0], rounds.ends[-1][0]
     in_rounds = F.col("sampled_at").between(F.timestamp_millis(F.lit(first_ms)), F.timestamp_millis(F.lit(last_ms)))
     new = commit_events(inputs.commits.where(is_below(rounds.ends_after) & ~is_below(rounds.ends_before)))
@@ -147,7 +147,7 @@ def lag_events(inputs: LagInputs, rounds: Rounds, seeds: DataFrame, topic_seeds:
 
 
 def is_below(ends: Mapping[int, tuple[int, End]]) -> Any:
-    """Of commits: a round has counted it."""
+    """Returns whether a round has counted a commit."""
     by_partition = [0] * (max(ends, default=-1) + 1)
     for partition, (_, end) in ends.items():
         by_partition[partition] = end.offset
@@ -157,7 +157,7 @@ def is_below(ends: Mapping[int, tuple[int, End]]) -> Any:
 
 
 def fold_lag(events: DataFrame, rounds: Rounds, rules: LagRules, *, emit_from_ms: int = 0) -> DataFrame:
-    """Rows of `lag` but for `cluster` and `sample_date`, of the rounds from an instant on."""
+    """Returns `LAG_ROWS` of the rounds from an instant on."""
 
     def fold_group(group_id: str, of_group: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         found = group_lag(group_id, of_group, rounds, rules)
@@ -183,7 +183,7 @@ def lag_batch(rows: Iterable[LagRow]) -> pa.RecordBatch:
 
 
 def group_lag(group_id: str, events: Iterable[dict[str, Any]], rounds: Rounds, rules: LagRules) -> Iterator[LagRow]:
-    """The rows of the rounds, in order; events come by kind."""
+    """Yields the rows of the rounds, in order; events come in the order of their kinds."""
     state = LagState(rules)
     kinds = by_kind(events)
     first_ms = rounds.ends[0][0]
@@ -209,18 +209,19 @@ def group_lag(group_id: str, events: Iterable[dict[str, Any]], rounds: Rounds, r
 
 
 def by_kind(events: Iterable[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
-    """They come in the order of their kinds."""
+    """Returns events by kind; they come in the order of their kinds."""
     return {kind: list(of_kind) for kind, of_kind in groupby(events, itemgetter("kind"))}
 
 
 def _kafka_partition(kinds: Mapping[int, Sequence[Mapping[str, Any]]]) -> int:
-    """All of a group lies in one."""
+    """Returns the partition of `__consumer_offsets` that holds the group, -1 if no event tells it."""
     rows = (*kinds.get(COMMIT, ()), *kinds.get(GENERATION, ()))
     return next((row["kafka_partition"] for row in rows), -1)
 
 
 def restore_topics(state: LagState, topics: Iterable[Mapping[str, Any]], samples: Iterable[Mapping[str, Any]]) -> None:
-    """`topics` are all topic ids that a partition ever had, each with its last sample's time and its highest end."""
+    """Puts samples into the state's topics. `topics` are all topic ids that a partition ever had, each with the time of
+    its last sample and its highest end."""
     ids: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for row in topics:
         ids.setdefault((row["topic"], row["partition"]), []).append(row)
@@ -248,7 +249,7 @@ def restore_group(
     points: Iterable[Mapping[str, Any]],
     rounds: Rounds,
 ) -> None:
-    """Commits that earlier rounds counted, and what those found; the others wait for their round."""
+    """Puts commits that earlier rounds counted, and what those found, into the state; other commits wait."""
     for partition, (sampled_at_ms, end) in rounds.ends_before.items():
         state.restore_ends(sampled_at_ms, {partition: end})
     for row in sorted(commits, key=itemgetter("kafka_offset")):

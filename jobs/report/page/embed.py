@@ -44,7 +44,7 @@ def in_columns(value: Any) -> Any:
 
 
 def code_for_script(text: str) -> Markup:
-    """Raises ValueError if it would not arrive in the browser as it is."""
+    """Returns code as it is. Raises ValueError if it would arrive in the browser as something else."""
     if ENDS_SCRIPT.search(text) or "\0" in text or "\r" in text:
         raise ValueError("The script holds what ends a script element, or what a browser changes.")
     return Markup(text)  # noqa: S704  # code of ours or of Plotly, never data

@@ -31,9 +31,9 @@ INCIDENT_PARTITIONS_MAX = 20
 LAG_COLUMNS = ("lag", "lag_seconds", "lag_seconds_lower_bound")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRows:
-    """All that is known of a group in a period; `coverage` is of its `kafka_partition`. `lag` and `incidents` are None
+    """Holds all that is known of a group in a period; `coverage` is of its partition. `lag` and `incidents` are None
     where the warehouse has no such table."""
 
     group: Row
@@ -96,7 +96,7 @@ def facts(group: Row) -> dict[str, str]:
 
 
 def _members(rows: GroupRows, drawn: Sequence[Bar], begin: datetime) -> list[Row]:
-    """By their coming. An owner whose tenure is among the rows that were left out has what its intervals say."""
+    """Returns members in the order of their coming. An owner whose tenure was left out has what its intervals say."""
     found = {(row["incarnation"], row["member_id"]): row for row in rows.members if _lasts(row["left_at"], begin)}
     for row in (bar.interval for bar in drawn if bar.interval is not None):
         names = ("incarnation", "member_id", "group_instance_id", "client_id", "from_generation", "from_offset")
@@ -211,7 +211,7 @@ def _incident(row: Row) -> Data:
 
 
 def left_out(rows: GroupRows, since: datetime, begin: datetime) -> list[str]:
-    """What limits keep from the page, in sentences with the numbers."""
+    """Returns sentences that say with numbers what limits keep from the page."""
     counts = Counter(
         {
             "intervals of ownership": _missing(rows.intervals),

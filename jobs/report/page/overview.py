@@ -24,10 +24,10 @@ TOP = 30
 HOLES_MAX = 50
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewRows:
-    """Of one cluster and period. `ranked` are the groups of the page, `groups` the totals of all groups; what a table
-    that is not there would tell is None. `stats` are the windows of the groups that rebalance most."""
+    """Holds rows of one cluster and period. `ranked` are the groups of the page, `groups` the totals of all groups,
+    `stats` the windows of the page's groups; rows of a table that is not there are None."""
 
     cluster: str
     since: datetime
@@ -44,7 +44,7 @@ class OverviewRows:
 
 
 def overview(rows: OverviewRows) -> dict[str, Any]:
-    """The template's words."""
+    """Returns what the template shows, by the template's names."""
     all_groups = sum(row["groups"] for row in rows.groups)
     return {
         "cluster": shown(rows.cluster),
@@ -214,7 +214,7 @@ def _hole(row: Row) -> dict[str, Any]:
 
 
 def group_row(index: int, row: Row) -> dict[str, Any]:
-    """One line of the list of groups; `sort` are the numbers that its columns are sorted by."""
+    """Returns a line of the list of groups; `lag` and `behind` are what the texts beside them say."""
     lag, behind = row["lag"], row["lag_seconds"]
     return {
         "index": index,
