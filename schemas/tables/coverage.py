@@ -21,9 +21,15 @@ COVERAGE = Table(
         column("from_offset", T.LongType(), "First offset of the stretch."),
         column("to_offset", T.LongType(), "The offset after the last one of the stretch."),
         column(
-            "from_time", T.TimestampType(), "When what the stretch tells begins; null for the first read of a topic."
+            "from_time",
+            T.TimestampType(),
+            "The first instant that the stretch is about; null for the first read of a topic.",
         ),
-        column("to_time", T.TimestampType(), "Until when nothing happened that the stretch does not tell."),
+        column(
+            "to_time",
+            T.TimestampType(),
+            "The last instant that the stretch is about: whatever is later lies behind it.",
+        ),
         column(
             "completeness", T.StringType(), "tailed, compacted (the first read of an old topic) or unknown (a hole)."
         ),

@@ -19,7 +19,7 @@ from groupledger.schemas.tables.table import (
 
 GENERATIONS = Table(
     name="generations",
-    comment="One row for each generation of a classic group, and each revision of it.",
+    comment="One row for each generation of a classic group, and for each of its revisions.",
     written_by="history",
     key=("cluster", "group_id", "incarnation", "generation", "revision"),
     statistics_columns=(
@@ -43,7 +43,7 @@ GENERATIONS = Table(
         column(
             "protocol_type",
             T.StringType(),
-            "consumer, connect, or what the clients call theirs; empty before the first join.",
+            "consumer, connect, or a name of the clients' own; empty before the first join.",
         ),
         column("protocol", T.StringType(), "The assignor that the members chose; null in an empty generation."),
         column("leader", T.StringType(), "Member id of the leader; null in an empty generation."),
@@ -86,7 +86,7 @@ GENERATIONS = Table(
         column(
             "finding",
             T.StringType(),
-            "generation_decreased: without a tombstone, where none can have been missed; else null.",
+            "generation_decreased: the generation went back, and no tombstone can have been missed; else null.",
         ),
         IS_CARRIED_OVER,
         IS_OPEN,

@@ -29,7 +29,7 @@ GROUP_STATES = Table(
             " group; Assigning or Reconciling of the others; null if the coordinator did not answer.",
         ),
         column("protocol_type", T.StringType(), "consumer, connect, ... of a classic group; empty without members."),
-        column("protocol", T.StringType(), "The assignor in use; empty while none is."),
+        column("protocol", T.StringType(), "The assignor in use; empty while there is none."),
         column("member_count", T.IntegerType(), "Members at that moment; null if not told."),
         column("group_epoch", T.IntegerType(), "The epoch of a KIP-848 group; null of a classic one."),
         column(

@@ -9,7 +9,7 @@ from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, KAF
 
 GROUPS = Table(
     name="groups",
-    comment="One row for each group: what its log says of it now.",
+    comment="One row for each group: what its log says about it now.",
     written_by="history",
     key=("cluster", "group_id"),
     statistics_columns=("cluster", "group_id", "last_seen_at"),

@@ -27,7 +27,7 @@ LOG_FILES = Table(
         column("log", T.StringType(), "request_log or server_log: what the file was imported as; it may be both."),
         SOURCE_FILE,
         column("path", T.StringType(), "Where it lay when it was last imported."),
-        column("line_count", T.LongType(), "Lines imported, from the first on: rows and all that became none."),
+        column("line_count", T.LongType(), "Lines imported, from the first on, whatever became of them."),
         column("row_count", T.LongType(), "Rows that came of them in requests or coordinator_events."),
         column("quarantined_count", T.LongType(), "Lines that could not be read: see log_quarantine."),
         column("skipped_count", T.LongType(), "Lines about something else, and stack traces."),

@@ -23,7 +23,7 @@ QUALITY_RESULTS = Table(
         column("description", T.StringType(), "What is expected, and why."),
         column("is_success", T.BooleanType(), "It held."),
         column("checked_rows", T.LongType(), "Rows that were looked at; null if the check could not be made."),
-        column("unexpected_rows", T.LongType(), "Rows for which it did not hold; null as above."),
+        column("unexpected_rows", T.LongType(), "Rows for which it did not hold; null if the check could not be made."),
         column("error", T.StringType(), "Why the check could not be made; else null."),
         column("engine", T.StringType(), "What looked at the rows: pandas, or spark if there are many."),
         column("checked_date", T.DateType(), "UTC date of checked_at."),

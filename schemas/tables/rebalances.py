@@ -37,7 +37,11 @@ PARTITION_PAUSE = struct(
     column("first_commit_at", T.TimestampType(), "The first one after it; null if there was none in the generation."),
     column("pause_upper_ms", T.LongType(), "From the one to the other; null if there is no other."),
     column("committed_offset_before", T.LongType(), "What the last commit before committed."),
-    column("committed_offset_after", T.LongType(), "What the first one after committed; less: it was processed again."),
+    column(
+        "committed_offset_after",
+        T.LongType(),
+        "What the first one after committed; if less, records were processed again.",
+    ),
 )
 
 REBALANCES = Table(
@@ -64,7 +68,7 @@ REBALANCES = Table(
         column(
             "protocol_kind",
             T.StringType(),
-            "eager, cooperative or unknown: whether members that stayed brought along what they owned.",
+            "eager, cooperative or unknown: cooperative if members that stayed sent the partitions that they owned.",
         ),
         column("changes", T.ArrayType(CHANGE), "What differs between the two records; null for a hole."),
         column(

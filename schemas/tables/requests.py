@@ -32,7 +32,7 @@ REQUEST_GROUP = struct(
 REQUEST_MEMBER = struct(
     column("member_id", T.StringType(), "The member that leaves; empty if it is named by its instance id alone."),
     column("group_instance_id", T.StringType(), "Its instance id."),
-    column("reason", T.StringType(), "What the client gave as its reason."),
+    column("reason", T.StringType(), "The reason that the client gave."),
     _ERROR_CODE,
     _ERROR,
 )
