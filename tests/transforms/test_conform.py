@@ -35,10 +35,7 @@ DECLARED = T.StructType([GROUP_ID, PLACES])
         ([GROUP_ID, PLACES, T.StructField("x", T.LongType())], ["x is not declared"]),
         ([T.StructField("group_id", T.StringType()), PLACES], ["group_id may be null"]),
         (
-            [
-                T.StructField("group_id", T.LongType(), nullable=False),
-                T.StructField("places", T.ArrayType(OTHER_PLACE)),
-            ],
+            [T.StructField("group_id", T.LongType()), T.StructField("places", T.ArrayType(OTHER_PLACE))],
             [
                 "group_id may be null",
                 "group_id is bigint, not string",
