@@ -32,6 +32,7 @@ from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
+from groupledger.transforms.conform import conform
 from groupledger.transforms.coverage.rules.stretches import stretches
 from groupledger.transforms.history.carried_over import carried_over, horizons, open_states, taken_over
 from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
@@ -236,9 +237,9 @@ def table_rows(folded: DataFrame, table: Table, cluster: str) -> DataFrame:
     rows = folded.where(F.col(table.name).isNotNull()).select(f"{table.name}.*").withColumn("cluster", F.lit(cluster))
     if IS_CARRIED_OVER.name in table.schema.names:
         rows = rows.withColumn(IS_CARRIED_OVER.name, F.lit(False))
-    if table.end_column is None:
-        return rows
-    return rows.withColumn(IS_OPEN.name, F.col(table.end_column).isNull().cast("int"))
+    if table.end_column is not None:
+        rows = rows.withColumn(IS_OPEN.name, F.col(table.end_column).isNull().cast("int"))
+    return conform(rows, table)
 
 
 def marks_of(ledger: Ledger, extents: Extents) -> Marks:

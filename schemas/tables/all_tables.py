@@ -10,7 +10,7 @@ import pkgutil
 from functools import cache
 from importlib import import_module
 
-from pyspark.sql.types import DateType
+from pyspark.sql import types as T
 
 import groupledger.schemas.tables
 from groupledger.schemas.tables.table import Table
@@ -30,5 +30,5 @@ def table_named(name: str) -> Table | None:
 
 def date_column(table: Table) -> str | None:
     """The date that the table is partitioned by, if it is."""
-    dates = (name for name in table.partition_columns if isinstance(table.schema[name].dataType, DateType))
+    dates = (name for name in table.partition_columns if isinstance(table.schema[name].dataType, T.DateType))
     return next(dates, None)

@@ -4,30 +4,16 @@ Under incremental protocols (versions 1 and 2) a record holds changes only: what
 as its allocation, less what the record revokes, with what it assigns.
 """
 
-from pyspark.sql.types import IntegerType, StringType
+from pyspark.sql import types as T
 
-from groupledger.schemas.tables.assignments import ownership_intervals
-from groupledger.schemas.tables.table import Table, column
+from groupledger.schemas.tables.assignments import ownership_table
+from groupledger.schemas.tables.table import column
 
-CONNECT_ASSIGNMENTS = Table(
-    name="connect_assignments",
-    comment="One row for each interval in which a connector or a task ran on the same worker.",
-    written_by="history",
-    key=("cluster", "group_id", "incarnation", "connector", "task", "from_offset"),
-    statistics_columns=(
-        "cluster",
-        "group_id",
-        "incarnation",
-        "connector",
-        "task",
-        "from_offset",
-        "valid_from",
-        "valid_to",
-    ),
-    partition_columns=("is_open",),
-    end_column="valid_to",
-    schema=ownership_intervals(
-        column("connector", StringType(), "Connector."),
-        column("task", IntegerType(), "Task of the connector; -1 is the connector itself."),
+CONNECT_ASSIGNMENTS = ownership_table(
+    "connect_assignments",
+    "One row for each interval in which a connector or a task ran on the same worker.",
+    (
+        column("connector", T.StringType(), "Connector."),
+        column("task", T.IntegerType(), "Task of the connector; -1 is the connector itself."),
     ),
 )

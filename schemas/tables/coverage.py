@@ -5,9 +5,9 @@ holds is `unknown`. Gaps between record offsets inside a stretch say nothing (tr
 transactions, compaction), which is why a stretch is written down and not read off the rows.
 """
 
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
+from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.tables.table import CLUSTER, Table, column, struct
 from groupledger.schemas.words import Completeness
 
 COVERAGE = Table(
@@ -16,22 +16,26 @@ COVERAGE = Table(
     written_by="ingest",
     key=("cluster", "kafka_partition", "from_offset"),
     statistics_columns=("cluster", "kafka_partition", "from_offset"),
-    schema=StructType(
-        [
-            CLUSTER,
-            column("kafka_partition", IntegerType(), "Partition of __consumer_offsets."),
-            column("from_offset", LongType(), "First offset of the stretch."),
-            column("to_offset", LongType(), "The offset after the last one of the stretch."),
-            column(
-                "from_time", TimestampType(), "When what the stretch tells begins; null for the first read of a topic."
-            ),
-            column("to_time", TimestampType(), "Until when nothing happened that the stretch does not tell."),
-            column(
-                "completeness",
-                StringType(),
-                f"{Completeness.TAILED}, {Completeness.COMPACTED} (the first read of an old topic) or"
-                f" {Completeness.UNKNOWN} (a hole).",
-            ),
-        ]
+    schema=struct(
+        CLUSTER,
+        column("kafka_partition", T.IntegerType(), "Partition of __consumer_offsets."),
+        column("from_offset", T.LongType(), "First offset of the stretch."),
+        column("to_offset", T.LongType(), "The offset after the last one of the stretch."),
+        column(
+            "from_time",
+            T.TimestampType(),
+            "The first instant that the stretch is about; null for the first read of a topic.",
+        ),
+        column(
+            "to_time",
+            T.TimestampType(),
+            "The last instant that the stretch is about: whatever is later lies behind it.",
+        ),
+        column(
+            "completeness",
+            T.StringType(),
+            f"{Completeness.TAILED}, {Completeness.COMPACTED} (the first read of an old topic) or"
+            f" {Completeness.UNKNOWN} (a hole).",
+        ),
     ),
 )

@@ -5,9 +5,9 @@ member of a KIP-848 group still has to give partitions up (Reconciling): only th
 tell what a member count of now does not: see `generations` and `members` for history.
 """
 
-from pyspark.sql.types import ArrayType, IntegerType, StringType, StructType
+from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, Table, column
+from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, Table, column, struct
 from groupledger.schemas.tables.watermarks import SAMPLE_DATE, SAMPLED_AT
 from groupledger.schemas.words import GroupType, one_of, words_of
 
@@ -18,29 +18,27 @@ GROUP_STATES = Table(
     key=("cluster", "sampled_at", "group_id"),
     partition_columns=("sample_date",),
     statistics_columns=("cluster", "sampled_at", "group_id"),
-    schema=StructType(
-        [
-            CLUSTER,
-            SAMPLED_AT,
-            GROUP_ID,
-            column("group_type", StringType(), f"{one_of(words_of(GroupType))}; null if not told."),
-            column(
-                "state",
-                StringType(),
-                "In Kafka's spelling: Stable, Empty, Dead; PreparingRebalance or CompletingRebalance of a classic"
-                " group; Assigning or Reconciling of the others; null if the coordinator did not answer.",
-            ),
-            column("protocol_type", StringType(), "consumer, connect, ... of a classic group; empty without members."),
-            column("protocol", StringType(), "The assignor in use; empty while none is."),
-            column("member_count", IntegerType(), "Members at that moment; null if not told."),
-            column("group_epoch", IntegerType(), "The epoch of a KIP-848 group; null of a classic one."),
-            column(
-                "subscribed_topics",
-                ArrayType(StringType()),
-                "Topics that its members subscribe to, sorted; null if not told or if the members' bytes say none.",
-            ),
-            column("error", StringType(), "Kafka's name of the error with which the question was refused, or null."),
-            SAMPLE_DATE,
-        ]
+    schema=struct(
+        CLUSTER,
+        SAMPLED_AT,
+        GROUP_ID,
+        column("group_type", T.StringType(), f"{one_of(words_of(GroupType))}; null if not told."),
+        column(
+            "state",
+            T.StringType(),
+            "In Kafka's spelling: Stable, Empty, Dead; PreparingRebalance or CompletingRebalance of a classic"
+            " group; Assigning or Reconciling of the others; null if the coordinator did not answer.",
+        ),
+        column("protocol_type", T.StringType(), "consumer, connect, ... of a classic group; empty without members."),
+        column("protocol", T.StringType(), "The assignor in use; empty while there is none."),
+        column("member_count", T.IntegerType(), "Members at that moment; null if not told."),
+        column("group_epoch", T.IntegerType(), "The epoch of a KIP-848 group; null of a classic one."),
+        column(
+            "subscribed_topics",
+            T.ArrayType(T.StringType()),
+            "Topics that its members subscribe to, sorted; null if not told or if the members' bytes say none.",
+        ),
+        column("error", T.StringType(), "Kafka's name of the error with which the question was refused, or null."),
+        SAMPLE_DATE,
     ),
 )

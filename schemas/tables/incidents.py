@@ -11,91 +11,70 @@ row. A row rests on one kind of evidence only, the strongest that there is for i
 Ids are hashes of what the rows are about, so that a later run gives the same ones.
 """
 
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.schemas.kinds.roots import ROOTS
-from groupledger.schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.tables.table import CLUSTER, INCARNATION, PARTITION, Table, column, struct
 from groupledger.schemas.words import Evidence, Severity, one_of, words_of
 
-INCIDENT_PARTITION = StructType(
-    [
-        column("topic", StringType(), "Topic; its id where no name is known."),
-        column("partition", IntegerType(), "Partition of the topic."),
-        column("refused_offset", LongType(), "The highest offset that was refused, or went lost; null if none was."),
-        column("last_accepted_offset", LongType(), "What was committed before it; null if that is not known."),
-        column("owner_member_id", StringType(), "Who owns the partition now, as far as the ledger has read."),
-        column("owner_client_id", StringType(), "That member's client id."),
-    ]
+INCIDENT_PARTITION = struct(
+    column("topic", T.StringType(), "Topic; its id where no name is known."),
+    PARTITION,
+    column("refused_offset", T.LongType(), "The highest offset that was refused, or went lost; null if none was."),
+    column("last_accepted_offset", T.LongType(), "What was committed before it; null if that is not known."),
+    column("owner_member_id", T.StringType(), "Who owns the partition now, as far as the ledger has read."),
+    column("owner_client_id", T.StringType(), "That member's client id."),
 )
 
-PROOF = StructType(
-    [
-        column("table_name", StringType(), "A table of the ledger."),
-        column("row_key", StringType(), "The row's key after the cluster, its parts joined by a slash."),
-    ]
+PROOF = struct(
+    column("table_name", T.StringType(), "A table of the ledger."),
+    column("row_key", T.StringType(), "The row's key after the cluster, its parts joined by a slash."),
 )
 
 INCIDENTS = Table(
     name="incidents",
-    comment="One row for each kind of fault within an episode: who, since when, why, and what to expect of it.",
+    comment="One row for each kind of fault within an episode: who, since when, why, and what to expect.",
     written_by="pipeline",
     key=("cluster", "incident_id"),
     statistics_columns=("cluster", "incident_id", "group_id", "kind", "first_seen_at", "last_seen_at"),
-    schema=StructType(
-        [
-            CLUSTER,
-            column("incident_id", StringType(), "Hash of episode and kind."),
-            column("episode_id", StringType(), "What it belongs to: the same for all that one cause brought about."),
-            column("kind", StringType(), f"What it is: {one_of([kind.name for kind in INCIDENT_KINDS])}."),
-            column("severity", StringType(), f"{one_of(words_of(Severity))}."),
-            column("evidence", StringType(), f"{one_of(words_of(Evidence))}."),
-            column(
-                "confidence", DoubleType(), "How often such a row was right where that was measured; 1 if observed."
-            ),
-            column("is_ambiguous", BooleanType(), "Requests arrived at one instant, and their order decides."),
-            column(
-                "group_id", StringType(), "The consumer group; null for what is about a whole partition of the log."
-            ),
-            column("incarnation", IntegerType(), "Which of the group's lives."),
-            column(
-                "claimed_generation", IntegerType(), "The generation, or member epoch, that the member believed in."
-            ),
-            column("current_generation", IntegerType(), "The one that the group had come to."),
-            column("member_id", StringType(), "The member that it befell; null if it is about the group."),
-            column("group_instance_id", StringType(), "Its instance id; null for a dynamic member."),
-            column("client_id", StringType(), "Its client id."),
-            column("client_host", StringType(), "Its address."),
-            column("partitions", ArrayType(INCIDENT_PARTITION), "The partitions concerned."),
-            column(
-                "stale_since_generation",
-                IntegerType(),
-                "to_generation of the rebalance that made its generation stale: with group and incarnation, a key of"
-                " rebalances. Null if there is none, or none yet.",
-            ),
-            column(
-                "probable_root",
-                StringType(),
-                f"What probably began the episode: {one_of([root.name for root in ROOTS])}.",
-            ),
-            column("duplicates_min", LongType(), "So many records were processed twice for certain; null if unknown."),
-            column("duplicates_max", LongType(), "At most so many are; null if unknown."),
-            column("first_seen_at", TimestampType(), "When it was first seen."),
-            column("last_seen_at", TimestampType(), "When it was last seen."),
-            column("occurrences", LongType(), "How often it was seen."),
-            column("is_open", BooleanType(), "It was last seen just before the end of what the ledger has read."),
-            column("explanation", StringType(), "What happened and what it means, in two sentences."),
-            column("setting_to_change", StringType(), "The setting that prevents it; null if none does."),
-            column("proofs", ArrayType(PROOF), "The first of the rows that prove it."),
-        ]
+    schema=struct(
+        CLUSTER,
+        column("incident_id", T.StringType(), "Hash of episode and kind."),
+        column("episode_id", T.StringType(), "The episode: all rows that one cause brought about have the same."),
+        column("kind", T.StringType(), f"What it is: {one_of([kind.name for kind in INCIDENT_KINDS])}."),
+        column("severity", T.StringType(), f"{one_of(words_of(Severity))}."),
+        column("evidence", T.StringType(), f"{one_of(words_of(Evidence))}."),
+        column("confidence", T.DoubleType(), "How often such a row was right where that was measured; 1 if observed."),
+        column("is_ambiguous", T.BooleanType(), "Requests arrived at one instant, and their order decides."),
+        column("group_id", T.StringType(), "The consumer group; null for an incident of a whole partition of the log."),
+        INCARNATION,
+        column("claimed_generation", T.IntegerType(), "The generation, or member epoch, that the member believed in."),
+        column("current_generation", T.IntegerType(), "The generation, or group epoch, that the group had reached."),
+        column("member_id", T.StringType(), "The member concerned; null if the incident concerns the group."),
+        column("group_instance_id", T.StringType(), "Its instance id; null for a dynamic member."),
+        column("client_id", T.StringType(), "Its client id."),
+        column("client_host", T.StringType(), "Its address."),
+        column("partitions", T.ArrayType(INCIDENT_PARTITION), "The partitions concerned."),
+        column(
+            "stale_since_generation",
+            T.IntegerType(),
+            "to_generation of the rebalance that made the member's generation stale: with group and incarnation a key"
+            " of rebalances. Null if no such rebalance is known.",
+        ),
+        column(
+            "probable_root",
+            T.StringType(),
+            f"What probably began the episode: {one_of([root.name for root in ROOTS])}.",
+        ),
+        column("duplicates_min", T.LongType(), "So many records were processed twice for certain; null if unknown."),
+        column("duplicates_max", T.LongType(), "At most so many records were processed twice; null if unknown."),
+        column("first_seen_at", T.TimestampType(), "When it was first seen."),
+        column("last_seen_at", T.TimestampType(), "When it was last seen."),
+        column("occurrences", T.LongType(), "How often it was seen."),
+        column("is_open", T.BooleanType(), "It was last seen just before the end of the log that the ledger has read."),
+        column("explanation", T.StringType(), "What happened and what it means, in two sentences."),
+        column("setting_to_change", T.StringType(), "The setting that prevents it; null if none does."),
+        column("proofs", T.ArrayType(PROOF), "The first rows of other tables that prove it."),
     ),
 )

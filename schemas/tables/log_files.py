@@ -11,10 +11,10 @@ another file, and its lines are imported again. Of two files that agree in so ma
 differ only behind, the later one is taken for a longer copy of the other.
 """
 
-from pyspark.sql.types import LongType, MapType, StringType, StructType, TimestampType
+from pyspark.sql import types as T
 
 from groupledger.schemas.tables.requests import SOURCE_FILE
-from groupledger.schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.tables.table import CLUSTER, Table, column, struct
 
 LOG_FILES = Table(
     name="log_files",
@@ -22,24 +22,22 @@ LOG_FILES = Table(
     written_by="import-logs",
     key=("cluster", "log", "source_file"),
     statistics_columns=("cluster", "source_file"),
-    schema=StructType(
-        [
-            CLUSTER,
-            column("log", StringType(), "request_log or server_log: what the file was imported as; it may be both."),
-            SOURCE_FILE,
-            column("path", StringType(), "Where it lay when it was last imported."),
-            column("line_count", LongType(), "Lines imported, from the first on: rows and all that became none."),
-            column("row_count", LongType(), "Rows that came of them in requests or coordinator_events."),
-            column("quarantined_count", LongType(), "Lines that could not be read: see log_quarantine."),
-            column("skipped_count", LongType(), "Lines about something else, and stack traces."),
-            column(
-                "prefix_digests",
-                MapType(LongType(), StringType()),
-                "SHA-256 of so many first lines: of 1, 2, 4, 8 and so on, and of line_count.",
-            ),
-            column("first_logged_at", TimestampType(), "Time of the first row."),
-            column("last_logged_at", TimestampType(), "Time of the last row."),
-            column("imported_at", TimestampType(), "When it was last imported."),
-        ]
+    schema=struct(
+        CLUSTER,
+        column("log", T.StringType(), "request_log or server_log: what the file was imported as; it may be both."),
+        SOURCE_FILE,
+        column("path", T.StringType(), "Where it lay when it was last imported."),
+        column("line_count", T.LongType(), "Lines imported, from the first on, whatever became of them."),
+        column("row_count", T.LongType(), "Rows that came of them in requests or coordinator_events."),
+        column("quarantined_count", T.LongType(), "Lines that could not be read: see log_quarantine."),
+        column("skipped_count", T.LongType(), "Lines about something else, and stack traces."),
+        column(
+            "prefix_digests",
+            T.MapType(T.LongType(), T.StringType()),
+            "SHA-256 of so many first lines: of 1, 2, 4, 8 and so on, and of line_count.",
+        ),
+        column("first_logged_at", T.TimestampType(), "Time of the first row."),
+        column("last_logged_at", T.TimestampType(), "Time of the last row."),
+        column("imported_at", T.TimestampType(), "When it was last imported."),
     ),
 )

@@ -4,10 +4,10 @@ Lines of other loggers, requests that are not about groups, and stack traces are
 counts them.
 """
 
-from pyspark.sql.types import StringType, StructType, TimestampType
+from pyspark.sql import types as T
 
 from groupledger.schemas.tables.requests import LINE_NUMBER, SOURCE_FILE
-from groupledger.schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.tables.table import CLUSTER, Table, column, struct
 
 LOG_QUARANTINE = Table(
     name="log_quarantine",
@@ -15,15 +15,13 @@ LOG_QUARANTINE = Table(
     written_by="import-logs",
     key=("cluster", "log", "source_file", "line_number"),
     statistics_columns=("cluster", "source_file", "line_number", "imported_at"),
-    schema=StructType(
-        [
-            CLUSTER,
-            column("log", StringType(), "request_log or server_log: what the file was imported as."),
-            SOURCE_FILE,
-            LINE_NUMBER,
-            column("reason", StringType(), "What is wrong with the line."),
-            column("line", StringType(), "The line, at most 65,536 characters; null if the settings hide names."),
-            column("imported_at", TimestampType(), "When it was found."),
-        ]
+    schema=struct(
+        CLUSTER,
+        column("log", T.StringType(), "request_log or server_log: what the file was imported as."),
+        SOURCE_FILE,
+        LINE_NUMBER,
+        column("reason", T.StringType(), "What is wrong with the line."),
+        column("line", T.StringType(), "The line, at most 65,536 characters; null if the settings hide names."),
+        column("imported_at", T.TimestampType(), "When it was found."),
     ),
 )

@@ -1,22 +1,14 @@
-"""`members`: one tenure of one member of a classic group. Member ids are never used again within a group's life.
+"""`members`: one tenure of one member of a classic group. Member ids are never used again within an
+incarnation of the group.
 
 Its columns are those of the newest record that names it. The broker writes down neither joins nor leaves: the times
 are those of the first record with the member and of the first one without it.
 """
 
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from groupledger.schemas.kinds.triggers import TRIGGERS
-from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, INCARNATION, IS_CARRIED_OVER, IS_OPEN, Table, column
+from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN, OF_INCARNATION, Table, column, struct
 from groupledger.schemas.words import LeaveCause, one_of, words_of
 
 LEAVE_CAUSES = (*words_of(LeaveCause), *(each.name for each in TRIGGERS if each.is_departure))
@@ -29,57 +21,53 @@ MEMBERS = Table(
     statistics_columns=("cluster", "group_id", "incarnation", "member_id", "joined_at", "left_at"),
     partition_columns=("is_open",),
     end_column="left_at",
-    schema=StructType(
-        [
-            CLUSTER,
-            GROUP_ID,
-            INCARNATION,
-            column("member_id", StringType(), "The member."),
-            column("group_instance_id", StringType(), "Instance id of a static member; null for a dynamic one."),
-            column("client_id", StringType(), "The client's name for itself."),
-            column("client_host", StringType(), "Its address as the broker saw it, with a slash before."),
-            column("rack_id", StringType(), "The rack that a consumer names."),
-            column("session_timeout_ms", IntegerType(), "Without a heartbeat for so long, the member is removed."),
-            column(
-                "rebalance_timeout_ms",
-                IntegerType(),
-                "How long a rebalance waits for it (max.poll.interval.ms); -1 in records before version 1.",
-            ),
-            column(
-                "subscribed_topics",
-                ArrayType(StringType()),
-                "Topics of a consumer's subscription, sorted; null if it can't be read.",
-            ),
-            column("subscription_error", StringType(), "Why the subscription can't be read."),
-            column("assignment_error", StringType(), "Why the assignment can't be read."),
-            column("from_generation", IntegerType(), "The first generation with the member."),
-            column("to_generation", IntegerType(), "The last one; null while a member."),
-            column("from_offset", LongType(), "Offset of the first record with the member."),
-            column("to_offset", LongType(), "Offset of the first one without it; null while a member."),
-            column("joined_at", TimestampType(), "Time of the first record with the member."),
-            column("left_at", TimestampType(), "Time of the first one without it; null while a member."),
-            column(
-                "is_start_known",
-                BooleanType(),
-                "It was no member until that first record's generation; else it may have joined earlier.",
-            ),
-            column(
-                "is_end_known",
-                BooleanType(),
-                "It was a member until exactly then; false: at the latest. Null while a member.",
-            ),
-            column(
-                "leave_cause",
-                StringType(),
-                f"Why: {one_of(LEAVE_CAUSES)}; a guess if confidence is below 1.",
-            ),
-            column(
-                "leave_cause_confidence",
-                DoubleType(),
-                "1 where the records say it, below 1 where it is inferred; null if unknown.",
-            ),
-            IS_CARRIED_OVER,
-            IS_OPEN,
-        ]
+    schema=struct(
+        *OF_INCARNATION,
+        column("member_id", T.StringType(), "The member."),
+        column("group_instance_id", T.StringType(), "Instance id of a static member; null for a dynamic one."),
+        column("client_id", T.StringType(), "The client's name for itself."),
+        column("client_host", T.StringType(), "Its address as the broker saw it, with a slash before."),
+        column("rack_id", T.StringType(), "The rack that a consumer names."),
+        column("session_timeout_ms", T.IntegerType(), "Without a heartbeat for so long, the member is removed."),
+        column(
+            "rebalance_timeout_ms",
+            T.IntegerType(),
+            "How long a rebalance waits for it (max.poll.interval.ms); -1 in records before version 1.",
+        ),
+        column(
+            "subscribed_topics",
+            T.ArrayType(T.StringType()),
+            "Topics of a consumer's subscription, sorted; null if it can't be read.",
+        ),
+        column("subscription_error", T.StringType(), "Why the subscription can't be read."),
+        column("assignment_error", T.StringType(), "Why the assignment can't be read."),
+        column("from_generation", T.IntegerType(), "The first generation with the member."),
+        column("to_generation", T.IntegerType(), "The last one; null while a member."),
+        column("from_offset", T.LongType(), "Offset of the first record with the member."),
+        column("to_offset", T.LongType(), "Offset of the first one without it; null while a member."),
+        column("joined_at", T.TimestampType(), "Time of the first record with the member."),
+        column("left_at", T.TimestampType(), "Time of the first one without it; null while a member."),
+        column(
+            "is_start_known",
+            T.BooleanType(),
+            "It was no member until that first record's generation; else it may have joined earlier.",
+        ),
+        column(
+            "is_end_known",
+            T.BooleanType(),
+            "It was a member until exactly then; false: at the latest. Null while a member.",
+        ),
+        column(
+            "leave_cause",
+            T.StringType(),
+            f"Why: {one_of(LEAVE_CAUSES)}; a guess if confidence is below 1.",
+        ),
+        column(
+            "leave_cause_confidence",
+            T.DoubleType(),
+            "1 where the records say it, below 1 where it is inferred; null if unknown.",
+        ),
+        IS_CARRIED_OVER,
+        IS_OPEN,
     ),
 )

@@ -4,9 +4,9 @@ A crash in between leaves the old state, from which the same rows come again. Re
 are folded already. The state is as large as the group is now, and private to `transforms.history.rules.state`.
 """
 
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, Table, column
+from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, KAFKA_PARTITION, Table, column, struct
 
 OPEN_GROUPS = Table(
     name="open_groups",
@@ -14,14 +14,12 @@ OPEN_GROUPS = Table(
     written_by="history",
     key=("cluster", "group_id"),
     statistics_columns=("cluster", "group_id", "last_kafka_offset"),
-    schema=StructType(
-        [
-            CLUSTER,
-            GROUP_ID,
-            column("kafka_partition", IntegerType(), "Partition of __consumer_offsets that holds the group."),
-            column("last_kafka_offset", LongType(), "Newest record that is folded in."),
-            column("coverage_offset", LongType(), "Start of the newest stretch of coverage that it has met."),
-            column("state", StringType(), "The open state, as JSON."),
-        ]
+    schema=struct(
+        CLUSTER,
+        GROUP_ID,
+        KAFKA_PARTITION,
+        column("last_kafka_offset", T.LongType(), "Newest record that is folded in."),
+        column("coverage_offset", T.LongType(), "Start of the newest stretch of coverage that it has met."),
+        column("state", T.StringType(), "The open state, as JSON."),
     ),
 )

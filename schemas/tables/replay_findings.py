@@ -3,9 +3,9 @@
 One row for each kind of finding in a record; an empty table says that the replay has nothing against the ledger.
 """
 
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, Table, column
+from groupledger.schemas.tables.table import KAFKA_PARTITION, OF_INCARNATION, Table, column, struct
 from groupledger.schemas.words import FindingKind, Severity, one_of, words_of
 
 REPLAY_FINDINGS = Table(
@@ -14,31 +14,27 @@ REPLAY_FINDINGS = Table(
     written_by="validate",
     key=("cluster", "kafka_partition", "kafka_offset", "finding"),
     statistics_columns=("cluster", "group_id", "kafka_partition", "kafka_offset"),
-    schema=StructType(
-        [
-            CLUSTER,
-            GROUP_ID,
-            column("incarnation", IntegerType(), "Which of the group's lives, counted from 1."),
-            column("generation", IntegerType(), "The generation of the record."),
-            column("revision", IntegerType(), "The revision of the record."),
-            column("kafka_partition", IntegerType(), "Partition of __consumer_offsets that holds the record."),
-            column("kafka_offset", LongType(), "Offset of the record."),
-            column(
-                "finding",
-                StringType(),
-                f"{one_of(words_of(FindingKind))}.",
-            ),
-            column(
-                "severity",
-                StringType(),
-                f"{Severity.ERROR}: nothing of Kafka's writes this; {Severity.WARNING}: an assignor chose otherwise"
-                " than Kafka's of its name.",
-            ),
-            column("member_id", StringType(), "The member that it is about, the first of several; null if about none."),
-            column("topic", StringType(), "The topic that it is about, the first of several; null if about none."),
-            column("partition", IntegerType(), "The partition of that topic; null if about none."),
-            column("explanation", StringType(), "What is wrong, in one sentence."),
-            column("evidence", StringType(), "JSON: everything that the finding is about, by kind."),
-        ]
+    schema=struct(
+        *OF_INCARNATION,
+        column("generation", T.IntegerType(), "The generation of the record."),
+        column("revision", T.IntegerType(), "The revision of the record."),
+        KAFKA_PARTITION,
+        column("kafka_offset", T.LongType(), "Offset of the record."),
+        column(
+            "finding",
+            T.StringType(),
+            f"{one_of(words_of(FindingKind))}.",
+        ),
+        column(
+            "severity",
+            T.StringType(),
+            f"{Severity.ERROR}: nothing of Kafka's writes this; {Severity.WARNING}: an assignor chose otherwise"
+            " than Kafka's of its name.",
+        ),
+        column("member_id", T.StringType(), "The member that it is about, the first of several; null if about none."),
+        column("topic", T.StringType(), "The topic that it is about, the first of several; null if about none."),
+        column("partition", T.IntegerType(), "The partition of that topic; null if about none."),
+        column("explanation", T.StringType(), "What is wrong, in one sentence."),
+        column("evidence", T.StringType(), "JSON: everything that the finding is about, by kind."),
     ),
 )

@@ -7,12 +7,8 @@ only: a name that comes from data never becomes a path.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from pyspark.sql.types import BooleanType, DataType, IntegerType, StringType, StructField
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+from pyspark.sql.types import BooleanType, DataType, IntegerType, StringType, StructField, StructType
 
 # Features that other Delta readers lack stay off, and the log outlives the longest downtime that a reader may have.
 COMMON_PROPERTIES = {
@@ -24,7 +20,7 @@ COMMON_PROPERTIES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Table:
     """`written_by` is a command, `key` the grain: at most one row for each combination of these columns.
 
@@ -43,6 +39,10 @@ class Table:
     end_column: str | None = None
     fixed_time_column: str | None = None
 
+    def without(self, *names: str) -> StructType:
+        """Returns the schema without some columns, as for those that a job adds to what a transform gives."""
+        return struct(*(field for field in self.schema if field.name not in names))
+
     @property
     def properties(self) -> dict[str, str]:
         return {**COMMON_PROPERTIES, "delta.dataSkippingStatsColumns": ",".join(self.statistics_columns)}
@@ -50,6 +50,10 @@ class Table:
 
 def column(name: str, data_type: DataType, comment: str) -> StructField:
     return StructField(name, data_type, nullable=True, metadata={"comment": comment})
+
+
+def struct(*columns: StructField) -> StructType:
+    return StructType(list(columns))
 
 
 # Open rows lie in files of their own, which are as small as the groups are now.
@@ -64,5 +68,11 @@ IS_OPEN = column("is_open", IntegerType(), "1 while nothing has ended the row, e
 CLUSTER = column("cluster", StringType(), "The Kafka cluster, as the settings name it.")
 GROUP_ID = column("group_id", StringType(), "The consumer group.")
 INCARNATION = column(
-    "incarnation", IntegerType(), "Which of the group's lives, counted from 1; a life ends with the group's tombstone."
+    "incarnation", IntegerType(), "Which incarnation of the group, counted from 1; a tombstone of the group ends one."
 )
+KAFKA_PARTITION = column("kafka_partition", IntegerType(), "Partition of __consumer_offsets that holds the group.")
+TOPIC = column("topic", StringType(), "The topic.")
+PARTITION = column("partition", IntegerType(), "Partition of the topic.")
+
+OF_INCARNATION = (CLUSTER, GROUP_ID, INCARNATION)
+TOPIC_PARTITION = (TOPIC, PARTITION)

@@ -4,9 +4,9 @@ Clients of Kafka 4 commit by topic id alone, and the log of such a commit has no
 topic keeps its name: rows never change.
 """
 
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.tables.table import CLUSTER, Table, column, struct
 
 TOPIC_NAMES = Table(
     name="topic_names",
@@ -14,11 +14,9 @@ TOPIC_NAMES = Table(
     written_by="import-logs",
     key=("cluster", "topic_id"),
     statistics_columns=("cluster", "topic_id"),
-    schema=StructType(
-        [
-            CLUSTER,
-            column("topic_id", StringType(), "The topic's id, 22 characters, as Kafka writes it."),
-            column("topic", StringType(), "Its name."),
-        ]
+    schema=struct(
+        CLUSTER,
+        column("topic_id", T.StringType(), "The topic's id, 22 characters, as Kafka writes it."),
+        column("topic", T.StringType(), "Its name."),
     ),
 )

@@ -8,12 +8,12 @@ A partition whose leader did not answer is a row with an `error` and no offsets.
 they are not known.
 """
 
-from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructType, TimestampType
+from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, Table, column
+from groupledger.schemas.tables.table import CLUSTER, TOPIC_PARTITION, Table, column, struct
 
-SAMPLED_AT = column("sampled_at", TimestampType(), "When the round began; all its rows have the same.")
-SAMPLE_DATE = column("sample_date", DateType(), "The date of sampled_at in UTC; a partition of the files.")
+SAMPLED_AT = column("sampled_at", T.TimestampType(), "When the round began; all its rows have the same.")
+SAMPLE_DATE = column("sample_date", T.DateType(), "The date of sampled_at in UTC; a partition of the files.")
 
 WATERMARKS = Table(
     name="watermarks",
@@ -22,25 +22,20 @@ WATERMARKS = Table(
     key=("cluster", "sampled_at", "topic", "partition"),
     partition_columns=("sample_date",),
     statistics_columns=("cluster", "sampled_at", "topic", "partition"),
-    schema=StructType(
-        [
-            CLUSTER,
-            SAMPLED_AT,
-            column("topic", StringType(), "The topic."),
-            column("partition", IntegerType(), "Its partition."),
-            column("log_start_offset", LongType(), "The first offset that is kept."),
-            column("high_watermark", LongType(), "The offset behind the last one that all replicas in sync have."),
-            column(
-                "last_stable_offset",
-                LongType(),
-                "Where a read_committed reader stops: the first offset of an open transaction, or the high watermark.",
-            ),
-            column("leader_epoch", IntegerType(), "The epoch of the leader that answered; null if it told none."),
-            column("topic_id", StringType(), "The topic's id in Kafka's base64; another one is another topic."),
-            column(
-                "error", StringType(), "Kafka's name of the error that left the offsets null; null if there is none."
-            ),
-            SAMPLE_DATE,
-        ]
+    schema=struct(
+        CLUSTER,
+        SAMPLED_AT,
+        *TOPIC_PARTITION,
+        column("log_start_offset", T.LongType(), "The first offset that is kept."),
+        column("high_watermark", T.LongType(), "The offset behind the last one that all replicas in sync have."),
+        column(
+            "last_stable_offset",
+            T.LongType(),
+            "Where a read_committed reader stops: the first offset of an open transaction, or the high watermark.",
+        ),
+        column("leader_epoch", T.IntegerType(), "The epoch of the leader that answered; null if it told none."),
+        column("topic_id", T.StringType(), "The topic's id in Kafka's base64; another one is another topic."),
+        column("error", T.StringType(), "Kafka's name of the error that left the offsets null; null if there is none."),
+        SAMPLE_DATE,
     ),
 )

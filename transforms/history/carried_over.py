@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
@@ -23,10 +21,11 @@ from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
+from groupledger.transforms.by_group import map_rows
 from groupledger.transforms.history.rules.horizon import state_before
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from pyspark.sql import Column, DataFrame
 
@@ -106,16 +105,8 @@ def _cut(intervals: DataFrame) -> DataFrame:
 
 def open_states(open_groups: DataFrame, horizon: DataFrame, marks: Marks) -> DataFrame:
     """The states from which the groups of `horizon` go on; in the columns of `open_groups`."""
-    names = OPEN_GROUPS.schema.names
-    schema = to_arrow_schema(OPEN_GROUPS.schema)
-
-    def begin_again(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            rows = [_begin_again(row, marks) for row in batch.to_pylist()]
-            yield pa.RecordBatch.from_pylist(rows, schema=schema)
-
-    found = open_groups.join(horizon, "group_id").select(*names, *_HORIZON)
-    return found.mapInArrow(begin_again, OPEN_GROUPS.schema)
+    found = open_groups.join(horizon, "group_id").select(*OPEN_GROUPS.schema.names, *_HORIZON)
+    return map_rows(found, lambda rows: (_begin_again(row, marks) for row in rows), OPEN_GROUPS.schema)
 
 
 def _begin_again(row: dict[str, Any], marks: Marks) -> dict[str, Any]:

@@ -20,7 +20,7 @@ GROUP = ["cluster", "group_id"]
 
 
 def is_birth() -> Column:
-    """Of a row of `rebalances`: the birth of a group, which is nobody's rebalance."""
+    """Returns whether a row of `rebalances` is the birth of a group, which does not count as a rebalance."""
     return F.coalesce(F.exists("changes", lambda change: change["kind"] == GROUP_STARTED.name), F.lit(False))
 
 
@@ -29,8 +29,8 @@ def true_rebalances(rebalances: DataFrame) -> DataFrame:
 
 
 def rebalance_counts(rebalances: DataFrame) -> DataFrame:
-    """Grain: group. Increments of the generation without a record are counted apart; `cost` columns leave out those of
-    which nobody knows. The server log's word on a trigger is worth more than a guess, where `rebalances` has it."""
+    """Returns a row for each group. Increments of the generation without a record are counted apart, and a cost that is
+    not known is left out. Where `rebalances` has the server log's word on a trigger, it replaces the inferred one."""
     is_told = "trigger" in rebalances.columns
     trigger = F.coalesce("trigger", "inferred_trigger") if is_told else F.col("inferred_trigger")
     return (
@@ -48,7 +48,7 @@ def rebalance_counts(rebalances: DataFrame) -> DataFrame:
 
 
 def commit_counts(log: DataFrame) -> DataFrame:
-    """Grain: group. `log` is a `commit_log`."""
+    """Returns a row for each group; `log` is a `commit_log`."""
     return (
         log.where(~F.col("is_tombstone"))
         .groupBy(*GROUP)
@@ -64,8 +64,8 @@ def commit_counts(log: DataFrame) -> DataFrame:
 def topic_readers(
     groups: DataFrame, assignments: DataFrame, members: DataFrame, log: DataFrame, topic: str
 ) -> DataFrame:
-    """Grain: group. Who owns partitions of a topic now, has members that subscribe to it, or has committed offsets in
-    it: a simple consumer, or one that read it once."""
+    """Returns a row for each group that owns partitions of a topic now, has members that subscribe to it, or has
+    committed offsets in it, as a simple consumer has and a group that read the topic once."""
     is_open, is_topic = F.col("is_open") == 1, F.col("topic") == F.lit(topic)
     owned = assignments.where(is_open & is_topic).groupBy(*GROUP).agg(F.count("*").alias("partitions_owned"))
     subscribed = members.where(is_open & F.array_contains("subscribed_topics", topic))
@@ -89,10 +89,11 @@ def topic_readers(
 def idle_groups(
     groups: DataFrame, generations: DataFrame, as_of: datetime, idle_for: timedelta, retention: timedelta
 ) -> DataFrame:
-    """Grain: group. Those without members, and that for so long, as of an instant, whose offsets Kafka will expire.
+    """Returns a row for each group that had no members for so long at an instant, and whose offsets Kafka will expire.
 
-    As OffsetExpirationConditionImpl counts: an empty group's from when it became empty, a simple consumer's from its
-    commit (here the last one: the time when nothing will be left), as a record that does not tell the former.
+    Kafka's OffsetExpirationConditionImpl counts from when a group became empty. It counts from each commit for a simple
+    consumer, and where the group's record does not tell when it became empty: the last commit is the one that counts
+    here, since with it the last offset goes.
     """
     empty = generations.where(F.col("is_current") & (F.col("member_count") == 0) & (F.col("protocol_type") != ""))
     empty = empty.select(*GROUP, F.col("current_state_at").alias("empty_since"))

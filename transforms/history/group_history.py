@@ -2,7 +2,7 @@
 
     group_events(records, open_groups, marks)   what is new of each group, its commits summed up
     fold_groups(events, marks)                  one call of the fold for each group; one row for each row to upsert
-    group_logs(batches, marks)                  the same events, for whoever reads a group's log in a task
+    by_log(events, marks, rule, schema)         one call of another rule with the log of each group
 
 Everything about a group lies in one partition of `__consumer_offsets`, and order is kafka_offset. No state is kept
 here: it comes with `open_groups` and goes out as a new row of it. A group takes part if it has new records, or if a
@@ -14,14 +14,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import Window
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
@@ -33,14 +29,14 @@ from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
 from groupledger.schemas.words import Completeness, GroupType
+from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.rules import Commits, Coverage, GroupTombstone, OtherGroupType, fold, group_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
-    from groupledger.schemas.tables.table import Table
     from groupledger.transforms.history.rules import Event
     from groupledger.transforms.history.rules.events import GroupRecord
 
@@ -55,26 +51,21 @@ OF_THE_JOB = ("cluster", IS_CARRIED_OVER.name, IS_OPEN.name)
 """Columns that the fold does not fill."""
 
 
-def _folded_columns(table: Table) -> StructType:
-    return StructType([field for field in table.schema if field.name not in OF_THE_JOB])
-
-
-FOLDED = StructType([StructField(table.name, _folded_columns(table)) for table in (*DERIVED_TABLES, OPEN_GROUPS)])
+FOLDED = StructType([StructField(table.name, table.without(*OF_THE_JOB)) for table in (*DERIVED_TABLES, OPEN_GROUPS)])
 """One struct for each table, without what the job knows; each row fills one of them."""
+_NO_ROWS = dict.fromkeys(FOLDED.names)
 
 GROUP_METADATA = "group_metadata"
 _OTHER_TYPES = (GroupType.CONSUMER, GroupType.SHARE, GroupType.STREAMS)
 # The other types of group, by how their record types begin; the record that tells the epoch is their own metadata.
 OTHER_GROUP_TYPES = {f"{group_type}_group_": group_type for group_type in _OTHER_TYPES}
-# Rows of one Arrow batch on its way back.
-ROWS_MAX = 20_000
 
 
 def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> DataFrame:
-    """Grain: a group's open state, a record, or a summary of commits; of the groups that have something new.
+    """Returns a row for each open state, record and summary of commits of the groups that have something new.
 
     `records` are rows of one cluster, with `topic`, `partition` and `committed_offset` of an offset commit beside their
-    own columns; those that are kept undecoded are nobody's.
+    own columns; a record that is kept undecoded belongs to no group.
     """
     guard = open_groups.select("group_id", F.col("last_kafka_offset").alias("folded_to"))
     new = (
@@ -95,7 +86,7 @@ def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> Da
 
 
 def _commit_summaries(new: DataFrame, marks: Marks) -> DataFrame:
-    """Commits of a partition between two events of its group and within one stretch of coverage."""
+    """Returns a row for the commits of a partition between two events of its group, within one stretch of coverage."""
     log = Window.partitionBy("kafka_partition", "group_id").orderBy("kafka_offset")
     is_commit = F.col("topic").isNotNull()
     cut = new.withColumn("segment", F.count_if(~is_commit).over(log)).withColumn("stretch", _stretch(marks))
@@ -126,7 +117,7 @@ def _commit_summaries(new: DataFrame, marks: Marks) -> DataFrame:
 
 
 def _stretch(marks: Marks) -> Column:
-    """The number of the stretch that a row lies in; the first one needs no telling."""
+    """Returns the number of the stretch that a row lies in, counted from 0."""
     number = F.lit(0)
     for partition, starts in marks.items():
         for mark in starts[1:]:
@@ -136,7 +127,7 @@ def _stretch(marks: Marks) -> Column:
 
 
 def _is_behind_a_hole(marks: Marks) -> Column:
-    """The log is read beyond a hole that this open group has not met: nobody knows what became of it."""
+    """Returns whether the log is read beyond a hole that this open group has not met, and which may hide its end."""
     found = F.lit(False)
     for partition, starts in marks.items():
         for mark in starts:
@@ -147,23 +138,19 @@ def _is_behind_a_hole(marks: Marks) -> Column:
 
 
 def fold_groups(events: DataFrame, marks: Marks) -> DataFrame:
-    """The rows to upsert; columns are `FOLDED`. Its tasks raise `LogOrderError` if the log was not read in order."""
+    """Returns the rows to upsert, as `FOLDED`. Its tasks raise `LogOrderError` if the log was not read in order."""
 
-    def fold_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for log in group_logs(batches, marks):
-            yield from _fold_group(log)
+    def fold_group(log: GroupLog) -> Iterator[dict[str, Any]]:
+        folded = fold(log.group_id, log.kafka_partition, log.state, log.events)
+        for table, rows in {**folded.rows, OPEN_GROUPS.name: [folded.open_group]}.items():
+            yield from ({**_NO_ROWS, table: row} for row in rows)
 
-    return in_log_order(events).mapInArrow(fold_partition, FOLDED)
-
-
-def in_log_order(events: DataFrame) -> DataFrame:
-    """Each group in one task, in the order that `group_logs` reads."""
-    return events.repartition("group_id").sortWithinPartitions("group_id", "kafka_offset", "topic", "partition")
+    return by_log(events, marks, fold_group, FOLDED)
 
 
 @dataclass(frozen=True)
 class GroupLog:
-    """What is new of a group; `state` is its open state, None if it has none yet."""
+    """Holds what is new of a group; `state` is its open state, None if it has none yet."""
 
     group_id: str
     kafka_partition: int
@@ -171,30 +158,22 @@ class GroupLog:
     events: Iterator[Event]
 
 
-def group_logs(batches: Iterable[pa.RecordBatch], marks: Marks) -> Iterator[GroupLog]:
-    for group_id, of_group in groupby((row for batch in batches for row in batch.to_pylist()), itemgetter("group_id")):
-        rows = list(of_group)
+def by_log(
+    events: DataFrame, marks: Marks, rule: Callable[[GroupLog], Iterable[dict[str, Any]]], schema: StructType
+) -> DataFrame:
+    """Returns the rows that a rule gives for the log of each group; `events` are those of `group_events`."""
+
+    def of_group(group_id: str, told: Iterator[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+        rows = list(told)
         kafka_partition = rows[0]["kafka_partition"]
         state = rows.pop(0)["state"] if rows[0]["state"] is not None else None
-        yield GroupLog(group_id, kafka_partition, state, _events(rows, marks.get(kafka_partition, ())))
+        return rule(GroupLog(group_id, kafka_partition, state, _events(rows, marks.get(kafka_partition, ()))))
 
-
-def _fold_group(log: GroupLog) -> Iterator[pa.RecordBatch]:
-    folded = fold(log.group_id, log.kafka_partition, log.state, log.events)
-    by_table = {**folded.rows, OPEN_GROUPS.name: [folded.open_group]}
-    schema = to_arrow_schema(FOLDED)
-    for field in schema:
-        for start in range(0, len(by_table[field.name]), ROWS_MAX):
-            part = by_table[field.name][start : start + ROWS_MAX]
-            columns = [
-                pa.array(part, other.type) if other.name == field.name else pa.nulls(len(part), other.type)
-                for other in schema
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    return by_group(events, ["group_id"], ["kafka_offset", "topic", "partition"], of_group, schema)
 
 
 def _events(rows: list[dict[str, Any]], marks: Sequence[Coverage]) -> Iterator[Event]:
-    """The events of a group, and before each the marks up to it; then those that the log has passed since."""
+    """Yields the events of a group, each after the marks up to it, and then the marks behind the last event."""
     waiting = list(marks)
     for row in rows:
         event = _event(row)

@@ -25,15 +25,14 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.schemas.kinds.changes import CHANGE_KINDS, MEMBER_JOINED, MEMBER_LEFT
 from groupledger.schemas.kinds.triggers import LEFT
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.words import StatsWindow
+from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.group_activity import GROUP, is_birth
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ PLACE = ("group_instance_id", "client_id", "client_host")
 UNIT = ("topic", "partition")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StatsRules:
     storm_rebalances: int
     storm_rebalances_per_member: float
@@ -60,14 +59,14 @@ class StatsRules:
 
     @property
     def reach_ms(self) -> int:
-        """How far a rebalance may change what is said of a later one: it may be in that one's storm window, or in that
-        of the one before, which decides where a storm begins."""
+        """Returns for how long a later rebalance may depend on one: the later one's storm window may hold it, or the
+        window of the one before the later one, which decides where a storm begins."""
         return 2 * self.storm_window_ms
 
 
 def touches(rebalances: DataFrame, members: DataFrame, assignments: DataFrame, rules: StatsRules) -> DataFrame:
-    """Grain: a row of the three tables that is new or changed, with the times from and to which it may change what a
-    window says."""
+    """Returns a row for each new or changed row of the three tables: from when to when it may change what a window
+    says."""
     moments = rebalances.select(*GROUP, F.col("happened_at").alias("at"), F.lit(rules.reach_ms).alias("reach_ms"))
     for rows, ended in ((members, "left_at"), (assignments, "valid_to")):
         moments = moments.unionByName(rows.select(*GROUP, F.col(ended).alias("at"), F.lit(0).alias("reach_ms")))
@@ -78,7 +77,7 @@ def touches(rebalances: DataFrame, members: DataFrame, assignments: DataFrame, r
 def rebalance_stats(
     touched: DataFrame, rebalances: DataFrame, members: DataFrame, assignments: DataFrame, rules: StatsRules
 ) -> DataFrame:
-    """Grain: group and window, of those that are touched (see `touches`) the ones that have something in them.
+    """Returns a row for each group and window that is touched (see `touches`) and has something in it.
 
     The other inputs hold at least all rows that begin (rebalances) or end in such a window, and the rebalances of
     `StatsRules.reach_ms` before it.
@@ -96,17 +95,12 @@ def rebalance_stats(
     ]
     groups = F.broadcast(touched.select(*GROUP).distinct())
     rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
-    rows = rows.join(groups, GROUP, "left_semi").repartition(*GROUP).sortWithinPartitions(*GROUP, "source")
 
-    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = to_arrow_schema(REBALANCE_STATS.schema)
-        told = (row for batch in batches for row in batch.to_pylist())
-        for (cluster, group_id), of_group in groupby(told, itemgetter(*GROUP)):
-            sources = {source: list(of) for source, of in groupby(of_group, itemgetter("source"))}
-            found = [{"cluster": cluster, "group_id": group_id, **row} for row in group_stats(sources, rules)]
-            yield pa.RecordBatch.from_pylist(found, schema=schema)
+    def count(group: tuple[str, str], of_group: Iterator[Row]) -> Iterator[Row]:
+        sources = {source: list(of) for source, of in groupby(of_group, itemgetter("source"))}
+        return ({**dict(zip(GROUP, group, strict=True)), **row} for row in group_stats(sources, rules))
 
-    return rows.mapInArrow(count, REBALANCE_STATS.schema)
+    return by_group(rows.join(groups, GROUP, "left_semi"), GROUP, ["source"], count, REBALANCE_STATS.schema)
 
 
 def _part(source: str, rows: DataFrame, at: str, *columns: Any) -> DataFrame:
@@ -117,7 +111,7 @@ def _part(source: str, rows: DataFrame, at: str, *columns: Any) -> DataFrame:
 
 
 def group_stats(sources: dict[str, list[Row]], rules: StatsRules) -> Iterator[Row]:
-    """The rows of its windows, but for cluster and group id; sources are those of `rebalance_stats`."""
+    """Yields the rows of a group's windows, without cluster and group id; sources are those of `rebalance_stats`."""
     rebalances = _with_storms(sources.get("rebalances", []), rules)
     emptied = {row["kafka_offset"] for row in rebalances if row["member_count"] == 0}
     tenures = [row for row in sources.get("tenures", []) if not _is_harmless(row, emptied)]
@@ -154,7 +148,7 @@ def _windows_of(at_us: int) -> list[tuple[str, int]]:
 
 
 def _with_storms(rebalances: Sequence[Row], rules: StatsRules) -> list[Row]:
-    """In order, with `is_stormy` (there was a storm at this one) and `is_storm_start` (and none at the one before)."""
+    """Returns rebalances in order, with `is_stormy` (in a storm) and `is_storm_start` (the storm began here)."""
     rows = sorted(rebalances, key=itemgetter("at_us", "kafka_offset"))
     times_ms = [row["at_us"] // 1_000 for row in rows]
     is_counted = [not row["is_birth"] and row["caused_by_generation"] is None for row in rows]
@@ -202,7 +196,7 @@ def _counts(rows: Sequence[Row]) -> Row:
 
 
 def _is_harmless(tenure: Row, emptied: set[int]) -> bool:
-    """The last one to leave, and not thrown out."""
+    """Returns whether a member was the last one to leave, and was not removed by the coordinator."""
     return tenure["to_offset"] in emptied and tenure["leave_cause"] in (None, LEFT.name)
 
 
@@ -213,7 +207,7 @@ def _place(tenure: Row) -> tuple[Any, ...]:
 
 
 def _by_window(rows: Iterable[Row], name: Callable[[Row], tuple[Any, ...]]) -> dict[tuple[str, int], Counter[Any]]:
-    """How often what is named so ended, by window."""
+    """Returns how often something of each name ended, by window."""
     found: dict[tuple[str, int], Counter[Any]] = {}
     for row in rows:
         for key in _windows_of(row["at_us"]):
@@ -222,8 +216,8 @@ def _by_window(rows: Iterable[Row], name: Callable[[Row], tuple[Any, ...]]) -> d
 
 
 def _worst(counts: Counter[Any] | None, columns: Sequence[str], number: str, threshold: int) -> list[Row]:
-    """What was counted at least so often, the worst first, and equals by name, so that equal tables come of equal
-    rows."""
+    """Returns what was counted at least so often, the worst first, and by name among equals, so that equal rows give
+    equal tables."""
     found = [(name, count) for name, count in (counts or {}).items() if count >= threshold]
     found.sort(key=lambda each: (-each[1], [(part is not None, part) for part in each[0]]))
     return [{**dict(zip(columns, name, strict=True)), number: count} for name, count in found]

@@ -13,21 +13,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import reduce
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import Window
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import TimestampType
 
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kinds.changes import SUBSCRIPTION_CHANGED
 from groupledger.schemas.kinds.incidents import KIND_OF_ERROR
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.words import Completeness, CoordinatorEventKind, HoleCause, words_of
+from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.group_history import GROUP_METADATA
 from groupledger.transforms.incidents.rules import (
     Commit,
@@ -53,15 +50,15 @@ if TYPE_CHECKING:
 
 FACT_KEY = ("subject", "source", "at")
 """`at` is what the facts of a source are in order of; facts of one `at` are in the order of their struct's fields."""
-FOUND = StructType([field for field in INCIDENTS.schema if field.name != "cluster"])
 INCIDENT_ERRORS = (*COORDINATOR_AWAY, *KIND_OF_ERROR)
-"""With those that tell of a coordinator that was away."""
+"""Errors that an incident may rest on, and those of a coordinator that was away."""
 NO_HEARTBEATS = ("JOIN_GROUP", "LEAVE_GROUP")
 COMMIT_APIS = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
+NEXT_COLUMNS = ("kafka_offset", "at_ms", "offset")  # of the commit after one, under `next_`
 INTERVAL_SAMPLE = 20  # commits before one, whose mean interval is its rhythm
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IncidentTables:
     """Rows of one cluster; logs and samples are None where there are none."""
 
@@ -122,7 +119,7 @@ def _facts(source: str, rows: DataFrame, order: str) -> DataFrame:
 
 
 def _requests(requests: DataFrame) -> DataFrame:
-    """Refusals, joins and leaves; of groups with a request that has no answer, all requests."""
+    """Returns refusals, joins and leaves, and all requests of a group that has a request without an answer."""
     unanswered = requests.where(F.col("response_json").isNull()).select("group_id").distinct()
     unanswered = unanswered.withColumn("is_replayed", F.lit(True))
     found = requests.where(F.col("group_id").isNotNull()).join(F.broadcast(unanswered), "group_id", "left")
@@ -170,7 +167,7 @@ def _commit_rows(tables: IncidentTables) -> DataFrame:
 
 
 def _commits_of_refused(tables: IncidentTables, requests: DataFrame) -> DataFrame:
-    """Where commits were refused, or have no answer, all that were accepted."""
+    """Returns all accepted commits of the partitions that have a commit refused, or without an answer."""
     refused = requests.where(F.col("api").isin(*COMMIT_APIS) & ~F.col("error_code").eqNullSafe(0))
     places = refused.select("group_id", F.explode("partitions").alias("place"))
     places = places.select("group_id", "place.topic", "place.partition").distinct()
@@ -179,7 +176,7 @@ def _commits_of_refused(tables: IncidentTables, requests: DataFrame) -> DataFram
 
 
 def _steps(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
-    """Commits whose next one is below them, or late, as far as nothing between may lie unseen."""
+    """Returns commits whose next one goes back, or comes late, where nothing can lie unseen between the two."""
     tailed = tables.coverage.where(F.col("completeness") == Completeness.TAILED).select(
         "kafka_partition", F.col("from_offset").alias("stretch"), "to_offset"
     )
@@ -201,7 +198,7 @@ def _steps(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
     is_commit = F.col("offset").isNotNull() & (F.col("following").isNull() | F.col("following.offset").isNotNull())
     return stepped.where(is_commit & (is_late | F.coalesce(is_back, F.lit(False)))).select(
         *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "at_ms", "offset"),
-        *[F.col(f"following.{name}").alias(f"next_{name}") for name in ("kafka_offset", "at_ms", "offset")],
+        *[F.col(f"following.{name}").alias(f"next_{name}") for name in NEXT_COLUMNS],
         F.when(F.col("sampled") > 0, F.col("sample_ms") / F.col("sampled")).alias("interval_ms"),
         F.coalesce(F.col("topic_id") != F.col("following.topic_id"), F.lit(False)).alias("is_recreated_topic"),
     )
@@ -223,7 +220,7 @@ def _history_candidates(tables: IncidentTables, rules: Rules) -> list[DataFrame]
 
 
 def _samples(watermarks: DataFrame) -> DataFrame:
-    """Those of `__consumer_offsets` where a transaction is open, and the partition they are about as the subject."""
+    """Returns samples of `__consumer_offsets` where a transaction is open; the subject is the partition."""
     is_waiting = F.col("last_stable_offset") < F.col("high_watermark")
     rows = watermarks.where((F.col("topic") == OFFSETS_TOPIC) & is_waiting)
     sample = F.struct(
@@ -241,19 +238,13 @@ def _samples(watermarks: DataFrame) -> DataFrame:
 
 
 def incidents(facts: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
-    """The columns of the table but for cluster."""
-
-    def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = to_arrow_schema(FOUND)
-        rows = (row for batch in batches for row in batch.to_pylist())
-        for subject, of_subject in groupby(rows, itemgetter("subject")):
-            found = incidents_of(_group_facts(subject, of_subject, as_of_ms), rules)
-            if found:
-                columns = [pa.array([row[field.name] for row in found], field.type) for field in schema]
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
+    """Returns the rows of the table, without `cluster`."""
     sources = [name for name in facts.columns if name not in FACT_KEY]
-    return facts.repartition("subject").sortWithinPartitions(*FACT_KEY, *sources).mapInArrow(judge, FOUND)
+
+    def judge(subject: str, of_subject: Iterator[Row]) -> list[Row]:
+        return incidents_of(_group_facts(subject, of_subject, as_of_ms), rules)
+
+    return by_group(facts, ["subject"], ["source", "at", *sources], judge, INCIDENTS.without("cluster"))
 
 
 def _group_facts(subject: str, rows: Iterable[Row], as_of_ms: int) -> GroupFacts:
@@ -266,25 +257,27 @@ def _group_facts(subject: str, rows: Iterable[Row], as_of_ms: int) -> GroupFacts
     return facts
 
 
-def _commit(row: Row, start: str = "") -> Commit:
-    same = {name: row[name] for name in ("kafka_partition", "topic", "partition")}
-    return Commit(**same, **{name: row[f"{start}{name}"] for name in ("kafka_offset", "at_ms", "offset")})
+def _maker(kind: type[Any]) -> Callable[[Row], Any]:
+    """Returns a function that makes a dataclass of the columns that have its fields' names."""
+    names = [field.name for field in fields(kind)]
+    return lambda row: kind(**{name: row[name] for name in names})
+
+
+_commit = _maker(Commit)
 
 
 def _step(row: Row) -> CommitStep:
-    following = None if row["next_kafka_offset"] is None else _commit(row, "next_")
+    following = None
+    if row["next_kafka_offset"] is not None:
+        following = _commit({**row, **{name: row[f"next_{name}"] for name in NEXT_COLUMNS}})
     return CommitStep(_commit(row), following, row["interval_ms"], row["is_recreated_topic"])
-
-
-def _event(row: Row) -> CoordinatorEvent:
-    return CoordinatorEvent(**{each.name: row[each.name] for each in fields(CoordinatorEvent)})
 
 
 _MAKERS: dict[str, Callable[[Row], Any]] = {
     "requests": request_fact,
-    "events": _event,
+    "events": _maker(CoordinatorEvent),
     "commits": _commit,
     "steps": _step,
-    "records": lambda row: GroupState(row["kafka_offset"], row["at_ms"], row["record_json"]),
-    "samples": lambda row: EndSample(**row),
+    "records": _maker(GroupState),
+    "samples": _maker(EndSample),
 }

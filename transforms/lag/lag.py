@@ -10,18 +10,17 @@ which keeps the state in memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.lag import LAG
+from groupledger.transforms.by_group import batch_of, by_group
 from groupledger.transforms.lag.rules import (
     Commit,
     End,
@@ -40,14 +39,19 @@ from groupledger.transforms.lag.rules.status import Point
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from groupledger.transforms.lag.rules import LagRules
 
-LAG_ROWS = StructType([field for field in LAG.schema if field.name not in ("cluster", "sample_date")])
-MILLISECONDS = {"sampled_at": "sampled_at_ms", "no_progress_since": "no_progress_since_ms"}
-MILLISECONDS["committed_at"] = "commit_timestamp_ms"
-ROWS_MAX = 20_000
+LAG_ROWS = LAG.without("cluster", "sample_date")
+MILLISECONDS = {
+    "sampled_at": "sampled_at_ms",
+    "no_progress_since": "no_progress_since_ms",
+    "committed_at": "commit_timestamp_ms",
+}
+"""Columns that are instants, and the field of `LagRow` that each comes from; all others have the field's name."""
+_VALUES = attrgetter(*(MILLISECONDS.get(name, name) for name in LAG_ROWS.names))
 
 # The kinds of event, in the order in which a group's state is made up.
 TOPIC, SAMPLE, COMMIT, POINT, OWNER, GENERATION, MEMBER, STATE = range(8)
@@ -55,7 +59,7 @@ TOPIC, SAMPLE, COMMIT, POINT, OWNER, GENERATION, MEMBER, STATE = range(8)
 
 @dataclass(frozen=True)
 class LagInputs:
-    """Rows of one cluster. `commits` is a `commit_log`."""
+    """Holds the rows of one cluster; `commits` is a `commit_log`."""
 
     watermarks: DataFrame
     group_states: DataFrame
@@ -67,15 +71,15 @@ class LagInputs:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """What to compute: the rounds in order, with the ends that each read; and what was read last before them, by
-    partition: the round, and the end."""
+    """Says what to compute: the rounds in order, with the ends that each read, and by partition the last round before
+    them, with the end that it read."""
 
     ends: Sequence[tuple[int, Mapping[int, End]]]
     ends_before: Mapping[int, tuple[int, End]]
 
     @property
     def ends_after(self) -> dict[int, tuple[int, End]]:
-        """What was read last when they are over."""
+        """Returns by partition the last round and its end when these rounds are over."""
         found = dict(self.ends_before)
         for sampled_at_ms, ends in self.ends:
             found.update({partition: (sampled_at_ms, end) for partition, end in ends.items()})
@@ -87,7 +91,7 @@ def at_ms(column: str = "sampled_at") -> Any:
 
 
 def read_samples(watermarks: DataFrame) -> DataFrame:
-    """Of topics, as events without a group; those that the broker did not answer are none."""
+    """Returns samples of topics as events without a group; a sample that no broker answered is left out."""
     rows = watermarks.where((F.col("topic") != OFFSETS_TOPIC) & F.col("high_watermark").isNotNull())
     offsets = ("log_start_offset", "high_watermark", "last_stable_offset", "leader_epoch", "topic_id")
     return rows.select(F.lit(SAMPLE).alias("kind"), "topic", "partition", at_ms().alias("at_ms"), *offsets)
@@ -103,7 +107,7 @@ def commit_events(commits: DataFrame) -> DataFrame:
 
 
 def history_events(inputs: LagInputs, from_offset: int) -> DataFrame:
-    """Intervals that had not ended below an offset, which is below all rounds."""
+    """Returns intervals that had not ended below an offset, which itself lies below all rounds."""
 
     def intervals(rows: DataFrame, kind: int, begin: str, *columns: Any) -> DataFrame:
         found = rows.where(F.col("to_offset").isNull() | (F.col("to_offset") >= from_offset))
@@ -120,8 +124,8 @@ def history_events(inputs: LagInputs, from_offset: int) -> DataFrame:
 
 
 def lag_events(inputs: LagInputs, rounds: Rounds, seeds: DataFrame, topic_seeds: DataFrame) -> DataFrame:
-    """Grain: an event of a group. `seeds` are events of groups, `topic_seeds` of topic partitions without a group; both
-    of the time before the rounds."""
+    """Returns a row for each event of a group. `seeds` are events of groups, `topic_seeds` of topic partitions without
+    a group; both come from before the rounds."""
     first_ms, last_ms = rounds.ends[0][0], rounds.ends[-1][0]
     in_rounds = F.col("sampled_at").between(F.timestamp_millis(F.lit(first_ms)), F.timestamp_millis(F.lit(last_ms)))
     new = commit_events(inputs.commits.where(is_below(rounds.ends_after) & ~is_below(rounds.ends_before)))
@@ -143,7 +147,7 @@ def lag_events(inputs: LagInputs, rounds: Rounds, seeds: DataFrame, topic_seeds:
 
 
 def is_below(ends: Mapping[int, tuple[int, End]]) -> Any:
-    """Of commits: a round has counted it."""
+    """Returns whether a round has counted a commit."""
     by_partition = [0] * (max(ends, default=-1) + 1)
     for partition, (_, end) in ends.items():
         by_partition[partition] = end.offset
@@ -153,45 +157,33 @@ def is_below(ends: Mapping[int, tuple[int, End]]) -> Any:
 
 
 def fold_lag(events: DataFrame, rounds: Rounds, rules: LagRules, *, emit_from_ms: int = 0) -> DataFrame:
-    """Rows of `lag` but for `cluster` and `sample_date`, of the rounds from an instant on."""
+    """Returns `LAG_ROWS` of the rounds from an instant on."""
 
-    def fold_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = (row for batch in batches for row in batch.to_pylist())
-        waiting: list[LagRow] = []
-        for group_id, of_group in groupby(rows, itemgetter("group_id")):
-            found = group_lag(group_id, list(of_group), rounds, rules)
-            waiting += (row for row in found if row.sampled_at_ms >= emit_from_ms)
-            while len(waiting) >= ROWS_MAX:
-                yield lag_batch(waiting[:ROWS_MAX])
-                del waiting[:ROWS_MAX]
-        if waiting:
-            yield lag_batch(waiting)
+    def fold_group(group_id: str, of_group: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        found = group_lag(group_id, of_group, rounds, rules)
+        return (lag_row(row) for row in found if row.sampled_at_ms >= emit_from_ms)
 
-    ordered = events.repartition("group_id").sortWithinPartitions("group_id", "kind", "at_ms", "kafka_offset")
-    return ordered.mapInArrow(fold_partition, LAG_ROWS)
+    return by_group(events, ["group_id"], ["kind", "at_ms", "kafka_offset"], fold_group, LAG_ROWS)
 
 
-def lag_batch(rows: Sequence[LagRow]) -> pa.RecordBatch:
-    """With the columns of `LAG_ROWS`."""
-    schema = to_arrow_schema(LAG_ROWS)
-    names = {field.name for field in fields(LagRow)}
-    arrays = []
-    for field in schema:
-        if field.name in names:
-            values = [getattr(row, field.name) for row in rows]
-        else:
-            name = MILLISECONDS[field.name]
-            times = [getattr(row, name) for row in rows]
-            values = [None if time_ms is None else time_ms * 1_000 for time_ms in times]
-        arrays.append(pa.array(values, field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+def lag_row(row: LagRow) -> dict[str, Any]:
+    """Returns the columns of `LAG_ROWS`; instants are microseconds since the epoch, as Arrow takes them."""
+    found = dict(zip(LAG_ROWS.names, _VALUES(row), strict=True))
+    for name in MILLISECONDS:
+        if found[name] is not None:
+            found[name] *= 1_000
+    return found
+
+
+def lag_batch(rows: Iterable[LagRow]) -> pa.RecordBatch:
+    return batch_of([lag_row(row) for row in rows], to_arrow_schema(LAG_ROWS))
 
 
 # One group
 
 
-def group_lag(group_id: str, events: Sequence[dict[str, Any]], rounds: Rounds, rules: LagRules) -> Iterator[LagRow]:
-    """The rows of the rounds, in order; events come by kind."""
+def group_lag(group_id: str, events: Iterable[dict[str, Any]], rounds: Rounds, rules: LagRules) -> Iterator[LagRow]:
+    """Yields the rows of the rounds, in order; events come in the order of their kinds."""
     state = LagState(rules)
     kinds = by_kind(events)
     first_ms = rounds.ends[0][0]
@@ -217,18 +209,19 @@ def group_lag(group_id: str, events: Sequence[dict[str, Any]], rounds: Rounds, r
 
 
 def by_kind(events: Iterable[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
-    """They come in the order of their kinds."""
+    """Returns events by kind; they come in the order of their kinds."""
     return {kind: list(of_kind) for kind, of_kind in groupby(events, itemgetter("kind"))}
 
 
 def _kafka_partition(kinds: Mapping[int, Sequence[Mapping[str, Any]]]) -> int:
-    """All of a group lies in one."""
+    """Returns the partition of `__consumer_offsets` that holds the group, -1 if no event tells it."""
     rows = (*kinds.get(COMMIT, ()), *kinds.get(GENERATION, ()))
     return next((row["kafka_partition"] for row in rows), -1)
 
 
 def restore_topics(state: LagState, topics: Iterable[Mapping[str, Any]], samples: Iterable[Mapping[str, Any]]) -> None:
-    """`topics` are all topic ids that a partition ever had, each with its last sample's time and its highest end."""
+    """Puts samples into the state's topics. `topics` are all topic ids that a partition ever had, each with the time of
+    its last sample and its highest end."""
     ids: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for row in topics:
         ids.setdefault((row["topic"], row["partition"]), []).append(row)
@@ -256,7 +249,7 @@ def restore_group(
     points: Iterable[Mapping[str, Any]],
     rounds: Rounds,
 ) -> None:
-    """Commits that earlier rounds counted, and what those found; the others wait for their round."""
+    """Puts commits that earlier rounds counted, and what those found, into the state; other commits wait."""
     for partition, (sampled_at_ms, end) in rounds.ends_before.items():
         state.restore_ends(sampled_at_ms, {partition: end})
     for row in sorted(commits, key=itemgetter("kafka_offset")):

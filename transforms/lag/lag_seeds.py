@@ -27,7 +27,7 @@ PLACE = ("topic", "partition")
 
 
 def topic_seeds(watermarks: DataFrame) -> DataFrame:
-    """`watermarks` of the rounds before. More samples than needed are no harm: a window thins them."""
+    """Returns events from `watermarks` of earlier rounds. They may be more than needed, since a window thins them."""
     samples = read_samples(watermarks)
     ids = samples.groupBy(*PLACE, "topic_id").agg(
         F.max("at_ms").alias("at_ms"), F.max("high_watermark").alias("high_watermark")
@@ -53,7 +53,7 @@ def group_seeds(
     ends_before: Mapping[int, tuple[int, End]],
     rules: LagRules,
 ) -> DataFrame:
-    """All of the rounds before."""
+    """Returns events from what the rounds before left; all arguments are of these rounds."""
     return _last_commits(watermarks, commits, ends_before, rules).unionByName(
         _last_points(lag, rules), allowMissingColumns=True
     )
@@ -82,7 +82,7 @@ def _last_commits(
 
 
 def _last_points(lag: DataFrame, rules: LagRules) -> DataFrame:
-    """`lag` of the last window."""
+    """Returns events from the rows of `lag` of the last status window."""
     width_ms = max(rules.status.window_ms // POINTS_PER_WINDOW, 1)
     rows = lag.select(
         F.lit(POINT).alias("kind"),

@@ -1,4 +1,4 @@
-"""`offset_commits`: one accepted offset commit per row, with the life and the generation it fell in, and who made it.
+"""`offset_commits`: one accepted offset commit per row, with its incarnation, its generation and who made it.
 
 A view: commits are stored once, in `coordinator_records`. The record does not name the member, so everything about it
 follows from the order of the log, never from time:
@@ -53,7 +53,7 @@ COLUMNS = (
 
 
 def commit_log(coordinator_records: DataFrame) -> DataFrame:
-    """Commits and their removals (`is_tombstone`: deleted, expired, or the topic was), a row each."""
+    """Returns a row for each commit and each removal (`is_tombstone`: deleted or expired, or the topic was deleted)."""
     is_commit = F.col("record_type").isin(*OFFSET_COMMIT_TYPES) & F.col("decode_error").isNull()
     commit = coordinator_records.where(is_commit).select(
         "cluster", "kafka_partition", "kafka_offset", "kafka_timestamp", "group_id", "is_tombstone", "offset_commit.*"
@@ -70,7 +70,7 @@ def commit_log(coordinator_records: DataFrame) -> DataFrame:
 
 
 def stretches(coverage: DataFrame) -> DataFrame:
-    """Each stretch with `known_from`: the offset behind the last hole before it."""
+    """Returns each stretch with `known_from`: the offset behind the last hole before it."""
     before = Window.partitionBy("cluster", "kafka_partition").orderBy("from_offset")
     hole_end = F.when(F.col("completeness") == Completeness.UNKNOWN, F.col("to_offset"))
     return coverage.withColumn("known_from", F.coalesce(F.max(hole_end).over(before), F.lit(0)))
@@ -84,7 +84,7 @@ def offset_commits(
     groups: DataFrame,
     coverage: DataFrame,
 ) -> DataFrame:
-    """Grain: kafka_partition, kafka_offset; columns are `COLUMNS`. For some groups only, filter what goes in."""
+    """Returns a row for each commit, with `COLUMNS`. For some groups only, filter what goes in."""
     log = _with_stretch(commit_log(coordinator_records), coverage)
     log = _with_generation(log, generations, groups)
     return _with_owner(log, assignments, members).where(~F.col("is_tombstone")).select(*COLUMNS)
@@ -111,7 +111,7 @@ def _with_stretch(log: DataFrame, coverage: DataFrame) -> DataFrame:
 
 
 def _newest(column: str, *keys: str, last_row: int = Window.currentRow) -> Column:
-    """The newest value of a column up to a row, by log order. A running frame: one pass, however long the log."""
+    """Returns the newest value of a column up to a row, by log order, in one pass however long the log is."""
     frame = Window.partitionBy(*keys).orderBy("kafka_offset").rowsBetween(Window.unboundedPreceding, last_row)
     return F.last(column, ignorenulls=True).over(frame)
 
@@ -197,5 +197,5 @@ def _with_owner(log: DataFrame, assignments: DataFrame, members: DataFrame) -> D
 
 
 def _holds(row: str, offset: str) -> Column:
-    """The struct is there, and had not ended at the offset."""
+    """Returns whether a struct is there and had not ended at an offset."""
     return F.col(row).isNotNull() & (F.col(f"{row}.to_offset").isNull() | (F.col(offset) < F.col(f"{row}.to_offset")))

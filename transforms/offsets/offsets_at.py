@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def offsets_at(log: DataFrame, coverage: DataFrame, at: datetime) -> DataFrame:
-    """Grain: cluster, group_id, topic, partition. `log` is a `commit_log`; groups whose log is not known then have no
-    row. The offset and what goes with it are null if `unknown`."""
+    """Returns a row for each group, topic and partition that had a committed offset. `log` is a `commit_log`. A group
+    whose log is not known at that instant has no row; offset, epoch, metadata and times are null if `unknown`."""
     group, key = ["cluster", "group_id"], ["cluster", "group_id", "topic", "partition"]
     instant = F.lit(at)
     known = stretches(coverage).where(

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 SEVERITIES = words_of(Severity)[::-1]  # the gravest first
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Of groups in a page, all others in a group."""
+    """Limits what a page holds: `groups` counts the groups of the page, every other one is for each group."""
 
     groups: int = 500
     partitions: int = 200
@@ -46,13 +46,13 @@ class Limits:
 
 
 def overlapping(rows: DataFrame, begin: str, end: str, since: datetime, until: datetime) -> DataFrame:
-    """Rows that hold at some instant of the period; a null end is open."""
+    """Returns rows that hold at some instant of the period; a null end is open."""
     is_over = F.coalesce(F.col(end) <= F.lit(since), F.lit(False))
     return rows.where((F.col(begin) < F.lit(until)) & ~is_over)
 
 
 def first_of_group(rows: DataFrame, order: Sequence[Column], limit: int) -> DataFrame:
-    """At most `limit` rows of each group, and in `of_group` how many there are."""
+    """Returns at most `limit` rows of each group; `of_group` tells how many the group has."""
     by_group = Window.partitionBy(*GROUP)
     return (
         rows.withColumn("of_group", F.count("*").over(by_group))
@@ -63,7 +63,7 @@ def first_of_group(rows: DataFrame, order: Sequence[Column], limit: int) -> Data
 
 
 def newest_intervals(intervals: DataFrame, limits: Limits) -> DataFrame:
-    """Of the partitions that changed hands most, the newest; `partitions_left_out` counts the other partitions."""
+    """Returns the newest intervals of the partitions that moved most; `partitions_left_out` counts the others."""
     by_group = Window.partitionBy(*GROUP)
     place = ["topic", "partition"]
     owners = F.count("*").over(Window.partitionBy(*GROUP, *place))
@@ -77,7 +77,7 @@ def newest_intervals(intervals: DataFrame, limits: Limits) -> DataFrame:
 
 
 def all_intervals(assignments: DataFrame, connect_assignments: DataFrame) -> DataFrame:
-    """A connector is shown as a topic, its tasks as partitions; -1 is the connector itself."""
+    """Returns both kinds of interval: a connector is shown as a topic, its tasks as partitions, itself as -1."""
     names = {"connector": "topic", "task": "partition"}
     return assignments.unionByName(connect_assignments.withColumnsRenamed(names))
 
@@ -89,7 +89,7 @@ def newest_members(members: DataFrame, limits: Limits) -> DataFrame:
 
 
 def newest_generations(generations: DataFrame, since: datetime, until: datetime, limits: Limits) -> DataFrame:
-    """Those of the period, and the last one before it, which tells what was when it began."""
+    """Returns the generations of the period, and the last one before it, which was in force when it began."""
     known = generations.where(F.col("started_at") < F.lit(until))
     is_over = F.coalesce(F.col("ended_at") <= F.lit(since), F.lit(False))
     last_before = F.max(F.when(is_over, F.col("kafka_offset"))).over(Window.partitionBy(*GROUP))
@@ -102,7 +102,7 @@ def newest_rebalances(rebalances: DataFrame, limits: Limits) -> DataFrame:
 
 
 def newest_incidents(incidents: DataFrame, limits: Limits) -> DataFrame:
-    """The gravest first."""
+    """Returns the incidents of each group, the gravest first."""
     order = [_gravity(), F.desc("last_seen_at"), F.col("incident_id")]
     return first_of_group(incidents.where(F.col("group_id").isNotNull()), order, limits.incidents)
 
@@ -114,8 +114,8 @@ def _gravity() -> Column:
 def ranked_groups(
     groups: DataFrame, rebalances: DataFrame, incidents: DataFrame, rounds: DataFrame, limits: Limits
 ) -> DataFrame:
-    """Grain: group. Its row in `groups`, with its counts in the period and its lag in the newest round; `all_groups`
-    counts what there is. The other tables are of the period already."""
+    """Returns a row for each group of the page: its row in `groups`, its counts in the period, its lag in the newest
+    round, and in `all_groups` how many groups there are. The other tables are of the period already."""
     counts = incidents.groupBy(*GROUP).agg(
         *(F.count_if(F.col("severity") == severity).alias(f"{severity}_incidents") for severity in SEVERITIES)
     )
@@ -131,7 +131,7 @@ def ranked_groups(
 
 
 def lag_rounds(lag: DataFrame) -> DataFrame:
-    """Grain: group, sampling round. What is not known of a partition is counted, and is no zero."""
+    """Returns a row for each group and sampling round. A partition whose lag is not known is counted, never as zero."""
     return lag.groupBy(*GROUP, "sampled_at").agg(
         F.sum("lag").alias("lag"),
         F.max("lag_seconds").alias("lag_seconds"),
@@ -143,13 +143,13 @@ def lag_rounds(lag: DataFrame) -> DataFrame:
 
 
 def of_newest_round(lag: DataFrame) -> DataFrame:
-    """Of the cluster's, not of each group's: who is gone by then has no lag now."""
+    """Returns the rows of the cluster's newest round: a group that is gone by then has no lag now."""
     newest = F.max("sampled_at").over(Window.partitionBy("cluster"))
     return lag.withColumn("_newest", newest).where(F.col("sampled_at") == F.col("_newest")).drop("_newest")
 
 
 def lag_points(rounds: DataFrame, since: datetime, until: datetime, limits: Limits) -> DataFrame:
-    """The worst round of each part of the period: by time, then by records."""
+    """Returns the worst round of each part of the period, by time and then by records."""
     seconds = max(1, int((until - since).total_seconds()) // limits.lag_points + 1)
     part = F.floor((F.unix_seconds("sampled_at") - int(since.timestamp())) / seconds)
     worst = Window.partitionBy(*GROUP, part).orderBy(
@@ -159,20 +159,20 @@ def lag_points(rounds: DataFrame, since: datetime, until: datetime, limits: Limi
 
 
 def worst_partitions(lag: DataFrame, limits: Limits) -> DataFrame:
-    """Of each group, the partitions that are furthest behind in the newest round."""
+    """Returns the partitions of each group that are furthest behind in the newest round."""
     time = F.coalesce("lag_seconds", "lag_seconds_lower_bound")
     order = [time.desc_nulls_last(), F.desc_nulls_last("lag"), F.col("topic"), F.col("partition")]
     return first_of_group(of_newest_round(lag), order, limits.lag_partitions)
 
 
 def group_totals(groups: DataFrame) -> DataFrame:
-    """Grain: type of group, and is it alive, and has it members."""
+    """Returns a row for each type of group, by whether groups are alive, simple, and have members."""
     has_members = F.coalesce(F.col("member_count") > 0, F.lit(False)).alias("has_members")
     return groups.groupBy("group_type", "is_alive", has_members, "is_simple").agg(F.count("*").alias("groups"))
 
 
 def incident_totals(incidents: DataFrame) -> DataFrame:
-    """Grain: severity, kind and evidence."""
+    """Returns a row for each severity, kind and evidence."""
     return incidents.groupBy("severity", "kind", "evidence").agg(
         F.count("*").alias("incidents"),
         F.count_distinct("group_id").alias("groups"),
@@ -182,7 +182,7 @@ def incident_totals(incidents: DataFrame) -> DataFrame:
 
 
 def stats_of(rebalance_stats: DataFrame, window: str, since: datetime, until: datetime) -> DataFrame:
-    """Rows of the hours, or days, that lie in the period in part or whole."""
+    """Returns rows of the hours, or days, that lie in the period in part or whole."""
     begin = F.date_trunc(window, F.lit(since))
     is_inside = (F.col("window_start") >= begin) & (F.col("window_start") < F.lit(until))
     found = rebalance_stats.where((F.col("window") == F.lit(window)) & is_inside)
@@ -190,7 +190,7 @@ def stats_of(rebalance_stats: DataFrame, window: str, since: datetime, until: da
 
 
 def rebalances_by_window(stats: DataFrame) -> DataFrame:
-    """Grain: window_start, over all groups."""
+    """Returns a row for each window, over all groups."""
     return stats.groupBy("window_start").agg(
         F.sum("rebalances").alias("rebalances"),
         F.sum("increments_without_record").alias("increments_without_record"),
@@ -200,8 +200,8 @@ def rebalances_by_window(stats: DataFrame) -> DataFrame:
 
 
 def coverage_totals(coverage: DataFrame, since: datetime, until: datetime) -> DataFrame:
-    """Grain: partition of `__consumer_offsets`: how many seconds of the period the ledger has seen whole, and from when
-    to when it has seen anything."""
+    """Returns a row for each partition of `__consumer_offsets`: how many seconds of the period the ledger has seen
+    whole, and from when to when it has seen anything."""
     is_tailed = (F.col("completeness") == Completeness.TAILED) & (F.col("to_time") > F.col("from_time"))
     begin = F.greatest("from_time", F.lit(since)).cast("double")
     end = F.least("to_time", F.lit(until)).cast("double")

@@ -31,7 +31,7 @@ SCRIPTS = ("parts.js", "charts.js", "group.js", "page.js")
 
 
 def assemble(overview: Mapping[str, Any], groups: Iterable[Mapping[str, Any]]) -> str:
-    """The page as text, from what `overview.overview` and, in its order of groups, `group_data.group_data` give."""
+    """Returns the page's text. `groups` come from `group_data.group_data`, in the order of groups of the overview."""
     environment = Environment(
         loader=PackageLoader("groupledger.jobs.report", "page"),
         autoescape=True,
@@ -51,7 +51,7 @@ def assemble(overview: Mapping[str, Any], groups: Iterable[Mapping[str, Any]]) -
 
 
 def own_script() -> str:
-    """The files as one script, in a block of their own: Plotly shares the page, and its names."""
+    """Returns the files as one script, in a block of their own, since Plotly shares the page and its names."""
     return "\n".join(['"use strict";', "{", *map(_own, SCRIPTS), "}"])
 
 

@@ -57,11 +57,11 @@ function memberTrace(index) {
   return barTrace(marker, { text: [], textposition: "inside", insidetextanchor: "middle", textangle: 0, insidetextfont: { color: ink, size: 11 }, constraintext: "inside" });
 }
 
-const statusTrace = (status) => status === "unknown" || status === UNKNOWN
+const statusTrace = (status) => status === UNKNOWN
   ? barTrace(pattern("/", colour("hatch"), 0)) : barTrace(pattern("", colour("error"), 1.5));
 
 function recordLines(data, top, bottom) {
-  const at = data.records.flatMap((record) => [record[RECORD.at], record[RECORD.at], null]);
+  const at = data.records.flatMap((record) => [record.at, record.at, null]);
   const y = data.records.flatMap(() => [top, bottom, null]);
   return { type: "scatter", mode: "lines", x: at, y, hoverinfo: "skip", line: { color: colour("line"), width: 1, dash: "dot" } };
 }

@@ -2,34 +2,30 @@
 
 // Ownership
 
-const memberText = (member) => `${member[MEMBER.id]}${member[MEMBER.client] === "-" ? "" : `, client ${member[MEMBER.client]}`}`
-  + `${member[MEMBER.host] ? `, ${member[MEMBER.host]}` : ""}${member[MEMBER.instance] ? `, instance ${member[MEMBER.instance]}` : ""}`;
+const memberText = (member) => `${member.member_id}${member.client_id === null ? "" : `, client ${member.client_id}`}`
+  + `${member.client_host ? `, ${member.client_host}` : ""}${member.group_instance_id ? `, instance ${member.group_instance_id}` : ""}`;
 
-function* eachBar(data) {
-  for (let place = 0; place < data.bars.length; place += BAR_NUMBERS) {
-    const [unit, owner, begin, length, others] = data.bars.slice(place, place + BAR_NUMBERS);
-    yield { unit, owner, begin: data.from + begin, length, others };
-  }
-}
-
-const ownerText = (data, { owner, others }) => owner === UNOWNED ? "unowned" : owner === UNKNOWN ? "unknown"
-  : `${memberKey(owner)} ${memberText(data.members[owner])}${others ? `, and ${plural(others, "other")}` : ""}`;
-const unitText = ([topic, partition]) => `${topic} ${partition}`;
-const topicOf = (data) => (new Set(data.units.map(([topic]) => topic)).size === 1 ? data.units[0][0] : null);
+// `owner` is the place of a member, or the status of a partition that no member owns.
+const eachBar = (data) => data.bars.map((bar) => ({ ...bar, begin: data.from + bar.begin }));
+const isMember = (owner) => typeof owner === "number";
+const ownerText = (data, { owner, others }) => isMember(owner)
+  ? `${memberKey(owner)} ${memberText(data.members[owner])}${others ? `, and ${plural(others, "other")}` : ""}` : owner;
+const unitText = ({ topic, partition }) => `${topic} ${partition}`;
+const topicOf = (data) => (new Set(data.units.map(({ topic }) => topic)).size === 1 ? data.units[0].topic : null);
 
 function ownershipTraces(data) {
   const count = Math.max(data.units.length, 1);
-  const whole = { unknown: statusTrace("unknown"), unowned: statusTrace("unowned") };
+  const whole = { [UNKNOWN]: statusTrace(UNKNOWN), [UNOWNED]: statusTrace(UNOWNED) };
   for (const trace of Object.values(whole)) trace.width = count;
-  for (const [begin, end, status] of data.spans) {
-    const why = status === "unknown" ? "unknown: nobody read the log, or the record of then can't be known" : "unowned: the group had no members, or was not there";
+  for (const { from: begin, to: end, status } of data.spans) {
+    const why = status === UNKNOWN ? "unknown: nobody read the log, or the record of then can't be known" : "unowned: the group had no members, or was not there";
     addBar(whole[status], (count - 1) / 2, begin, end - begin, [why, `${time(begin)} to ${time(end)}`]);
   }
   const byOwner = new Map([[UNOWNED, statusTrace(UNOWNED)], [UNKNOWN, statusTrace(UNKNOWN)]]);
   for (const bar of eachBar(data)) {
     if (!byOwner.has(bar.owner)) byOwner.set(bar.owner, memberTrace(bar.owner));
     const lines = [unitText(data.units[bar.unit]), ownerText(data, bar), `${time(bar.begin)} to ${time(bar.begin + bar.length)}, ${duration(bar.length)}`];
-    addBar(byOwner.get(bar.owner), bar.unit, bar.begin, bar.length, lines, bar.owner < 0 ? undefined : memberKey(bar.owner));
+    addBar(byOwner.get(bar.owner), bar.unit, bar.begin, bar.length, lines, isMember(bar.owner) ? memberKey(bar.owner) : undefined);
   }
   return [...Object.values(whole), ...byOwner.values()];
 }
@@ -45,20 +41,20 @@ function drawOwnership(data) {
   const hasIncidents = Boolean(data.incidents?.length);
   const top = hasIncidents ? -3 : -1.9;
   const bottom = Math.max(data.units.length, 1) - 0.5;
-  const records = data.records.map((record) => [record[RECORD.at],
-    [`${time(record[RECORD.at])}, life ${record[RECORD.life]}, generation ${record[RECORD.generation]}: ${record[RECORD.title]}`, ...record[RECORD.lines]]]);
-  const isRebalance = (record) => record[RECORD.event] === "rebalance";
+  const records = data.records.map((record) => [record.at,
+    [`${time(record.at)}, incarnation ${record.incarnation}, generation ${record.generation}: ${record.title}`, ...record.lines]]);
+  const isRebalance = (record) => record.event === "rebalance";
   const traces = [...ownershipTraces(data), recordLines(data, -1.1, bottom),
     markerTrace(records, -1.1, data.records.map((record) => (isRebalance(record) ? "diamond" : "circle-open")), colour("ink"))];
   if (hasIncidents) {
-    const points = data.incidents.map((incident) => [incident[INCIDENT.first],
-      [`${time(incident[INCIDENT.first])} ${incident[INCIDENT.severity]}: ${incident[INCIDENT.kind]}`, incident[INCIDENT.explanation] ?? ""]]);
-    traces.push(markerTrace(points, -2.2, data.incidents.map((incident) => SYMBOLS[incident[INCIDENT.severity]] ?? "circle"),
-      data.incidents.map((incident) => colour(incident[INCIDENT.severity] === "info" ? "paper" : incident[INCIDENT.severity]))));
+    const points = data.incidents.map((incident) => [incident.first_seen_at,
+      [`${time(incident.first_seen_at)} ${incident.severity}: ${incident.kind}`, incident.explanation ?? ""]]);
+    traces.push(markerTrace(points, -2.2, data.incidents.map((incident) => SYMBOLS[incident.severity] ?? "circle"),
+      data.incidents.map((incident) => colour(incident.severity === "info" ? "paper" : incident.severity))));
   }
   const topic = topicOf(data);
   put("topic", topic === null ? "" : "All partitions are of the topic ", element("bdi", {}, topic ?? ""));
-  const names = data.units.map(topic === null ? unitText : ([, partition]) => (isNarrow() ? String(partition) : `partition ${partition}`));
+  const names = data.units.map(topic === null ? unitText : ({ partition }) => (isNarrow() ? String(partition) : `partition ${partition}`));
   const axis = rowAxis(names, height, [bottom, top]);
   axis.tickvals.push(-1.1, ...(hasIncidents ? [-2.2] : []));
   axis.ticktext.push("<i>records</i>", ...(hasIncidents ? ["<i>incidents</i>"] : []));
@@ -96,10 +92,10 @@ function swatch(kind) {
 const LEGEND_MEMBERS = 40;
 
 function drawLegend(data) {
-  const owners = [...new Set([...eachBar(data)].map((bar) => bar.owner))].filter((owner) => owner >= 0).sort((a, b) => a - b);
+  const owners = [...new Set(data.bars.map((bar) => bar.owner))].filter(isMember).sort((a, b) => a - b);
   const items = owners.slice(0, LEGEND_MEMBERS).map((owner) => {
     const member = data.members[owner];
-    const name = member[MEMBER.instance] ?? (member[MEMBER.client] === "-" ? member[MEMBER.id] : member[MEMBER.client]);
+    const name = member.group_instance_id ?? member.client_id ?? member.member_id;
     return element("li", {}, swatch(owner), element("bdi", {}, `${memberKey(owner)} ${cut(name, 40)}`));
   });
   if (owners.length > LEGEND_MEMBERS) items.push(element("li", {}, `and ${owners.length - LEGEND_MEMBERS} more members: see the tables`));
@@ -108,8 +104,8 @@ function drawLegend(data) {
 }
 
 function ownershipTable(data) {
-  const whole = data.spans.map(([begin, end, status]) => ["all partitions", status, time(begin), time(end), duration(end - begin)]);
-  const lines = [...eachBar(data)].map((bar) => [unitText(data.units[bar.unit]), ownerText(data, bar), time(bar.begin), time(bar.begin + bar.length), duration(bar.length)]);
+  const whole = data.spans.map(({ from, to, status }) => ["all partitions", status, time(from), time(to), duration(to - from)]);
+  const lines = eachBar(data).map((bar) => [unitText(data.units[bar.unit]), ownerText(data, bar), time(bar.begin), time(bar.begin + bar.length), duration(bar.length)]);
   return table("Who owned what", [["Partition", ""], ["Owner", "text"], ["From", "time"], ["To", "time"], ["Length", "number"]], [...whole, ...lines]);
 }
 
@@ -122,14 +118,14 @@ function drawLag(data) {
     : data.lag ? "Lag was not sampled for this group in the time shown." : "Lag is not known: the warehouse has no table of it.";
   for (const id of ["lag-partitions", "lag-table"]) byId(id).closest("details").hidden = !hasLag;
   if (!hasLag) return Promise.resolve();
-  const x = data.lag.map((point) => point[LAG.at]);
+  const x = data.lag.map((point) => point.sampled_at);
   const most = (values) => Math.max(1, ...values.filter((value) => value !== null)) * 1.05;
   const line = (y, axis, unit, more = {}) => ({ type: "scatter", mode: x.length > 1 ? "lines" : "markers", x, y, yaxis: axis, hoverinfo: "text",
-    hovertext: data.lag.map((point, place) => hover([`${time(point[LAG.at])}: ${unit === "s" ? duration(y[place] === null ? null : y[place] * 1000) : `${counted(y[place])} records`}`,
-      `${plural(point[LAG.partitions], "partition")}, lag unknown of ${counted(point[LAG.unknown])}`])), line: { color: colour("link"), width: 2, shape: "hv" }, ...more });
-  const recordsOf = data.lag.map((point) => point[LAG.records]);
-  const seconds = data.lag.map((point) => point[LAG.seconds]);
-  const bounds = data.lag.map((point) => (point[LAG.seconds] === null ? point[LAG.bound] : null));
+    hovertext: data.lag.map((point, place) => hover([`${time(point.sampled_at)}: ${unit === "s" ? duration(y[place] === null ? null : y[place] * 1000) : `${counted(y[place])} records`}`,
+      `${plural(point.lag_partitions, "partition")}, lag unknown of ${counted(point.lag_unknown_partitions)}`])), line: { color: colour("link"), width: 2, shape: "hv" }, ...more });
+  const recordsOf = data.lag.map((point) => point.lag);
+  const seconds = data.lag.map((point) => point.lag_seconds);
+  const bounds = data.lag.map((point) => (point.lag_seconds === null ? point.lag_seconds_lower_bound : null));
   const top = [most(recordsOf), most([...seconds, ...bounds])];
   const traces = [{ ...recordLines(data, 0, top[0]), yaxis: "y" }, { ...recordLines(data, 0, top[1]), yaxis: "y2" },
     line(recordsOf, "y"), line(seconds, "y2", "s"), line(bounds, "y2", "s", { line: { color: colour("link"), width: 2, dash: "dash" }, mode: "lines+markers" })];
@@ -139,11 +135,11 @@ function drawLag(data) {
 }
 
 const lagTable = (data) => table("Lag by time", [["Sampled", "time"], ["Records", "number"], ["Time lag", "number"], ["Partitions", "number"], ["Unknown", "number"]],
-  data.lag.map((point) => [time(point[LAG.at]), counted(point[LAG.records]), timeLag(point[LAG.seconds], point[LAG.bound]), counted(point[LAG.partitions]), counted(point[LAG.unknown])]));
-const timeLag = (seconds, bound) => (seconds !== null ? duration(seconds * 1000) : bound !== null ? `at least ${duration(bound * 1000)}` : "-");
+  data.lag.map((point) => [time(point.sampled_at), counted(point.lag), timeLag(point), counted(point.lag_partitions), counted(point.lag_unknown_partitions)]));
+const timeLag = ({ lag_seconds: seconds, lag_seconds_lower_bound: bound }) => (seconds !== null ? duration(seconds * 1000) : bound !== null ? `at least ${duration(bound * 1000)}` : "-");
 const lagPartitions = (data) => table("Partitions in the newest sample", [["Partition", ""], ["Lag", "number"], ["Time lag", "number"], ["Status", ""], ["Owner", "text"],
-  ["Committed", "number"], ["End", "number"], ["Flags", "text"]], data.lag_partitions.map(([topic, partition, lag, seconds, bound, status, owner, committed, end, flags]) =>
-  [unitText([topic, partition]), counted(lag), timeLag(seconds, bound), status, owner, counted(committed), counted(end), flags]));
+  ["Committed", "number"], ["End", "number"], ["Flags", "text"]], data.lag_partitions.map((row) =>
+  [unitText(row), counted(row.lag), timeLag(row), row.status, row.owner, counted(row.committed_offset), counted(row.high_watermark), row.flags]));
 
 // Members, records, incidents
 
@@ -155,53 +151,53 @@ function drawTenures(data) {
   if (!drawn.length) return Promise.resolve();
   const traces = drawn.map(([member, index], place) => {
     const trace = memberTrace(index);
-    const begin = Math.max(member[MEMBER.from], data.from);
-    const end = Math.max(begin, Math.min(member[MEMBER.to] ?? data.known_to, data.to));
+    const begin = Math.max(member.joined_at, data.from);
+    const end = Math.max(begin, Math.min(member.left_at ?? data.known_to, data.to));
     addBar(trace, place, begin, end - begin, [`${memberKey(index)} ${memberText(member)}`, tenure(member), leaving(member)], memberKey(index));
     return trace;
   });
   const height = rowsHeight(drawn.length);
-  const names = drawn.map(([member, index]) => `${memberKey(index)} ${member[MEMBER.instance] ?? member[MEMBER.client]}`);
+  const names = drawn.map(([member, index]) => `${memberKey(index)} ${member.group_instance_id ?? member.client_id ?? "-"}`);
   const more = data.members.length > drawn.length ? ` The newest ${drawn.length} of ${data.members.length} are drawn.` : "";
   return draw("tenures", [recordLines(data, -0.5, drawn.length - 0.5), ...traces], { yaxis: rowAxis(names, height, [drawn.length - 0.5, -0.5]) }, height + 50,
     `Tenures of ${plural(data.members.length, "member")}.${more} The table says the same.`);
 }
 
-const tenure = (member) => `${member[MEMBER.isStartKnown] ? "" : "at the latest "}${time(member[MEMBER.from])} to ${member[MEMBER.to] === null ? "the end of what is known" : time(member[MEMBER.to])}`;
+const tenure = (member) => `${member.is_start_known ? "" : "at the latest "}${time(member.joined_at)} to ${member.left_at === null ? "the end of what is known" : time(member.left_at)}`;
 function leaving(member) {
-  if (member[MEMBER.to] === null) return "still a member";
-  const cause = member[MEMBER.cause] ?? "cause unknown";
-  const confidence = member[MEMBER.confidence];
-  return `left: ${cause}${confidence === null || confidence === 1 ? "" : ` (confidence ${confidence.toFixed(2)})`}${member[MEMBER.isEndKnown] ? "" : ", at the latest then"}`;
+  if (member.left_at === null) return "still a member";
+  const cause = member.leave_cause ?? "cause unknown";
+  const confidence = member.leave_cause_confidence;
+  return `left: ${cause}${confidence === null || confidence === 1 ? "" : ` (confidence ${confidence.toFixed(2)})`}${member.is_end_known ? "" : ", at the latest then"}`;
 }
 
 function membersTable(data) {
   return table("Members", [["Member", "text"], ["Client", ""], ["Host", ""], ["Instance", ""], ["From", "time"], ["To", "time"], ["Generations", "number"], ["End", "text"]],
-    data.members.map((member, index) => [`${memberKey(index)} ${member[MEMBER.id]}`, member[MEMBER.client], member[MEMBER.host], member[MEMBER.instance],
-      time(member[MEMBER.from]), member[MEMBER.to] === null ? "now" : time(member[MEMBER.to]),
-      `${counted(member[MEMBER.fromGeneration])} to ${member[MEMBER.toGeneration] === null ? "now" : counted(member[MEMBER.toGeneration])}`, leaving(member)]));
+    data.members.map((member, index) => [`${memberKey(index)} ${member.member_id}`, member.client_id, member.client_host, member.group_instance_id,
+      time(member.joined_at), member.left_at === null ? "now" : time(member.left_at),
+      `${counted(member.from_generation)} to ${member.to_generation === null ? "now" : counted(member.to_generation)}`, leaving(member)]));
 }
 
 function recordsTable(data) {
-  const pause = (record) => (record[RECORD.pauseLower] === null && record[RECORD.pauseUpper] === null ? "-" : `${duration(record[RECORD.pauseLower])} to ${duration(record[RECORD.pauseUpper])}`);
-  const trigger = (record) => (record[RECORD.trigger] ? `${record[RECORD.trigger]} (${record[RECORD.confidence]?.toFixed(2) ?? "server log"})` : "-");
+  const pause = (record) => (record.pause_lower_ms === null && record.pause_upper_ms === null ? "-" : `${duration(record.pause_lower_ms)} to ${duration(record.pause_upper_ms)}`);
+  const trigger = (record) => (record.trigger ? `${record.trigger} (${record.confidence?.toFixed(2) ?? "server log"})` : "-");
   return table("Rebalances and other records, newest first", [["Time", "time"], ["", ""], ["Generation", "number"], ["What", ""], ["Probable trigger", ""], ["Moved", "number"], ["Pause", "time"], ["Details", "text"]],
-    [...data.records].reverse().map((record) => [time(record[RECORD.at]), zoomButton(record[RECORD.at]), counted(record[RECORD.generation]), record[RECORD.title], trigger(record),
-      counted(record[RECORD.moved]), pause(record), element("ul", {}, ...record[RECORD.lines].map((line) => element("li", {}, line)))]));
+    [...data.records].reverse().map((record) => [time(record.at), zoomButton(record.at), counted(record.generation), record.title, trigger(record),
+      counted(record.partitions_moved), pause(record), element("ul", {}, ...record.lines.map((line) => element("li", {}, line)))]));
 }
 
 function incidentParts(data) {
   if (data.incidents === null) return [element("p", { class: "absent" }, "Not known: the warehouse has no table of incidents.")];
   if (!data.incidents.length) return [element("p", {}, "None in the period.")];
   return data.incidents.map((incident) => {
-    const severity = incident[INCIDENT.severity] in SYMBOLS ? incident[INCIDENT.severity] : "info";
-    const facts = [["Seen", `${time(incident[INCIDENT.first])} to ${time(incident[INCIDENT.last])}${incident[INCIDENT.isOpen] ? ", goes on" : ""}`],
-      ["Times", counted(incident[INCIDENT.occurrences])], ["Evidence", `${incident[INCIDENT.evidence]}, confidence ${incident[INCIDENT.confidence]?.toFixed(2) ?? "-"}`],
-      ["Member", incident[INCIDENT.member]], ["Partitions", incident[INCIDENT.partitions]], ["Setting", incident[INCIDENT.setting]]];
+    const severity = incident.severity in SYMBOLS ? incident.severity : "info";
+    const facts = [["Seen", `${time(incident.first_seen_at)} to ${time(incident.last_seen_at)}${incident.is_open ? ", goes on" : ""}`],
+      ["Times", counted(incident.occurrences)], ["Evidence", `${incident.evidence}, confidence ${incident.confidence?.toFixed(2) ?? "-"}`],
+      ["Member", incident.member_id], ["Partitions", incident.partitions], ["Setting", incident.setting_to_change]];
     return element("div", { class: `incident ${severity}` },
-      element("h4", {}, element("span", { class: `severity ${severity}` }, incident[INCIDENT.severity] ?? "-"), ` ${incident[INCIDENT.kind]}`),
-      element("p", {}, incident[INCIDENT.explanation] ?? ""), factList(element("dl", { class: "facts" }), facts.filter(([, value]) => value)),
-      zoomButton(incident[INCIDENT.first], incident[INCIDENT.last]));
+      element("h4", {}, element("span", { class: `severity ${severity}` }, incident.severity ?? "-"), ` ${incident.kind}`),
+      element("p", {}, incident.explanation ?? ""), factList(element("dl", { class: "facts" }), facts.filter(([, value]) => value)),
+      zoomButton(incident.first_seen_at, incident.last_seen_at));
   });
 }
 

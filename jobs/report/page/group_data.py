@@ -1,6 +1,7 @@
-"""One group of the report, as the page's own script reads it: small, in plain lists, with instants in milliseconds.
+"""One group of the report, as the page's own script reads it: values by name, with instants in milliseconds.
 
-The script knows the lists by position; `parts.js` names them at its head, in the same order as here.
+The names are those that `group.js` reads; what comes straight from a table has its column's name. A list of rows costs
+the page each name once (`embed.in_columns`).
 """
 
 from __future__ import annotations
@@ -25,15 +26,14 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
     Data = dict[str, Any]
 
-UNOWNED_BAR = -1
-UNKNOWN_BAR = -2
 DETAIL_LINES_MAX = 40
 INCIDENT_PARTITIONS_MAX = 20
+LAG_COLUMNS = ("lag", "lag_seconds", "lag_seconds_lower_bound")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRows:
-    """All that is known of a group in a period; `coverage` is of its `kafka_partition`. `lag` and `incidents` are None
+    """Holds all that is known of a group in a period; `coverage` is of its partition. `lag` and `incidents` are None
     where the warehouse has no such table."""
 
     group: Row
@@ -72,31 +72,31 @@ def group_data(rows: GroupRows, since: datetime, until: datetime) -> Data:
     }
 
 
-def facts(group: Row) -> list[tuple[str, str]]:
-    """What `groups` says, in words; what does not apply is not there."""
+def facts(group: Row) -> dict[str, str]:
+    """Returns what `groups` says, in words by their labels; what does not apply is not there."""
     state = "alive" if group["is_alive"] else "gone (its tombstone was read)"
     if group["is_alive"] and group["is_simple"]:
         state = "commits without members"
-    found: list[tuple[str, Any]] = [
-        ("Type", group["group_type"]),
-        ("State", state),
-        ("Sampled state", group["group_state"]),
-        ("Life", group["incarnation"]),
-        ("Generation", group["generation"]),
-        ("Group epoch", group["group_epoch"]),
-        ("Protocol", " ".join(filter(None, (group["protocol_type"], group["protocol"])))),
-        ("Members", group["member_count"]),
-        ("Partitions owned", group["owned_count"]),
-        ("Partitions committed", group["committed_partition_count"]),
-        ("Last commit", group["last_commit_at"] and clock(group["last_commit_at"])),
-        ("Seen", f"{clock(group['first_seen_at'])} to {clock(group['last_seen_at'])}"),
-        ("Log", f"__consumer_offsets-{group['kafka_partition']}"),
-    ]
-    return [(label, shown(value)) for label, value in found if value not in (None, "")]
+    found = {
+        "Type": group["group_type"],
+        "State": state,
+        "Sampled state": group["group_state"],
+        "Incarnation": group["incarnation"],
+        "Generation": group["generation"],
+        "Group epoch": group["group_epoch"],
+        "Protocol": " ".join(filter(None, (group["protocol_type"], group["protocol"]))),
+        "Members": group["member_count"],
+        "Partitions owned": group["owned_count"],
+        "Partitions committed": group["committed_partition_count"],
+        "Last commit": group["last_commit_at"] and clock(group["last_commit_at"]),
+        "Seen": f"{clock(group['first_seen_at'])} to {clock(group['last_seen_at'])}",
+        "Log": f"__consumer_offsets-{group['kafka_partition']}",
+    }
+    return {label: shown(value) for label, value in found.items() if value not in (None, "")}
 
 
 def _members(rows: GroupRows, drawn: Sequence[Bar], begin: datetime) -> list[Row]:
-    """By their coming. An owner whose tenure is among the rows that were left out has what its intervals say."""
+    """Returns members in the order of their coming. An owner whose tenure was left out has what its intervals say."""
     found = {(row["incarnation"], row["member_id"]): row for row in rows.members if _lasts(row["left_at"], begin)}
     for row in (bar.interval for bar in drawn if bar.interval is not None):
         names = ("incarnation", "member_id", "group_instance_id", "client_id", "from_generation", "from_offset")
@@ -111,48 +111,57 @@ def _lasts(end: datetime | None, begin: datetime) -> bool:
     return end is None or end > begin
 
 
-def _member(row: Row) -> list[Any]:
-    return [
-        shown(row["member_id"]),
-        shown(row["client_id"]),
-        None if row["client_host"] is None else shown(row["client_host"]),
-        None if row["group_instance_id"] is None else shown(row["group_instance_id"]),
-        milliseconds(row["joined_at"]),
-        milliseconds(row["left_at"]),
-        row["leave_cause"],
-        row["leave_cause_confidence"],
-        row["incarnation"],
-        row["from_generation"],
-        row["to_generation"],
-        int(row["is_start_known"]),
-        None if row["is_end_known"] is None else int(row["is_end_known"]),
-    ]
+def _member(row: Row) -> Data:
+    names = ("member_id", "client_id", "client_host", "group_instance_id")
+    known = ("leave_cause", "leave_cause_confidence", "from_generation", "to_generation")
+    return _picked(row, ("joined_at", "left_at"), names, (*known, "is_start_known", "is_end_known"))
+
+
+def _picked(row: Row, instants: Sequence[str], names: Sequence[str], values: Sequence[str]) -> Data:
+    """Returns columns of a row under their own names: instants in milliseconds, names from data as they are shown, and
+    the values of the others."""
+    return {
+        **{column: milliseconds(row[column]) for column in instants},
+        **{column: None if row[column] is None else shown(row[column]) for column in names},
+        **{column: row[column] for column in values},
+    }
 
 
 def _ownership(drawn: Sequence[Bar], of_group: Sequence[Span], members: Sequence[Row], begin: datetime) -> Data:
-    """Bars are five numbers each: unit, owner, begin, length, further owners; times count from the page's begin."""
+    """Returns the bars of the chart. Their `unit` and `owner` are places in `units` and `members`, an owner that is not
+    a member is a status; times count from the page's begin."""
     units = {unit: index for index, unit in enumerate(dict.fromkeys(bar.unit for bar in drawn))}
     places = {(row["incarnation"], row["member_id"]): index for index, row in enumerate(members)}
-    numbers: list[int] = []
+    found = []
     for bar in drawn:
+        owner: int | str = bar.status
+        others = 0
         if bar.status == Ownership.OWNED and bar.interval is not None:
             owner = places[bar.interval["incarnation"], bar.interval["member_id"]]
             others = len(bar.interval["other_member_ids"])
-        else:
-            owner, others = UNOWNED_BAR if bar.status == Ownership.UNOWNED else UNKNOWN_BAR, 0
-        length = round((bar.end - bar.begin).total_seconds() * 1_000)
-        numbers += (units[bar.unit], owner, round((bar.begin - begin).total_seconds() * 1_000), length, others)
+        since_begin, length = bar.begin - begin, bar.end - bar.begin
+        found.append(
+            {
+                "unit": units[bar.unit],
+                "owner": owner,
+                "begin": round(since_begin.total_seconds() * 1_000),
+                "length": round(length.total_seconds() * 1_000),
+                "others": others,
+            }
+        )
     return {
-        "units": [[shown(topic), partition] for topic, partition in units],
-        "bars": numbers,
+        "units": [{"topic": shown(topic), "partition": partition} for topic, partition in units],
+        "bars": found,
         "spans": [
-            [milliseconds(span.begin), milliseconds(span.end), span.status] for span in of_group if span.is_whole_group
+            {"from": milliseconds(span.begin), "to": milliseconds(span.end), "status": span.status}
+            for span in of_group
+            if span.is_whole_group
         ],
     }
 
 
-def _records(rows: GroupRows, begin: datetime, until: datetime) -> list[list[Any]]:
-    """What `groupledger group` tells of each record, its details as lines of text."""
+def _records(rows: GroupRows, begin: datetime, until: datetime) -> list[Data]:
+    """Returns what `groupledger group` tells of each record, its details as lines of text."""
     # With partitions left out, what moved would be told in part: the numbers of the record stay right.
     intervals = () if _partitions_left_out(rows) else rows.intervals
     found = []
@@ -160,66 +169,49 @@ def _records(rows: GroupRows, begin: datetime, until: datetime) -> list[list[Any
         if begin <= entry["at"] < until:
             headline, *details = lines(entry)
             found.append(
-                [
-                    milliseconds(entry["at"]),
-                    entry["incarnation"],
-                    entry["generation"],
-                    entry["event"],
-                    headline.split(": ", 1)[1],
-                    entry.get("member_count"),
-                    entry.get("trigger") or entry.get("inferred_trigger"),
-                    None if entry.get("trigger") else entry.get("inferred_trigger_confidence"),
-                    entry.get("partitions_moved"),
-                    entry.get("pause_lower_ms"),
-                    entry.get("pause_upper_ms"),
-                    [shown_text(line.strip()) for line in details[:DETAIL_LINES_MAX]],
-                ]
+                {
+                    "at": milliseconds(entry["at"]),
+                    "incarnation": entry["incarnation"],
+                    "generation": entry["generation"],
+                    "event": entry["event"],
+                    "title": headline.split(": ", 1)[1],
+                    "trigger": entry.get("trigger") or entry.get("inferred_trigger"),
+                    "confidence": None if entry.get("trigger") else entry.get("inferred_trigger_confidence"),
+                    "partitions_moved": entry.get("partitions_moved"),
+                    "pause_lower_ms": entry.get("pause_lower_ms"),
+                    "pause_upper_ms": entry.get("pause_upper_ms"),
+                    "lines": [shown_text(line.strip()) for line in details[:DETAIL_LINES_MAX]],
+                }
             )
     return found
 
 
-def _lag(rows: Sequence[Row], begin: datetime) -> list[list[Any]]:
+def _lag(rows: Sequence[Row], begin: datetime) -> list[Data]:
     ordered = sorted((row for row in rows if row["sampled_at"] >= begin), key=lambda row: row["sampled_at"])
-    names = ("lag", "lag_seconds", "lag_seconds_lower_bound", "lag_partitions", "lag_unknown_partitions")
-    return [[milliseconds(row["sampled_at"]), *(row[name] for name in names)] for row in ordered]
+    partitions = ("lag_partitions", "lag_unknown_partitions")
+    return [_picked(row, ["sampled_at"], (), (*LAG_COLUMNS, *partitions)) for row in ordered]
 
 
-def _lag_partition(row: Row) -> list[Any]:
-    return [
-        shown(row["topic"]),
-        row["partition"],
-        row["lag"],
-        row["lag_seconds"],
-        row["lag_seconds_lower_bound"],
-        row["status"],
-        None if row["owner"] is None else shown(row["owner"]),
-        row["committed_offset"],
-        row["high_watermark"],
-        " ".join(row["flags"] or ()),
-    ]
+def _lag_partition(row: Row) -> Data:
+    offsets = ("committed_offset", "high_watermark")
+    picked = _picked(row, (), ("topic", "owner"), ("partition", *LAG_COLUMNS, "status", *offsets))
+    return {**picked, "flags": " ".join(row["flags"] or ())}
 
 
-def _incident(row: Row) -> list[Any]:
+def _incident(row: Row) -> Data:
     places = [f"{shown(each['topic'])} {each['partition']}" for each in row["partitions"] or ()]
     more = f" and {len(places) - INCIDENT_PARTITIONS_MAX} more" if len(places) > INCIDENT_PARTITIONS_MAX else ""
-    return [
-        milliseconds(row["first_seen_at"]),
-        milliseconds(row["last_seen_at"]),
-        row["severity"],
-        row["kind"],
-        row["evidence"],
-        row["confidence"],
-        row["occurrences"],
-        None if row["member_id"] is None else shown(row["member_id"]),
-        ", ".join(places[:INCIDENT_PARTITIONS_MAX]) + more,
-        shown_text(row["explanation"]),
-        shown_text(row["setting_to_change"]),
-        bool(row["is_open"]),
-    ]
+    values = ("severity", "kind", "evidence", "confidence", "occurrences", "is_open")
+    return {
+        **_picked(row, ("first_seen_at", "last_seen_at"), ["member_id"], values),
+        "partitions": ", ".join(places[:INCIDENT_PARTITIONS_MAX]) + more,
+        "explanation": shown_text(row["explanation"]),
+        "setting_to_change": shown_text(row["setting_to_change"]),
+    }
 
 
 def left_out(rows: GroupRows, since: datetime, begin: datetime) -> list[str]:
-    """What limits keep from the page, in sentences with the numbers."""
+    """Returns sentences that say with numbers what limits keep from the page."""
     counts = Counter(
         {
             "intervals of ownership": _missing(rows.intervals),

@@ -25,13 +25,13 @@ def shown(name: object, characters_max: int = NAME_CHARACTERS_MAX) -> str:
 
 
 def whole(name: str) -> str | None:
-    """All of it, escaped, where `shown` cuts it; else None."""
+    """Returns the whole name, escaped, where `shown` cuts it; else None."""
     text = escaped(name)
     return text if shown(name) != text else None
 
 
 def readable(value: Any) -> Any:
-    """The same data, with every text in it escaped: the one gate to the page, whatever a column was thought to hold."""
+    """Returns the same data with every text in it escaped; all data for the page goes through here."""
     if isinstance(value, str):
         return value if value.isprintable() else escaped(value)
     if isinstance(value, dict):
@@ -42,5 +42,5 @@ def readable(value: Any) -> Any:
 
 
 def shown_text(text: object) -> str | None:
-    """A sentence of the ledger's own, with names in it."""
+    """Returns a sentence of the ledger, which may hold names, fit to be read."""
     return None if text is None else shown(text, TEXT_CHARACTERS_MAX)

@@ -25,10 +25,10 @@ TOP = 30
 HOLES_MAX = 50
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewRows:
-    """Of one cluster and period. `ranked` are the groups of the page, `groups` the totals of all groups; what a table
-    that is not there would tell is None. `stats` are the windows of the groups that rebalance most."""
+    """Holds rows of one cluster and period. `ranked` are the groups of the page, `groups` the totals of all groups,
+    `stats` the windows of the page's groups; rows of a table that is not there are None."""
 
     cluster: str
     since: datetime
@@ -45,7 +45,7 @@ class OverviewRows:
 
 
 def overview(rows: OverviewRows) -> dict[str, Any]:
-    """The template's words."""
+    """Returns what the template shows, by the template's names."""
     all_groups = sum(row["groups"] for row in rows.groups)
     return {
         "cluster": shown(rows.cluster),
@@ -65,49 +65,59 @@ def overview(rows: OverviewRows) -> dict[str, Any]:
     }
 
 
-def headline(rows: OverviewRows) -> list[tuple[str, str, str]]:
-    """Label, figure, what it rests on."""
+def headline(rows: OverviewRows) -> list[dict[str, str]]:
+    """Returns the figures at the page's top, each with what it rests on."""
     alive = sum(row["groups"] for row in rows.groups if row["is_alive"])
-    found = [("Groups", f"{sum(row['groups'] for row in rows.groups):,}", f"alive: {alive:,}")]
+    found = [_figure("Groups", f"{sum(row['groups'] for row in rows.groups):,}", f"alive: {alive:,}")]
     if rows.windows is not None:
         rebalances = sum(row["rebalances"] for row in rows.windows)
         storms = sum(row["storms"] for row in rows.windows)
-        found.append(("Rebalances", f"{rebalances:,}", f"storms: {storms:,}"))
+        found.append(_figure("Rebalances", f"{rebalances:,}", f"storms: {storms:,}"))
     if rows.incidents is None:
-        found.append(("Incidents", "not known", "no table of incidents"))
+        found.append(_figure("Incidents", "not known", "no table of incidents"))
     else:
         counts = Counter[str]()
         for row in rows.incidents:
             counts[row["severity"]] += row["incidents"]
-        found.append(("Errors", f"{counts[Severity.ERROR]:,}", f"warnings: {counts[Severity.WARNING]:,}"))
+        found.append(_figure("Errors", f"{counts[Severity.ERROR]:,}", f"warnings: {counts[Severity.WARNING]:,}"))
     found.append(_lag_headline(rows))
     seen = sum(row["tailed_seconds"] or 0 for row in rows.coverage)
     whole = (rows.until - rows.since).total_seconds() * len(rows.coverage)
     share = f"{100 * seen / whole:.1f} %" if whole else "nothing"
-    return [*found, ("Coverage", share, "of the period was seen whole")]
+    return [*found, _figure("Coverage", share, "of the period was seen whole")]
 
 
-def _lag_headline(rows: OverviewRows) -> tuple[str, str, str]:
+def _figure(label: str, figure: str, basis: str) -> dict[str, str]:
+    return {"label": label, "figure": figure, "basis": basis}
+
+
+def _lag_headline(rows: OverviewRows) -> dict[str, str]:
     if not rows.has_lag:
-        return ("Worst lag", "not known", "lag was never sampled")
+        return _figure("Worst lag", "not known", "lag was never sampled")
     in_time = [row for row in rows.ranked if row["lag_seconds"] is not None]
     if in_time:
         worst = max(in_time, key=lambda row: row["lag_seconds"])
-        return ("Worst lag", duration(worst["lag_seconds"]), f"now, of {shown(worst['group_id'], 48)}")
+        return _figure("Worst lag", duration(worst["lag_seconds"]), f"now, of {shown(worst['group_id'], 48)}")
     counted = [row for row in rows.ranked if row["lag"] is not None]
     if not counted:
-        return ("Worst lag", "not known", "no round has a number")
+        return _figure("Worst lag", "not known", "no round has a number")
     worst = max(counted, key=lambda row: row["lag"])
-    return ("Worst lag", f"{worst['lag']:,} records", f"now, of {shown(worst['group_id'], 48)}")
+    return _figure("Worst lag", f"{worst['lag']:,} records", f"now, of {shown(worst['group_id'], 48)}")
 
 
-def group_types(totals: Sequence[Row]) -> list[tuple[str, int, int, int, int]]:
-    """Type, groups with members, without, with commits only, gone."""
+def group_types(totals: Sequence[Row]) -> list[Row]:
+    """Returns a line for each type of group: how many there are in each state of `_state`."""
     counts: dict[str, Counter[str]] = {}
     for row in totals:
         counts.setdefault(row["group_type"] or "-", Counter())[_state(row)] += row["groups"]
     return [
-        (shown(kind), found["with members"], found["empty"], found["commits only"], found["gone"])
+        {
+            "type": shown(kind),
+            "with_members": found["with members"],
+            "empty": found["empty"],
+            "commits_only": found["commits only"],
+            "gone": found["gone"],
+        }
         for kind, found in sorted(counts.items())
     ]
 
@@ -137,7 +147,7 @@ def worst_lag(rows: OverviewRows) -> list[Row]:
 
 
 def most_rebalancing(rows: OverviewRows) -> dict[str, Any]:
-    """The groups that rebalance most, by window; the chart's cells are (group, window, rebalances)."""
+    """Returns the groups that rebalance most, by window; a cell of the chart names its group by its place."""
     ranked = {row["group_id"]: index for index, row in enumerate(rows.ranked)}
     sums: dict[str, Counter[str]] = {}
     pauses: dict[str, int] = {}
@@ -150,7 +160,7 @@ def most_rebalancing(rows: OverviewRows) -> dict[str, Any]:
     top = [name for name in top if sums[name]["rebalances"]][:TOP]
     places = {name: place for place, name in enumerate(top)}
     cells = [
-        (places[row["group_id"]], milliseconds(row["window_start"]), row["rebalances"])
+        {"group": places[row["group_id"]], "at": milliseconds(row["window_start"]), "rebalances": row["rebalances"]}
         for row in rows.stats or ()
         if row["group_id"] in places and row["rebalances"]
     ]
@@ -166,10 +176,11 @@ def most_rebalancing(rows: OverviewRows) -> dict[str, Any]:
         ],
         "chart": {
             "window_ms": int(timedelta(**{f"{rows.window}s": 1}).total_seconds() * 1_000),
-            "names": [shown(name, 40) for name in top],
-            "groups": [ranked[name] for name in top],
+            "groups": [{"name": shown(name, 40), "index": ranked[name]} for name in top],
             "cells": cells,
-            "totals": [(milliseconds(row["window_start"]), row["rebalances"]) for row in rows.windows or ()],
+            "totals": [
+                {"at": milliseconds(row["window_start"]), "rebalances": row["rebalances"]} for row in rows.windows or ()
+            ],
             "from": milliseconds(rows.since),
             "to": milliseconds(rows.until),
         },
@@ -204,7 +215,7 @@ def _hole(row: Row) -> dict[str, Any]:
 
 
 def group_row(index: int, row: Row) -> dict[str, Any]:
-    """One line of the list of groups; `sort` are the numbers that its columns are sorted by."""
+    """Returns a line of the list of groups; `lag` and `behind` are what the texts beside them say."""
     lag, behind = row["lag"], row["lag_seconds"]
     return {
         "index": index,

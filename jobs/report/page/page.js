@@ -51,7 +51,7 @@ function walk(id, index) {
 }
 
 async function show(index) {
-  const data = JSON.parse(blocks[index].textContent);
+  const data = parsed(blocks[index].textContent);
   shown = { index, data, from: data.from, to: data.to };
   byId("group").hidden = false;
   rows.forEach((row) => row.classList.toggle("current", row === rows[index]));
@@ -63,7 +63,7 @@ async function show(index) {
   walk("previous", index - 1);
   walk("next", index + 1);
   put("notes", ...data.notes.map((note) => element("p", { class: "note" }, note)));
-  factList(byId("facts"), data.facts);
+  factList(byId("facts"), Object.entries(data.facts));
   put("group-incidents", ...incidentParts(data));
   put("records", recordsTable(data));
   putWhenOpened("ownership-table", () => ownershipTable(data));
@@ -142,30 +142,31 @@ document.addEventListener("keydown", (event) => {
 // Frequency over all groups
 
 function drawFrequency() {
-  const data = JSON.parse(byId("frequency-data").textContent);
+  const data = parsed(byId("frequency-data").textContent);
   if (!data || !byId("frequency")) return Promise.resolve();
   const first = Math.floor(data.from / data.window_ms) * data.window_ms;
   const windows = Array.from({ length: Math.ceil((data.to - first) / data.window_ms) }, (_, place) => first + place * data.window_ms);
   const place = new Map(windows.map((at, index) => [at, index]));
-  const z = data.names.map(() => windows.map(() => null));
-  for (const [row, at, count] of data.cells) if (place.has(at)) z[row][place.get(at)] = count;
-  const height = Math.max(60, data.names.length * 17);
+  const labels = data.groups.map(({ name }) => name);
+  const z = labels.map(() => windows.map(() => null));
+  for (const { group, at, rebalances } of data.cells) if (place.has(at)) z[group][place.get(at)] = rebalances;
+  const height = Math.max(60, labels.length * 17);
   const total = height + 110;
-  const texts = z.map((line, row) => line.map((count, column) => hover([`${data.names[row]}: ${plural(count ?? 0, "rebalance")}`, `from ${time(windows[column])}`])));
+  const texts = z.map((line, row) => line.map((count, column) => hover([`${labels[row]}: ${plural(count ?? 0, "rebalance")}`, `from ${time(windows[column])}`])));
   const end = windows.at(-1) + data.window_ms;
   const traces = [
-    { type: "bar", x: data.totals.map(([at]) => at + data.window_ms / 2), y: data.totals.map(([, count]) => count), width: data.window_ms * 0.86, yaxis: "y2", hoverinfo: "text",
-      hovertext: data.totals.map(([at, count]) => hover([`all groups: ${plural(count, "rebalance")}`, `from ${time(at)}`])), marker: { color: colour("strong-rule") } },
-    { type: "heatmap", x: [...windows, end], y: [...data.names.keys(), data.names.length].map((row) => row - 0.5), z, text: texts, hoverinfo: "text", xgap: 1, ygap: 1,
-      colorscale: [[0, colour("scale-low")], [1, colour("scale-high")]], zmin: 1, zmax: Math.max(2, ...data.cells.map((each) => each[2])),
+    { type: "bar", x: data.totals.map(({ at }) => at + data.window_ms / 2), y: data.totals.map(({ rebalances }) => rebalances), width: data.window_ms * 0.86, yaxis: "y2", hoverinfo: "text",
+      hovertext: data.totals.map(({ at, rebalances }) => hover([`all groups: ${plural(rebalances, "rebalance")}`, `from ${time(at)}`])), marker: { color: colour("strong-rule") } },
+    { type: "heatmap", x: [...windows, end], y: [...labels.keys(), labels.length].map((row) => row - 0.5), z, text: texts, hoverinfo: "text", xgap: 1, ygap: 1,
+      colorscale: [[0, colour("scale-low")], [1, colour("scale-high")]], zmin: 1, zmax: Math.max(2, ...data.cells.map(({ rebalances }) => rebalances)),
       colorbar: { thickness: 10, title: { text: isNarrow() ? "" : "rebalances", side: "right", font: { size: 11 } }, outlinewidth: 0, len: height / total, y: 0, yanchor: "bottom", tickformat: "d" } },
   ];
-  const settings = { yaxis: { ...rowAxis(data.names, height, [data.names.length - 0.5, -0.5]), domain: [0, height / (total - 40)] },
+  const settings = { yaxis: { ...rowAxis(labels, height, [labels.length - 0.5, -0.5]), domain: [0, height / (total - 40)] },
     yaxis2: { domain: [Math.min(0.97, height / (total - 40) + 0.02), 1], rangemode: "tozero", nticks: 3, tickformat: "d" }, xaxis: { range: [first, end], fixedrange: true } };
   const chart = byId("frequency");
   return Plotly.react(chart, traces, { ...layout(total, settings), dragmode: false }, CONFIG).then(() => {
     chart.removeAllListeners?.("plotly_click");
-    chart.on("plotly_click", ({ points: [point] }) => { if (point.data.type === "heatmap") location.hash = `group-${data.groups[Math.round(point.y)]}`; });
+    chart.on("plotly_click", ({ points: [point] }) => { if (point.data.type === "heatmap") location.hash = `group-${data.groups[Math.round(point.y)].index}`; });
   });
 }
 

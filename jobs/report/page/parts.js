@@ -1,17 +1,9 @@
-// What every part of the page is made of: the places of values in the data, texts, and elements. Names come from
+// What every part of the page is made of: the data, texts, and elements. Names come from
 // clients: they enter the page by `textContent` only, and Plotly's labels, which are markup to it, by `markup`.
 
-// The places of the values in the lists of group_data.py.
-const MEMBER = { id: 0, client: 1, host: 2, instance: 3, from: 4, to: 5, cause: 6, confidence: 7, life: 8,
-  fromGeneration: 9, toGeneration: 10, isStartKnown: 11, isEndKnown: 12 };
-const RECORD = { at: 0, life: 1, generation: 2, event: 3, title: 4, members: 5, trigger: 6, confidence: 7, moved: 8,
-  pauseLower: 9, pauseUpper: 10, lines: 11 };
-const LAG = { at: 0, records: 1, seconds: 2, bound: 3, partitions: 4, unknown: 5 };
-const INCIDENT = { first: 0, last: 1, severity: 2, kind: 3, evidence: 4, confidence: 5, occurrences: 6, member: 7,
-  partitions: 8, explanation: 9, setting: 10, isOpen: 11 };
-const BAR_NUMBERS = 5;
-const UNOWNED = -1;
-const UNKNOWN = -2;
+// What a bar or a span says where no member owns the partition: the ledger's own words.
+const UNOWNED = "unowned";
+const UNKNOWN = "unknown";
 // Light and dark fills in turn: neighbours differ in brightness too. After the eighth a pattern tells the next eight.
 const FILLS = ["#0072b2", "#e69f00", "#00755c", "#56b4e9", "#b84a00", "#f0e442", "#8f4a80", "#e8a5c8"];
 const INKS = ["#ffffff", "#000000"];
@@ -32,6 +24,15 @@ const CONFIG = { displayModeBar: false, displaylogo: false, responsive: true, do
 
 let shown = null; // the group: its data, and from when to when its charts are drawn
 let isRelaying = false;
+
+// The data of a block, with rows as objects: embed.py writes a list of rows as a list for each name.
+
+const parsed = (text) => JSON.parse(text, (_, value) => (value?.columns ? rowsOf(value.columns) : value));
+
+function rowsOf(columns) {
+  const names = Object.keys(columns);
+  return columns[names[0]].map((_, place) => Object.fromEntries(names.map((name) => [name, columns[name][place]])));
+}
 
 // Text
 

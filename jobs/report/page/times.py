@@ -15,12 +15,12 @@ def milliseconds(at: datetime | None) -> int | None:
 
 
 def clock(at: datetime | None) -> str:
-    """In UTC, to the second: what a table on a page has room for."""
+    """Returns an instant in UTC to the second, which is what a table on a page has room for."""
     return "-" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
 
 
 def duration(seconds: float | None) -> str:
-    """Two units, as one says it."""
+    """Returns a length of time in its two largest units."""
     if seconds is None:
         return "-"
     if seconds < 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,18 @@ HOSTILE = (
 )
 ENDING = "/end\u2066"
 HOSTILE_NAME = HOSTILE + "x" * (32_767 - len((HOSTILE + ENDING).encode())) + ENDING
+
+
+def rows_of(text: str) -> Any:
+    """Data of a page as the page's own script reads it: rows again, where JSON has them as columns."""
+    return json.loads(text, object_hook=_with_rows)
+
+
+def _with_rows(data: dict[str, Any]) -> Any:
+    if data.keys() != {"columns"}:
+        return data
+    names = data["columns"].keys()
+    return [dict(zip(names, values, strict=True)) for values in zip(*data["columns"].values(), strict=True)]
 
 
 def typed(table: Table, rows: Iterable[Row], **constant: Any) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from datetime import datetime, timedelta, timezone
@@ -21,6 +20,7 @@ from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from tests.jobs.report.report_pages import rows_of
 from tests.transforms.history.history_frames import (
     CLUSTER,
     START_MS,
@@ -72,7 +72,7 @@ def run(warehouse: str, file: Path, *arguments: str) -> Result:
 
 
 def groups_in(page: str) -> dict[str, dict[str, Any]]:
-    return {group["name"]: group for group in map(json.loads, BLOCK.findall(page))}
+    return {group["name"]: group for group in map(rows_of, BLOCK.findall(page))}
 
 
 def test_page_of_a_history(warehouse: str, tmp_path: Path) -> None:
@@ -88,11 +88,11 @@ def test_page_of_a_history(warehouse: str, tmp_path: Path) -> None:
         assert absent in page
     assert groups["g1"]["lag"] is None
     assert groups["g1"]["incidents"] is None
-    assert [record[3] for record in groups["g1"]["records"]] == [
+    assert [record["event"] for record in groups["g1"]["records"]] == [
         *("group_started", "rebalance", "rebalance", "rebalance", "group_deleted", "group_started", "not_covered"),
     ]
     assert len(groups["g1"]["members"]) == 3
-    assert set(groups["old"]["bars"][1::5]) >= {0}
+    assert {bar["owner"] for bar in groups["old"]["bars"]} >= {0}
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
@@ -128,9 +128,13 @@ def test_page_with_lag_and_incidents(spark: SparkSession, warehouse: str, tmp_pa
     page = file.read_text(encoding="utf-8")
     groups = groups_in(page)
     assert list(groups) == ["g1"]
-    assert [point[1:] for point in groups["g1"]["lag"]] == [[5, 2.5, None, 2, 1]] * 3
-    assert [row[:4] for row in groups["g1"]["lag_partitions"]] == [["orders", 0, 5, 2.5], ["orders", 1, None, None]]
-    assert [row[2:4] for row in groups["g1"]["incidents"]] == [["error", "offset_rewind"]]
+    point = {"lag": 5, "lag_seconds": 2.5, "lag_seconds_lower_bound": None}
+    point |= {"lag_partitions": 2, "lag_unknown_partitions": 1}
+    assert [{**each, "sampled_at": 0} for each in groups["g1"]["lag"]] == [{"sampled_at": 0, **point}] * 3
+    names = ("topic", "partition", "lag", "lag_seconds")
+    found = [tuple(row[name] for name in names) for row in groups["g1"]["lag_partitions"]]
+    assert found == [("orders", 0, 5, 2.5), ("orders", 1, None, None)]
+    assert [(row["severity"], row["kind"]) for row in groups["g1"]["incidents"]] == [("error", "offset_rewind")]
     assert "offset_rewind" in page.split("Groups by type and state")[0]
     assert "storms: 1" in page
 

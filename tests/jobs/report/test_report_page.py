@@ -13,12 +13,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupledger.jobs.process.terminal import escaped
+from groupledger.jobs.report.page import own_script
 from groupledger.jobs.report.page.embed import code_for_script, content_security_policy, json_for_script
 from groupledger.jobs.report.page.group_data import group_data
 from groupledger.jobs.report.page.names import NAME_CHARACTERS_MAX, shown, whole
 from groupledger.jobs.report.page.times import duration
+from groupledger.schemas.tables.lag import LAG
 from lab.truth.histories import Log, member
-from tests.jobs.report.report_pages import HOSTILE, HOSTILE_NAME, HOUR, START, START_MS, group_rows, moving_group, page
+from tests.jobs.report.report_pages import (
+    HOSTILE,
+    HOSTILE_NAME,
+    HOUR,
+    START,
+    START_MS,
+    group_rows,
+    moving_group,
+    page,
+    rows_of,
+)
+
+# Of the elements of the page that a variable of the same name holds.
+SCRIPT_METHODS = {"classList"}
 
 
 class Parsed(HTMLParser):
@@ -101,6 +116,38 @@ def test_json_for_script(value: str) -> None:
     assert json.loads(text) == value
 
 
+def test_rows_cost_each_name_once() -> None:
+    """Goal: rows come to the script with their names, and the page holds each name of a list of rows once."""
+    data = group_data(moving_group("orders", 30), START, START + HOUR)
+    text = json_for_script(data)
+    assert rows_of(text) == data
+    assert len(data["bars"]) > 50
+    assert text.count('"length"') == text.count('"pause_upper_ms"') == 1
+
+
+def test_the_script_reads_what_the_data_holds() -> None:
+    """Goal: every name of a row that the script reads is a name that the data has."""
+    log = Log().wait(START_MS).record(1, member("a", 0)).record(2, member("a", 0), member("b"))
+    incident = {"kind": "k", "severity": "error", "first_seen_at": START, "last_seen_at": START}
+    lag = dict.fromkeys(("lag", "lag_seconds", "lag_seconds_lower_bound", "lag_partitions", "lag_unknown_partitions"))
+    place = {**dict.fromkeys(field.name for field in LAG.schema), "of_group": 1}
+    rows = group_rows(
+        "g", log.entries, incidents=[incident], lag=[{**lag, "sampled_at": START}], lag_partitions=[place]
+    )
+    data = group_data(rows, START, START + HOUR)
+    named = {"member": "members", "record": "records", "incident": "incidents", "point": "lag", "row": "lag_partitions"}
+    for variable, rows_name in {**named, "bar": "bars"}.items():
+        read = set(re.findall(rf"\b{variable}\.(\w+)", own_script().split("// The list of groups")[0]))
+        assert read
+        assert read - SCRIPT_METHODS <= data[rows_name][0].keys(), variable
+
+
+@pytest.mark.parametrize("value", [[], [{}], [{"a": 1}, {"b": 2}], [{"a": 1}, 2], {"a": [[{"b": [{"c": None}]}]]}])
+def test_lists_that_are_no_rows(value: Any) -> None:
+    """Goal: what is no list of rows with the same names comes through as it was, at every depth."""
+    assert rows_of(json_for_script(value)) == value
+
+
 @pytest.mark.parametrize("code", ["'</ScRiPt>'", "a <!-- b", "a\rb", "a\0b"])
 def test_code_for_script_refuses(code: str) -> None:
     """Goal: code that a browser would not take as it stands is refused."""
@@ -137,7 +184,7 @@ def test_left_out_is_counted() -> None:
     first, second = data["notes"]
     assert f"from {begin:%Y-%m-%d %H:%M:%S} on: {len(rows.intervals) - 6} intervals of ownership" in first
     assert second.startswith("7 partitions are not drawn")
-    assert all(record[0] >= data["from"] for record in data["records"])
+    assert all(record["at"] >= data["from"] for record in data["records"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,77 @@
+"""The bridge that carries pure rules into Spark's tasks: rows in, a rule that is plain Python, rows out.
+
+    by_group(rows, keys, order, rule, schema)   one call of the rule for each group, with its rows in order
+    map_rows(rows, rule, schema)                one call of the rule for each task, with the rows as they lie there
+
+A rule takes rows as dicts by column and yields rows as dicts by column. Neither a task's rows nor a group's need to fit
+into one Arrow batch: they come to the rule one by one, and what it yields leaves in batches of at most `ROWS_MAX` rows.
+What a task holds is one batch of either side, and what the rule itself keeps. Sorting is Spark's, so a group may be
+larger than memory if its rule is content to read it once.
+
+The result has exactly the columns of `schema`. A row with another set of names fails the task, so that a column which
+no rule fills is an error and not a column of nulls.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    Row = dict[str, Any]
+
+ROWS_MAX = 5_000
+
+
+class RowShapeError(ValueError):
+    """A rule gave a row whose names are not those of the schema."""
+
+
+def by_group(
+    rows: DataFrame,
+    keys: Sequence[str],
+    order: Sequence[str],
+    rule: Callable[[Any, Iterator[Row]], Iterable[Row]],
+    schema: StructType,
+) -> DataFrame:
+    """Returns what `rule(key, rows of the group)` yields for each group; a key of several columns is a tuple."""
+
+    def of_task(told: Iterator[Row]) -> Iterator[Row]:
+        for key, of_group in groupby(told, itemgetter(*keys)):
+            yield from rule(key, of_group)
+
+    return map_rows(rows.repartition(*keys).sortWithinPartitions(*keys, *order), of_task, schema)
+
+
+def map_rows(rows: DataFrame, rule: Callable[[Iterator[Row]], Iterable[Row]], schema: StructType) -> DataFrame:
+    """Returns what `rule(rows of a task)` yields for each task."""
+
+    def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return batches_of(rule(row for batch in batches for row in batch.to_pylist()), to_arrow_schema(schema))
+
+    return rows.mapInArrow(of_task, schema)
+
+
+def batches_of(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    waiting = iter(rows)
+    while part := list(islice(waiting, ROWS_MAX)):
+        yield batch_of(part, schema)
+
+
+def batch_of(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
+    """Raises RowShapeError if a row has too few or too many names."""
+    names = set(schema.names)
+    for row in rows:
+        if row.keys() != names:
+            missing, unknown = (", ".join(sorted(each)) or "none" for each in (names - row.keys(), row.keys() - names))
+            raise RowShapeError(f"a row does not have the columns of its table: missing {missing}; unknown {unknown}")
+    return pa.RecordBatch.from_pylist(list(rows), schema=schema)
