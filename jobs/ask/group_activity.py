@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import collect, no_group, within
+from groupledger.jobs.ask.answers import commits, no_group, rebalances_told, within
+from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
@@ -22,7 +23,8 @@ from groupledger.transforms.history.group_activity import (
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from groupledger.jobs.ask.answers import Answer, Warehouse
+    from groupledger.jobs.process.output import Answer
+    from groupledger.jobs.warehouse.tables import ClusterTables
 
 COUNT_COLUMNS = (
     "group_id",
@@ -66,37 +68,35 @@ READER_COLUMNS = (
 COMMITTER_COLUMNS = ("group_id", "commits", "partitions", "first_commit_at", "last_commit_at")
 
 
-def most_rebalancing(warehouse: Warehouse, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
-    counts = rebalance_counts(within(warehouse.rebalances(), "happened_at", since, until))
+def most_rebalancing(tables: ClusterTables, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
+    counts = rebalance_counts(within(rebalances_told(tables), "happened_at", since, until))
     return collect(counts.drop("cluster").orderBy(F.desc("rebalances"), "group_id").limit(top))
 
 
 def rebalances_of(
-    warehouse: Warehouse, name: str, since: datetime | None, until: datetime | None, top: int
+    tables: ClusterTables, name: str, since: datetime | None, until: datetime | None, top: int
 ) -> list[Answer]:
     """The newest ones, in the order of the log."""
-    if not collect(warehouse.of_group(GROUPS, name).select("group_id")):
-        raise no_group(warehouse.cluster, name)
-    found = true_rebalances(within(warehouse.rebalances(name), "happened_at", since, until))
+    if not collect(tables.rows_of_group(GROUPS, name).select("group_id")):
+        raise no_group(tables.cluster, name)
+    found = true_rebalances(within(rebalances_told(tables, name), "happened_at", since, until))
     return collect(found.drop("cluster").orderBy(F.desc("kafka_offset")).limit(top))[::-1]
 
 
-def idle(warehouse: Warehouse, as_of: datetime, retention: timedelta, fraction: float) -> list[Answer]:
+def idle(tables: ClusterTables, as_of: datetime, retention: timedelta, fraction: float) -> list[Answer]:
     """The one that expires first stands first."""
     found = idle_groups(
-        warehouse.rows(GROUPS), warehouse.rows(GENERATIONS), as_of, idle_for=retention * fraction, retention=retention
+        tables.rows(GROUPS), tables.rows(GENERATIONS), as_of, idle_for=retention * fraction, retention=retention
     )
     return collect(found.drop("cluster").orderBy("idle_since", "group_id"))
 
 
-def readers(warehouse: Warehouse, topic: str) -> list[Answer]:
+def readers(tables: ClusterTables, topic: str) -> list[Answer]:
     """Owners first."""
-    found = topic_readers(
-        warehouse.rows(GROUPS), warehouse.rows(ASSIGNMENTS), warehouse.rows(MEMBERS), warehouse.commits(), topic
-    )
+    found = topic_readers(tables.rows(GROUPS), tables.rows(ASSIGNMENTS), tables.rows(MEMBERS), commits(tables), topic)
     return collect(found.drop("cluster").orderBy(F.desc("partitions_owned"), F.desc("members_subscribed"), "group_id"))
 
 
-def committers(warehouse: Warehouse, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
-    counts = commit_counts(within(warehouse.commits(), "kafka_timestamp", since, until))
+def committers(tables: ClusterTables, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
+    counts = commit_counts(within(commits(tables), "kafka_timestamp", since, until))
     return collect(counts.drop("cluster").orderBy(F.desc("commits"), "group_id").limit(top))

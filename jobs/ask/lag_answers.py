@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import collect
+from groupledger.jobs.ask.answers import group_row
 from groupledger.jobs.derive.lag import lag_of, rounds_after
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.transforms.coverage.rules.coverage_at import iso
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from groupledger.jobs.ask.answers import Answer, Warehouse
+    from groupledger.jobs.process.output import Answer
+    from groupledger.jobs.warehouse.tables import ClusterTables
 
 # Heading of the table, and column of the answer.
 COLUMNS = {
@@ -73,24 +75,24 @@ CHANGE_COLUMNS = (
 )
 
 
-def lag_at(warehouse: Warehouse, name: str | None, at: datetime | None) -> tuple[datetime, list[LagRow]]:
+def lag_at(tables: ClusterTables, name: str | None, at: datetime | None) -> tuple[datetime, list[LagRow]]:
     """The round that answers, and its rows in the order of their keys."""
-    rows = warehouse.rows(LAG)
+    rows = tables.rows(LAG)
     if at is not None:
         rows = rows.where(F.col("sampled_at") <= F.lit(at))
     (newest,) = collect(rows.agg(F.max("sampled_at").alias("at")))
     sampled_at: datetime | None = newest["at"]
     if sampled_at is None:
-        raise InputError(no_round(warehouse, at))
-    found = warehouse.rows(LAG).where(F.col("sampled_at") == F.lit(sampled_at))
+        raise InputError(no_round(tables, at))
+    found = tables.rows(LAG).where(F.col("sampled_at") == F.lit(sampled_at))
     if name is not None:
-        warehouse.group(name)  # an unknown one is told apart from one without commits
+        group_row(tables, name)  # an unknown one is told apart from one without commits
         found = found.where(F.col("group_id") == F.lit(name))
     return sampled_at, lag_rows(found)
 
 
-def no_round(warehouse: Warehouse, at: datetime | None) -> str:
-    (first,) = collect(warehouse.rows(LAG).agg(F.min("sampled_at").alias("at")))
+def no_round(tables: ClusterTables, at: datetime | None) -> str:
+    (first,) = collect(tables.rows(LAG).agg(F.min("sampled_at").alias("at")))
     if at is None or first["at"] is None:
         return "No sampling round is computed yet: run `groupledger pipeline`, or `groupledger monitor`."
     return f"The first sampling round was at {iso(first['at'])}: ask for a later instant than {iso(at)}."
@@ -130,22 +132,22 @@ def rollup_answers(rows: Iterable[LagRow], *, by_topic: bool) -> list[Answer]:
 
 
 def status_changes(
-    warehouse: Warehouse, name: str, since: datetime, until: datetime | None, rules: LagRules
+    tables: ClusterTables, name: str, since: datetime, until: datetime | None, rules: LagRules
 ) -> list[Answer]:
     """Every change of one of the statuses, computed again by these rules; the first row of a partition is one too.
 
     The rules see a window's length of rounds before `since`, so that they do not begin with empty windows.
     """
-    warehouse.group(name)
+    group_row(tables, name)
     since_ms = round(since.timestamp() * 1_000)
     warm_up_ms = since_ms - rules.status.window_ms - 1
-    rounds = rounds_after(warehouse.rows, warm_up_ms)
+    rounds = rounds_after(tables, warm_up_ms)
     if until is not None:
         rounds = [each for each in rounds if each[0] < until.timestamp() * 1_000]
     if not rounds or rounds[-1][0] < since_ms:
         raise InputError(f"There is no sampling round from {iso(since)} on: ask for an earlier instant.")
-    (before,) = collect(warehouse.rows(WATERMARKS).where(at_ms() <= warm_up_ms).agg(F.max(at_ms()).alias("at_ms")))
-    found = lag_of(warehouse.rows, rounds, before["at_ms"] or 0, rules, group_id=name, emit_from_ms=since_ms)
+    (before,) = collect(tables.rows(WATERMARKS).where(at_ms() <= warm_up_ms).agg(F.max(at_ms()).alias("at_ms")))
+    found = lag_of(tables, rounds, before["at_ms"] or 0, rules, group_id=name, emit_from_ms=since_ms)
     return changes(lag_rows(found))
 
 

@@ -18,7 +18,6 @@ from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groupledger.jobs.ask.answers import print_answers
 from groupledger.jobs.kafka.offsets_topic import (
     OFFSETS_TOPIC,
     admin_client,
@@ -26,6 +25,7 @@ from groupledger.jobs.kafka.offsets_topic import (
     kafka_python_security,
 )
 from groupledger.jobs.process.errors import JobError
+from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.session import SPARK_JARS, spark_defaults, spark_session
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, LocalStorage, open_storage

@@ -30,8 +30,9 @@ from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, GroupState, Watermark
 from groupledger.jobs.ingest.capture import Manifest, write_manifest
-from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC, TopicIdentity
+from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.source import TopicIdentity
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.codec.records import encode_record
 from groupledger.schemas.words import Completeness

@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import print_answers
+from groupledger.jobs.process.clock import now_ms
+from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.warehouse.lease import now_ms
-from groupledger.jobs.warehouse.warehouse import create_table, read_table, table_exists, table_path
 from groupledger.schemas.tables.all_tables import all_tables, date_column
 from groupledger.schemas.tables.quality_results import QUALITY_RESULTS
 from groupledger.schemas.tables.table import IS_OPEN
@@ -104,7 +103,7 @@ def check(ledger: Ledger, settings: QualitySettings, data_docs: Path | None = No
     checked_at = datetime.fromtimestamp(now_ms() / 1_000, timezone.utc)
     found: list[Result] = []
     for table in all_tables():
-        if table_exists(ledger.spark, ledger.warehouse, table):
+        if ledger.exists(table):
             rows = rows_to_check(ledger, table, settings, checked_at)
             found += check_rows(context, table, rows, settings.pandas_rows_max)
     results = [
@@ -120,7 +119,7 @@ def check(ledger: Ledger, settings: QualitySettings, data_docs: Path | None = No
 
 def rows_to_check(ledger: Ledger, table: Table, settings: QualitySettings, now: datetime) -> DataFrame:
     """The cluster's rows, of a table that is partitioned by date those of the last days; columns and rules."""
-    rows = read_table(ledger.spark, ledger.warehouse, table).where(F.col("cluster") == F.lit(ledger.cluster))
+    rows = ledger.rows(table)
     date = date_column(table)
     if date is not None:
         rows = rows.where(F.col(date) > F.lit(now.date() - timedelta(days=settings.recent_days)))
@@ -196,11 +195,11 @@ def error_of(info: dict[str, Any]) -> str:
 
 
 def write_results(ledger: Ledger, results: list[Result]) -> None:
-    create_table(ledger.spark, ledger.warehouse, QUALITY_RESULTS)
+    ledger.create(QUALITY_RESULTS)
     names = QUALITY_RESULTS.schema.names
     rows = [tuple(result[name] for name in names) for result in results]
     frame = ledger.spark.createDataFrame(rows, QUALITY_RESULTS.schema).coalesce(1)
-    frame.write.format("delta").mode("append").save(table_path(ledger.warehouse, QUALITY_RESULTS))
+    frame.write.format("delta").mode("append").save(ledger.path(QUALITY_RESULTS))
 
 
 def print_results(results: list[Result], *, as_json: bool) -> None:

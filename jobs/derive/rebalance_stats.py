@@ -1,13 +1,11 @@
-"""`rebalance_stats` behind the tables that it is counted from: the windows that a batch of history touched, anew."""
+"""How `rebalance_stats` is kept up to date: the windows that a batch of history touched are counted again."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from groupledger.jobs.warehouse.upsert import bounding_column, is_since, replace_cluster, upsert
-from groupledger.jobs.warehouse.warehouse import table_path
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
@@ -35,7 +33,7 @@ def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, DataFrame], e
     reach_us = since_us - rules.reach_ms * 1_000
     rebalances, members, assignments = (rows_since(ledger, table, reach_us, touched.sparkSession) for table in COUNTED)
     found = rebalance_stats(touched, rebalances, members, assignments, rules)
-    upsert(ledger.warehouse, REBALANCE_STATS, found, since_us)
+    upsert(ledger, REBALANCE_STATS, found, since_us)
 
 
 def rebuild_rebalance_stats(ledger: Ledger) -> None:
@@ -43,13 +41,12 @@ def rebuild_rebalance_stats(ledger: Ledger) -> None:
     rebalances, members, assignments = (ledger.rows(table) for table in COUNTED)
     touched = touches(rebalances, members, assignments, rules)
     found = rebalance_stats(touched, rebalances, members, assignments, rules)
-    replace_cluster(ledger.warehouse, REBALANCE_STATS, ledger.cluster, found)
+    replace_cluster(ledger, REBALANCE_STATS, found)
 
 
 def rows_since(ledger: Ledger, table: Table, since_us: int, session: SparkSession) -> DataFrame:
-    """What the transform needs of a table, in the session of the batch."""
-    rows = session.read.format("delta").load(table_path(ledger.warehouse, table))
-    return rows.where((F.col("cluster") == F.lit(ledger.cluster)) & is_since(str(bounding_column(table)), since_us))
+    """Returns what the transform needs of a table, in the session of the batch."""
+    return replace(ledger, spark=session).rows(table).where(is_since(str(bounding_column(table)), since_us))
 
 
 def stats_rules(ledger: Ledger) -> StatsRules:

@@ -11,9 +11,10 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC, TopicIdentity, describe_offsets_topic, kafka_options
+from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC, describe_offsets_topic, kafka_options
+from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.warehouse.lease import now_ms
+from groupledger.jobs.warehouse.source import TopicIdentity
 from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.schemas.words import Completeness
 

@@ -5,12 +5,11 @@ It is written last. Rows are only ever added, by their key: an import that was k
 was missing. With `--continuous` directories are looked at every so often, in the same way; Spark's own file source
 would not do, since it takes a file once and whole, and log files grow.
 
-The import has a lease of its own: nobody else writes its tables, and it may run beside `ingest`.
+The import has a lease of its own (`lease.logs_of`): nobody else writes its tables, and it may run beside `ingest`.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -32,12 +31,7 @@ from groupledger.jobs.ingest.log_files import (
     scan,
 )
 from groupledger.jobs.process.errors import InputError, OutsideError
-from groupledger.jobs.process.session import spark_session
-from groupledger.jobs.warehouse.lease import Lease, logs_of
-from groupledger.jobs.warehouse.ledger import Ledger
-from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.jobs.warehouse.upsert import upsert
-from groupledger.jobs.warehouse.warehouse import create_table, table_exists, table_path
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.log_files import LOG_FILES
@@ -52,13 +46,14 @@ from groupledger.transforms.logs.rules.privacy import Privacy
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame
 
     from groupledger.jobs.ingest.log_files import Scanned, Split
-    from groupledger.jobs.process.settings import LogSettings, Settings
+    from groupledger.jobs.process.settings import LogSettings
+    from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
 
 ROWS_OF = {REQUEST_LOG: REQUESTS, SERVER_LOG: COORDINATOR_EVENTS}
@@ -111,16 +106,6 @@ class Counted:
     last_us: int | None = None
 
 
-@contextmanager
-def open_log_ledger(settings: Settings, warehouse: str, say: Callable[[str], None]) -> Iterator[Ledger]:
-    """A Spark session, and the right to write the tables of the logs."""
-    say("starting Spark")
-    spark = spark_session("groupledger import-logs")
-    storage = open_storage(spark, warehouse)
-    with Lease(storage, logs_of(settings.cluster), "groupledger import-logs", settings.lease.duration_s) as lease:
-        yield Ledger(spark, storage, warehouse, settings.cluster, lease, say, settings)
-
-
 def import_logs(
     ledger: Ledger, settings: LogSettings, sources: LogSources, stop: threading.Event, *, is_continuous: bool = False
 ) -> ImportTotals:
@@ -145,8 +130,7 @@ class LogImport:
         self._settings = settings
         key = b"" if settings.hash_key is None else settings.hash_key.resolve().get_secret_value().encode()
         self._privacy = Privacy(settings.principals, settings.client_hosts, key)
-        for table in TABLES:
-            create_table(ledger.spark, ledger.warehouse, table)
+        ledger.create(*TABLES)
         self._seen: dict[tuple[str, Path], tuple[int, int, int]] = {}
         self._known: dict[str, dict[str, list[Known]]] = {}
         self._asked: set[str] = set()
@@ -269,15 +253,13 @@ class LogImport:
         self._asked.update(asked)
         if asked:
             for table, struct in ((WATERMARKS, ""), (COORDINATOR_RECORDS, "offset_commit.")):
-                if table_exists(ledger.spark, ledger.warehouse, table):
+                if ledger.exists(table):
                     found = ledger.rows(table).select(f"{struct}topic_id", f"{struct}topic")
                     self._insert(TOPIC_NAMES, found.where(F.col("topic_id").isin(asked)).distinct())
         return with_topic_names(rows, ledger.rows(TOPIC_NAMES))
 
     def _insert(self, table: Table, rows: DataFrame, source_files: Sequence[str] = ()) -> None:
         """Rows whose key is not there yet. Rows of a file lie together: its name leaves out most of the table."""
-        from delta.tables import DeltaTable
-
         ledger = self._ledger
         columns = {"cluster": F.lit(ledger.cluster)}
         rows = rows.withColumns(columns).select(*table.schema.names)
@@ -286,8 +268,7 @@ class LogImport:
             condition &= F.col("old.source_file").isin(*source_files)
         for name in table.key[1:]:
             condition &= F.col(f"old.{name}") == F.col(f"new.{name}")
-        merge = DeltaTable.forPath(ledger.spark, table_path(ledger.warehouse, table)).alias("old")
-        merge.merge(rows.alias("new"), condition).whenNotMatchedInsertAll().execute()
+        ledger.delta(table).alias("old").merge(rows.alias("new"), condition).whenNotMatchedInsertAll().execute()
 
     def _note(self, log: str, files: Sequence[NewLines], found: Mapping[str, Counted], now: datetime) -> None:
         """How far each file was read, and what its lines became. Of copies of one file the first took the lines."""
@@ -307,7 +288,7 @@ class LogImport:
             row.update({name: _instant(row[name]) for name in TIMES})
         columns = LOG_FILES.schema.names
         rows = [tuple(row[name] for name in columns) for row in new]
-        upsert(ledger.warehouse, LOG_FILES, ledger.spark.createDataFrame(rows, LOG_FILES.schema))
+        upsert(ledger, LOG_FILES, ledger.spark.createDataFrame(rows, LOG_FILES.schema))
 
     def _report(self, log: str, file: NewLines, found: Counted) -> None:
         totals = self.totals

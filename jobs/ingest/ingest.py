@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ingest.coverage import write_coverage
-from groupledger.jobs.ingest.stream import run_query, start_query
+from groupledger.jobs.ingest.stream import TABLES, run_query, start_query
 from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC, describe_offsets_topic, kafka_options
+from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, source_offset
-from groupledger.jobs.warehouse.lease import now_ms
 from groupledger.jobs.warehouse.ledger import known_positions, resume_point, set_checkpoint_aside
 from groupledger.jobs.warehouse.source import KAFKA, Source, check_same_source, read_source, write_source
 from groupledger.transforms.coverage.rules.stretches import Reading
@@ -68,11 +68,13 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> 
 
 
 def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Source, dict[int, int]]:
-    """What the ledger is fed from and, per partition, the next offset to read. Raises InputError if they don't fit."""
+    """Returns what the ledger is fed from and, per partition, the next offset to read. Raises InputError if they don't
+    fit."""
     identity, topic = describe_offsets_topic(ingest.bootstrap_servers, ingest.settings.kafka)
     source = read_source(ledger.storage, ledger.cluster)
     if source is not None:
         check_same_source(source, KAFKA, identity, ledger.cluster)
+    ledger.create(*TABLES)
     resume = resume_point(ledger, has_source=source is not None, recover=ingest.recover)
     source = source or Source(KAFKA, identity, {})
     settled = kafka_positions(resume.settled_offset, OFFSETS_TOPIC) or known_positions(ledger)

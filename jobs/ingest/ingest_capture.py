@@ -17,13 +17,13 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 from groupledger.jobs.ingest.capture import read_manifest
 from groupledger.jobs.ingest.coverage import write_coverage
-from groupledger.jobs.ingest.stream import run_query, start_query
+from groupledger.jobs.ingest.stream import TABLES, run_query, start_query
 from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.ledger import known_positions, resume_point
 from groupledger.jobs.warehouse.source import CAPTURE, Source, check_same_source, read_source, write_source
 from groupledger.jobs.warehouse.storage import open_storage
-from groupledger.jobs.warehouse.warehouse import not_a_pattern
+from groupledger.jobs.warehouse.tables import not_a_pattern
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.coverage.rules.stretches import Reading
@@ -66,6 +66,7 @@ def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, rec
     source = read_source(ledger.storage, ledger.cluster)
     if source is not None:
         check_same_source(source, CAPTURE, manifest.identity if manifest else None, ledger.cluster)
+    ledger.create(*TABLES)
     resume_point(ledger, has_source=source is not None, recover=recover)
     positions = known_positions(ledger)
     rows = read_capture(ledger, directory)

@@ -19,6 +19,7 @@ from kafka.errors import KafkaError
 from kafka.protocol.consumer import IsolationLevel
 
 from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.warehouse.source import TopicIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,15 +27,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.settings import KafkaSettings, Settings
 
 OFFSETS_TOPIC = "__consumer_offsets"
-
-
-@dataclass(frozen=True)
-class TopicIdentity:
-    """What must stay the same for offsets to mean the same record."""
-
-    cluster_id: str
-    topic_id: str
-    partition_count: int
 
 
 @dataclass(frozen=True)

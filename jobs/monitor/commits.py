@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, read_checkpoint, source_offset
-from groupledger.jobs.warehouse.warehouse import not_a_pattern, table_path
+from groupledger.jobs.warehouse.tables import not_a_pattern
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.offsets.offset_commits import commit_log
 
@@ -61,7 +61,7 @@ def added_files(actions: str) -> Iterable[tuple[str, int]]:
 
 def commits_in(ledger: Ledger, files: NewFiles) -> DataFrame:
     """A `commit_log` of our cluster."""
-    folder = not_a_pattern(table_path(ledger.warehouse, COORDINATOR_RECORDS))
+    folder = not_a_pattern(ledger.path(COORDINATOR_RECORDS))
     reader = ledger.spark.read.schema(COORDINATOR_RECORDS.schema).option("basePath", folder)
     rows = reader.parquet(*[f"{folder}/{path}" for path in files.paths])
     return commit_log(rows.where(F.col("cluster") == F.lit(ledger.cluster)))

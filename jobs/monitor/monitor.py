@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, generate_latest
 
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
-from groupledger.jobs.ingest.samples import last_round_ms, next_round_ms
+from groupledger.jobs.ingest.samples import SAMPLE_TABLES, last_round_ms, next_round_ms
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
@@ -44,9 +44,10 @@ from groupledger.jobs.monitor.lag_screen import LagScreen
 from groupledger.jobs.monitor.own_metrics import MonitorReport, monitor_metrics
 from groupledger.jobs.monitor.rules import Stalls, Vitals, next_round_at, troubles
 from groupledger.jobs.monitor.state import MonitorState
+from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.worker import Worker, working
-from groupledger.jobs.warehouse.lease import now_ms
+from groupledger.schemas.tables.lag import LAG
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
 if TYPE_CHECKING:
@@ -73,8 +74,9 @@ class MonitorRun:
 
 
 def run_monitor(ledger: Ledger, run: MonitorRun, stop: threading.Event) -> None:
-    """Until `stop` is set. Raises what the ingest, the history or the rounds raise."""
+    """Runs until `stop` is set. Raises what the ingest, the history or the rounds raise."""
     settings = ledger.settings
+    ledger.create(*SAMPLE_TABLES, LAG)
     ingest = settings.ingest.model_copy(update={"trigger_interval_s": run.interval_s})
     followed = KafkaIngest(settings.model_copy(update={"ingest": ingest}), run.bootstrap_servers, is_continuous=True)
     with connect(run.bootstrap_servers, settings) as brokers:

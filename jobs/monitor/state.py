@@ -19,7 +19,6 @@ from groupledger.jobs.ingest.samples import append_round, last_sampled_at_ms, sa
 from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
 from groupledger.jobs.monitor.commits import commits_in, new_files
 from groupledger.jobs.monitor.lag_metrics import NO_INFO, GroupInfo, lag_metrics
-from groupledger.jobs.warehouse.warehouse import latest_version
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
@@ -31,15 +30,14 @@ from groupledger.transforms.lag.rules import Round as LagRound
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterator
     from concurrent.futures import Future
 
     from prometheus_client import Metric
-    from pyspark.sql import DataFrame
 
     from groupledger.jobs.kafka.sampling import GroupState, Round
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.schemas.tables.table import Table
+    from groupledger.jobs.warehouse.tables import Tables
     from groupledger.transforms.lag.rules import GroupFacts, LagRow, Rollup
 
 # More new rows than this at once, and it is cheaper to read what counts of them from the table.
@@ -70,7 +68,7 @@ class MonitorState:
 
     def start(self, stop: threading.Event) -> None:
         """Rounds that were sampled and not computed are computed, with the owners of then; then the tables are read."""
-        if rounds_after(self._ledger.rows, last_sampled_at_ms(self._ledger, LAG)):
+        if rounds_after(self._ledger, last_sampled_at_ms(self._ledger, LAG)):
             update_history(self._ledger, stop)
             update_lag(self._ledger, stop)
         self._read_history()
@@ -82,7 +80,7 @@ class MonitorState:
         self.await_written()
         ledger = self._ledger
         # Before the table is read: commits that come twice are passed over, and none must be left out.
-        self._version = latest_version(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
+        self._version = ledger.version(COORDINATOR_RECORDS)
         self._lag = recover_state(ledger, commit_log(ledger.rows(COORDINATOR_RECORDS)), self._rules)
         self._topics = sampled_topics(ledger)
 
@@ -92,8 +90,8 @@ class MonitorState:
         self._read_history()
 
     def _read_history(self) -> None:
-        self._histories = group_histories(self._ledger.rows)
-        self._infos = group_infos(self._ledger.rows)
+        self._histories = group_histories(self._ledger)
+        self._infos = group_infos(self._ledger)
 
     def read_commits(self) -> None:
         """What the ingest has added to the table since the last time."""
@@ -179,9 +177,10 @@ def lag_round(sampled: Round, passed: Collection[int]) -> LagRound:
     return LagRound(sampled.sampled_at_ms, ends, watermarks)
 
 
-def group_infos(rows: Callable[[Table], DataFrame]) -> dict[str, GroupInfo]:
-    """What the history says of each group. One without members is idle since its empty generation began, or, if it
-    never had any, since its last commit."""
+def group_infos(tables: Tables) -> dict[str, GroupInfo]:
+    """Returns what the history says of each group. One without members is idle since its empty generation began, or, if
+    it never had members, since its last commit."""
+    rows = tables.rows_if_any
     rebalances = rows(REBALANCE_STATS).where(F.col("window") == "day").groupBy("group_id")
     is_empty = F.col("is_current") & (F.col("member_count") == 0)
     empty = rows(GENERATIONS).where(is_empty).groupBy("group_id").agg(F.max("started_at").alias("empty_since"))

@@ -17,11 +17,11 @@ import os
 import re
 import socket
 import threading
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.warehouse.storage import STATE_FOLDER
 
@@ -126,10 +126,6 @@ class Lease:
 
     def _content(self, *, is_released: bool = False) -> str:
         return LeaseFile(self._holder, now_ms() + self._duration_ms, is_released).dump()
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def this_host() -> str:

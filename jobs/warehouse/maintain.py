@@ -24,7 +24,7 @@ from groupledger.jobs.warehouse.lease import Lease, logs_of
 from groupledger.jobs.warehouse.readers import readers, unread_since
 from groupledger.jobs.warehouse.retention import Floor, raise_floors
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, open_storage
-from groupledger.jobs.warehouse.warehouse import read_table, table_path, tables_of
+from groupledger.jobs.warehouse.tables import Tables
 from groupledger.schemas.tables.all_tables import all_tables, date_column, table_named
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.table import IS_OPEN
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import date, datetime
 
-    from delta.tables import DeltaTable
     from pyspark.sql import Column, SparkSession
 
     from groupledger.jobs.process.settings import Settings
@@ -62,9 +61,8 @@ class Step:
 class Maintenance:
     """One run. With `is_dry_run` nothing is changed."""
 
-    spark: SparkSession
+    tables: Tables
     storage: Storage
-    warehouse: str
     settings: Settings
     now: datetime
     is_dry_run: bool
@@ -72,7 +70,7 @@ class Maintenance:
 
     def steps(self, table: Table) -> list[Step]:
         """What was done, or would be, in the order in which it is."""
-        since = unread_since(self.spark, self.warehouse, table, self.readers)
+        since = unread_since(self.tables, table, self.readers)
         downtime_max = timedelta(days=self.settings.maintain.reader_downtime_days_max)
         found = []
         days = self.settings.maintain.retention_days.get(table.name)
@@ -85,11 +83,6 @@ class Maintenance:
         else:
             found.append(self._vacuum(table))
         return found
-
-    def _delta(self, table: Table) -> DeltaTable:
-        from delta.tables import DeltaTable
-
-        return DeltaTable.forPath(self.spark, table_path(self.warehouse, table))
 
     def _remove(self, table: Table, days: int, *, is_read: bool) -> Step:
         name = date_column(table)
@@ -106,15 +99,15 @@ class Maintenance:
             return Step(table.name, "retention", f"would remove {span}")
         if table is COORDINATOR_RECORDS:
             self._raise_floors(is_old)
-        self._delta(table).delete(is_old)
+        self.tables.delta(table).delete(is_old)
         return Step(table.name, "retention", f"removed {span}")
 
     def _dates(self, table: Table, name: str, is_old: Column) -> list[date]:
-        rows = read_table(self.spark, self.warehouse, table).where(is_old).select(name).distinct().collect()
+        rows = self.tables.rows(table).where(is_old).select(name).distinct().collect()
         return sorted(row[0] for row in rows)
 
     def _raise_floors(self, is_old: Column) -> None:
-        rows = read_table(self.spark, self.warehouse, COORDINATOR_RECORDS).where(is_old)
+        rows = self.tables.rows(COORDINATOR_RECORDS).where(is_old)
         by_partition = rows.groupBy("cluster", "kafka_partition").agg(
             F.max("kafka_offset").alias("last_offset"), F.unix_millis(F.max("kafka_timestamp")).alias("time_ms")
         )
@@ -128,7 +121,7 @@ class Maintenance:
         what, condition = self._closed(table)
         if self.is_dry_run:
             return Step(table.name, "optimize", f"would compact {what}")
-        builder = self._delta(table).optimize()
+        builder = self.tables.delta(table).optimize()
         builder = builder if condition is None else builder.where(condition)
         (row,) = builder.executeCompaction().collect()
         if not row.metrics.numFilesRemoved:
@@ -150,7 +143,7 @@ class Maintenance:
         kept = table.properties["delta.deletedFileRetentionDuration"].removeprefix("interval ")
         if self.is_dry_run:
             return Step(table.name, "vacuum", f"would delete files that nothing refers to for {kept}")
-        self._delta(table).vacuum()
+        self.tables.delta(table).vacuum()
         return Step(table.name, "vacuum", f"files that nothing refers to for {kept} are deleted")
 
 
@@ -167,7 +160,8 @@ def maintain(
     is none, OutsideError if somebody writes."""
     check_names(settings)
     storage = open_storage(spark, warehouse)
-    tables = tables_of(spark, warehouse)
+    tables = Tables(spark, warehouse)
+    found = tables.existing()
     with ExitStack() as stack:
         if not is_dry_run:
             for cluster in storage.names(STATE_FOLDER):
@@ -176,9 +170,9 @@ def maintain(
                     stack.enter_context(lease)
         spark.conf.set(MAX_FILE_SIZE, settings.maintain.optimize_file_mb * 1024 * 1024)
         spark.conf.set(LISTING_TASKS, LISTING_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-        run = Maintenance(spark, storage, warehouse, settings, now, is_dry_run, readers(storage))
+        run = Maintenance(tables, storage, settings, now, is_dry_run, readers(storage))
         steps: list[Step] = []
-        for table in tables:
+        for table in found:
             say(f"{table.name} ...")
             steps += run.steps(table)
     return steps

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.warehouse.warehouse import table_path, tables_of
+from groupledger.jobs.warehouse.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,11 +25,12 @@ def register_tables(spark: SparkSession, warehouse: str, database: str) -> list[
     """The names that are registered now. Raises InputError if one of them is another table there."""
     if not database.isidentifier():
         raise InputError(f"{database!r} can't be a database: use letters, digits and underscores.")
-    found = tables_of(spark, warehouse)
+    tables = Tables(spark, warehouse)
+    found = tables.existing()
     # The name is an identifier, so it can't say anything else here.
     spark.sql(f"CREATE DATABASE IF NOT EXISTS {database}")
     for table in found:
-        add(spark, f"{database}.{table.name}", location(table_path(warehouse, table)))
+        add(spark, f"{database}.{table.name}", location(tables.path(table)))
     return [table.name for table in found]
 
 

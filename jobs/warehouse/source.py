@@ -17,11 +17,19 @@ from groupledger.transforms.coverage.rules.stretches import Reading
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from groupledger.jobs.kafka.offsets_topic import TopicIdentity
     from groupledger.jobs.warehouse.storage import Storage
 
 KAFKA = "kafka"
 CAPTURE = "capture"
+
+
+@dataclass(frozen=True)
+class TopicIdentity:
+    """What must stay the same for offsets to mean the same record."""
+
+    cluster_id: str
+    topic_id: str
+    partition_count: int
 
 
 @dataclass(frozen=True)
@@ -50,8 +58,6 @@ def source_name(cluster: str) -> str:
 
 
 def read_source(storage: Storage, cluster: str) -> Source | None:
-    from groupledger.jobs.kafka.offsets_topic import TopicIdentity
-
     text = storage.read(source_name(cluster))
     if text is None:
         return None

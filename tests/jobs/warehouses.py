@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.jobs.ingest.coverage import write_coverage
 from groupledger.jobs.warehouse.source import read_source
-from groupledger.jobs.warehouse.warehouse import table_path
 from lab.warehouses.ledgers import open_test_ledger
 from tests.jobs.simulated_log import HOUR_MS
 from tests.transforms.history.history_frames import (
@@ -46,5 +45,5 @@ def with_logs_by_hand(spark: SparkSession, history: Path, warehouse: Path) -> Pa
         changed = rows.withColumn("cluster", F.lit(BY_HAND))
         if "ingest_date" in rows.columns:
             changed = changed.withColumn("ingest_date", F.lit(BY_HAND_DATE).cast("date"))
-        changed.write.format("delta").mode("append").save(table_path(str(warehouse), table))
+        changed.write.format("delta").mode("append").save(str(warehouse / table.name))
     return warehouse
