@@ -8,6 +8,7 @@ import click
 
 from groupledger.jobs.cli.questions import SINCE, UNTIL, instant, question
 from groupledger.jobs.process.output import print_answers, print_json, say
+from groupledger.jobs.process.settings import rules_from
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -52,13 +53,13 @@ def lag(  # noqa: PLR0913 - one for each option
         raise click.UsageError("--exact goes with --bootstrap-servers.")
     tables = job.tables()
     from groupledger.jobs.ask import lag_answers
-    from groupledger.jobs.derive.lag import lag_rules
     from groupledger.jobs.kafka.exact_lag import with_exact_seconds
     from groupledger.jobs.process.terminal import print_table, printable
     from groupledger.transforms.coverage.rules.coverage_at import iso
+    from groupledger.transforms.lag.rules import LagRules
 
     if name is not None and since is not None:
-        found = lag_answers.status_changes(tables, name, since, until, lag_rules(job.settings))
+        found = lag_answers.status_changes(tables, name, since, until, rules_from(LagRules, job.settings.lag))
         title = f"Status changes of {printable(name)}"
         print_answers(title, lag_answers.CHANGE_COLUMNS, found, as_json=as_json)
         return

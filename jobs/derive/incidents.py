@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
@@ -25,7 +26,6 @@ from groupledger.transforms.incidents.incidents import IncidentTables, facts_of,
 from groupledger.transforms.incidents.rules import Rules
 
 if TYPE_CHECKING:
-    from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.warehouse.ledger import Ledger
 
 NEEDED = (COORDINATOR_RECORDS, COVERAGE, GENERATIONS, REBALANCES, MEMBERS, ASSIGNMENTS)
@@ -34,7 +34,7 @@ READ_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, WATERMARKS)
 
 def update_incidents(ledger: Ledger) -> int:
     """Returns how many there are now. Raises InputError if the ledger has no history yet."""
-    rules = rules_of(ledger.settings)
+    rules = rules_from(Rules, ledger.settings.incidents, ledger.settings.history)
     tables = _tables(ledger)
     as_of_ms = _known_until_ms(tables)
     ledger.create(INCIDENTS)
@@ -43,23 +43,6 @@ def update_incidents(ledger: Ledger) -> int:
     count = ledger.rows(INCIDENTS).count()
     ledger.say(f"incidents: {count:,}")
     return count
-
-
-def rules_of(settings: Settings) -> Rules:
-    own, history = settings.incidents, settings.history
-    return Rules(
-        open_ms=own.open_s * 1_000,
-        link_ms=own.link_s * 1_000,
-        commit_gap_ms=own.commit_gap_s * 1_000,
-        commit_gap_intervals=own.commit_gap_intervals,
-        zombie_return_ms=own.zombie_return_s * 1_000,
-        stalled_transaction_ms=own.stalled_transaction_s * 1_000,
-        storm_rebalances=history.storm_rebalances,
-        storm_rebalances_per_member=history.storm_rebalances_per_member,
-        storm_window_ms=history.storm_window_s * 1_000,
-        flapping_tenures=history.flapping_tenures,
-        flapping_tenure_ms=history.flapping_tenure_s * 1_000,
-    )
 
 
 def _tables(ledger: Ledger) -> IncidentTables:

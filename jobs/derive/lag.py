@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.ingest.samples import append, last_sampled_at_ms
 from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.ledger import known_positions
 from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
@@ -49,7 +50,7 @@ from groupledger.transforms.lag.lag import (
     restore_topics,
 )
 from groupledger.transforms.lag.lag_seeds import group_seeds, topic_seeds
-from groupledger.transforms.lag.rules import BurrowRules, End, LagRules, LagState, StatusRules, is_read_to
+from groupledger.transforms.lag.rules import End, LagRules, LagState, is_read_to
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.jobs.warehouse.tables import Tables
     from groupledger.transforms.lag.rules import GroupHistory, LagRow
@@ -69,28 +69,12 @@ OPEN_ONLY = 2**63 - 1  # an offset that no record has
 ROUNDS_PER_PART = 288
 
 
-def lag_rules(settings: Settings) -> LagRules:
-    chosen = settings.lag
-    return LagRules(
-        watermark_age_max_ms=chosen.watermark_age_max_s * 1_000,
-        burrow=BurrowRules(
-            chosen.burrow_intervals,
-            chosen.burrow_minimum_complete,
-            chosen.burrow_allowed_lag,
-            chosen.burrow_min_distance_s * 1_000,
-        ),
-        status=StatusRules(
-            chosen.window_s * 1_000, chosen.standstill_s * 1_000, chosen.growth_records_min, chosen.growth_fraction_min
-        ),
-    )
-
-
 # Into the table
 
 
 def update_lag(ledger: Ledger, stop: threading.Event) -> int:
     """Computes all rounds that are sampled, read and not computed yet; returns how many."""
-    rules = lag_rules(ledger.settings)
+    rules = rules_from(LagRules, ledger.settings.lag)
     ledger.create(LAG)
     last_ms = last_sampled_at_ms(ledger, LAG)
     waiting = rounds_after(ledger, last_ms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.upsert import bounding_column, is_since, replace_cluster, upsert
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.members import MEMBERS
@@ -26,7 +27,7 @@ COUNTED = (REBALANCES, MEMBERS, ASSIGNMENTS)
 def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, DataFrame], earliest_us: int) -> None:
     """`written` are the rows that a batch has just written of the tables; in those that are counted, nothing happened
     or ended before `earliest_us`."""
-    rules = stats_rules(ledger)
+    rules = rules_from(StatsRules, ledger.settings.history)
     day_us = LENGTHS_US["day"]
     since_us = earliest_us // day_us * day_us
     touched = touches(written[REBALANCES], written[MEMBERS], written[ASSIGNMENTS], rules)
@@ -37,7 +38,7 @@ def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, DataFrame], e
 
 
 def rebuild_rebalance_stats(ledger: Ledger) -> None:
-    rules = stats_rules(ledger)
+    rules = rules_from(StatsRules, ledger.settings.history)
     rebalances, members, assignments = (ledger.rows(table) for table in COUNTED)
     touched = touches(rebalances, members, assignments, rules)
     found = rebalance_stats(touched, rebalances, members, assignments, rules)
@@ -47,15 +48,3 @@ def rebuild_rebalance_stats(ledger: Ledger) -> None:
 def rows_since(ledger: Ledger, table: Table, since_us: int, session: SparkSession) -> DataFrame:
     """Returns what the transform needs of a table, in the session of the batch."""
     return replace(ledger, spark=session).rows(table).where(is_since(str(bounding_column(table)), since_us))
-
-
-def stats_rules(ledger: Ledger) -> StatsRules:
-    settings = ledger.settings.history
-    return StatsRules(
-        storm_rebalances=settings.storm_rebalances,
-        storm_rebalances_per_member=settings.storm_rebalances_per_member,
-        storm_window_ms=settings.storm_window_s * 1000,
-        flapping_tenures=settings.flapping_tenures,
-        flapping_tenure_ms=settings.flapping_tenure_s * 1000,
-        flapping_owners=settings.flapping_owners,
-    )

@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.history import update_history
-from groupledger.jobs.derive.lag import append_lag, group_histories, lag_rules, recover_state, rounds_after, update_lag
+from groupledger.jobs.derive.lag import append_lag, group_histories, recover_state, rounds_after, update_lag
 from groupledger.jobs.ingest.samples import append_round, last_sampled_at_ms, sampled_topics
 from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
 from groupledger.jobs.monitor.commits import commits_in, new_files
 from groupledger.jobs.monitor.lag_metrics import NO_INFO, GroupInfo, lag_metrics
+from groupledger.jobs.process.settings import rules_from
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.transforms.lag.lag import commit_events, commit_of
-from groupledger.transforms.lag.rules import End, GroupHistory, LagState, Watermark, rollup
+from groupledger.transforms.lag.rules import End, GroupHistory, LagRules, LagState, Watermark, rollup
 from groupledger.transforms.lag.rules import Round as LagRound
 from groupledger.transforms.offsets.offset_commits import commit_log
 
@@ -52,7 +53,7 @@ class MonitorState:
     def __init__(self, ledger: Ledger) -> None:
         self.is_recovered = threading.Event()
         self._ledger = ledger
-        self._rules = lag_rules(ledger.settings)
+        self._rules = rules_from(LagRules, ledger.settings.lag)
         self._lag = LagState(self._rules)
         self._histories: dict[str, GroupHistory] = {}
         self._infos: dict[str, GroupInfo] = {}

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import is_dataclass
 from importlib import resources
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations at run time
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
@@ -19,6 +20,12 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from groupledger.jobs.process.errors import InputError
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from _typeshed import DataclassInstance
+
+Rules = TypeVar("Rules", bound="DataclassInstance")
 ClusterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
@@ -198,6 +205,28 @@ class Settings(Section):
     logs: LogSettings
     maintain: MaintainSettings
     quality: QualitySettings
+
+
+def rules_from(model: type[Rules], *sections: Section) -> Rules:
+    """Returns a model of rules, a dataclass, filled from the settings of the same names. Settings are in seconds where
+    rules are in milliseconds (`window_s` and `window_ms`)."""
+    given: dict[str, Any] = {}
+    for section in sections:
+        for name, value in section:
+            given |= {f"{name[:-1]}ms": value * 1_000} if name.endswith("_s") else {name: value}
+    return _filled(model, given)
+
+
+def _filled(model: type[Rules], given: Mapping[str, Any]) -> Rules:
+    """Fills models inside the model, too: their settings may begin with the field's name, as `burrow_intervals`."""
+    kinds, values = get_type_hints(model), {}
+    for name in model.__dataclass_fields__:
+        if is_dataclass(kinds[name]):
+            own = {key.removeprefix(f"{name}_"): value for key, value in given.items() if key.startswith(f"{name}_")}
+            values[name] = _filled(kinds[name], {**given, **own})
+        else:
+            values[name] = given[name]
+    return model(**values)
 
 
 def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:

@@ -14,8 +14,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.ask.lag_answers import answer, changes, lag_rows
 from groupledger.jobs.cli.main import main
-from groupledger.jobs.derive.lag import group_histories, lag_rules, recover_state, rounds_after, update_lag
+from groupledger.jobs.derive.lag import group_histories, recover_state, rounds_after, update_lag
 from groupledger.jobs.ingest.samples import append
+from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.tables import collect
 from groupledger.jobs.warehouse.warehouse import create_table
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -23,7 +24,7 @@ from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.transforms.lag.lag import OFFSETS_TOPIC
-from groupledger.transforms.lag.rules import Round, Watermark
+from groupledger.transforms.lag.rules import LagRules, Round, Watermark
 from groupledger.transforms.offsets.offset_commits import commit_log
 from lab.warehouses.ledgers import open_test_ledger
 from tests.transforms.history.history_frames import CLUSTER, START_MS, cooperative_group, frames, simple_group
@@ -144,7 +145,7 @@ def test_cut_runs_and_memory(spark: SparkSession, warehouse: Path, tmp_path: Pat
         add_rounds(ledger, range(CUT))
         update_lag(ledger, threading.Event())
         log = commit_log(ledger.rows(COORDINATOR_RECORDS))
-        state = recover_state(ledger, log, lag_rules(ledger.settings))
+        state = recover_state(ledger, log, rules_from(LagRules, ledger.settings.lag))
         add_rounds(ledger, range(CUT, len(ROUNDS)))
         in_memory = [
             row
