@@ -76,7 +76,7 @@ def most_rebalancing(tables: ClusterTables, since: datetime | None, until: datet
 def rebalances_of(
     tables: ClusterTables, name: str, since: datetime | None, until: datetime | None, top: int
 ) -> list[Answer]:
-    """The newest ones, in the order of the log."""
+    """Returns the newest rebalances of a group, in the order of the log."""
     if not collect(tables.rows_of_group(GROUPS, name).select("group_id")):
         raise no_group(tables.cluster, name)
     found = true_rebalances(within(rebalances_told(tables, name), "happened_at", since, until))
@@ -84,7 +84,7 @@ def rebalances_of(
 
 
 def idle(tables: ClusterTables, as_of: datetime, retention: timedelta, fraction: float) -> list[Answer]:
-    """The one that expires first stands first."""
+    """Returns the groups without members; the one whose offsets expire first comes first."""
     found = idle_groups(
         tables.rows(GROUPS), tables.rows(GENERATIONS), as_of, idle_for=retention * fraction, retention=retention
     )
@@ -92,7 +92,7 @@ def idle(tables: ClusterTables, as_of: datetime, retention: timedelta, fraction:
 
 
 def readers(tables: ClusterTables, topic: str) -> list[Answer]:
-    """Owners first."""
+    """Returns the groups that read a topic, owners first."""
     found = topic_readers(tables.rows(GROUPS), tables.rows(ASSIGNMENTS), tables.rows(MEMBERS), commits(tables), topic)
     return collect(found.drop("cluster").orderBy(F.desc("partitions_owned"), F.desc("members_subscribed"), "group_id"))
 

@@ -40,7 +40,8 @@ SHOWN_NAMES_MAX = 10
 def group_timeline(
     tables: ClusterTables, name: str, since: datetime | None, until: datetime | None, limit: int
 ) -> tuple[Answer, list[Answer], int]:
-    """The group's row, the entries of its last `limit` records in [since, until), and how many were before those."""
+    """Returns the group's row, the entries of its last `limit` records in [since, until), and how many records came
+    before those."""
     group = group_row(tables, name)
     generations = within(tables.rows_of_group(GENERATIONS, name), "started_at", since, until)
     shown = collect(generations.orderBy(F.desc("kafka_offset")).limit(limit))
@@ -63,7 +64,7 @@ def group_timeline(
 
 
 def owners_now(tables: ClusterTables, name: str) -> list[Answer]:
-    """Each present member, with what it owns."""
+    """Returns each present member, with what it owns."""
     is_open = F.col("is_open") == 1
     owned = defaultdict(list)
     intervals = tables.rows_of_group(ASSIGNMENTS, name).where(is_open)
@@ -86,7 +87,7 @@ def heading(group: Answer) -> str:
 
 
 def lines(entry: Answer) -> Iterator[str]:
-    """An entry for a terminal; all names in it are made harmless."""
+    """Yields the lines of an entry for a terminal; all names in them are made harmless."""
     yield f"{iso(entry['at'])}  life {entry['incarnation']}, generation {_generation(entry)}: {EVENTS[entry['event']]}"
     if "member_count" in entry:
         protocol = " ".join(filter(None, (entry["protocol"], _kind(entry))))
@@ -153,7 +154,7 @@ def _plain(value: object) -> object:
 
 
 def _trigger(entry: Answer) -> Iterator[str]:
-    """The server log's word, or else the guess."""
+    """Yields what the server log says started the rebalance, or else what is inferred."""
     if entry.get("trigger"):
         doubt = "" if entry["trigger_is_certain"] else "; names in the line could be read in another way, too"
         said = f"{entry['trigger']}, at {iso(entry['trigger_at'])}: {printable(entry['trigger_reason'])}"
@@ -189,7 +190,7 @@ def _handover(old: str | None, new: str | None, units: Sequence[tuple[str, int]]
 
 
 def places(units: Sequence[tuple[str, int]]) -> str:
-    """Partitions by topic: `orders 0 3, payments 1`."""
+    """Returns partitions by topic: `orders 0 3, payments 1`."""
     by_topic = defaultdict(list)
     for topic, partition in sorted(units):
         by_topic[topic].append(str(partition))

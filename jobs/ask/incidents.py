@@ -38,7 +38,7 @@ def incidents_of(
 
 
 def lines(incident: Answer) -> Iterator[str]:
-    """Yields an incident for a terminal; all names in it are made harmless."""
+    """Yields the lines of an incident for a terminal; all names in them are made harmless."""
     when = iso(incident["first_seen_at"])
     if incident["last_seen_at"] != incident["first_seen_at"]:
         when += f" to {iso(incident['last_seen_at'])}"
@@ -57,7 +57,7 @@ def _evidence(incident: Answer) -> str:
 
 
 def _wrapped(text: str) -> Iterator[str]:
-    """Lines of whole words, each word harmless."""
+    """Yields lines of whole words, each word made harmless."""
     line = ""
     for word in map(printable, text.split(" ")):
         if line and len(line) + len(word) >= EXPLANATION_WIDTH:

@@ -76,7 +76,7 @@ CHANGE_COLUMNS = (
 
 
 def lag_at(tables: ClusterTables, name: str | None, at: datetime | None) -> tuple[datetime, list[LagRow]]:
-    """The round that answers, and its rows in the order of their keys."""
+    """Returns the instant of the round that answers, and its rows in the order of their keys."""
     rows = tables.rows(LAG)
     if at is not None:
         rows = rows.where(F.col("sampled_at") <= F.lit(at))
@@ -107,7 +107,7 @@ def lag_rows(rows: DataFrame) -> list[LagRow]:
 
 
 def answer(row: LagRow) -> Answer:
-    """A row with instants for people."""
+    """Returns the fields of a row, with instants for people."""
     found = asdict(row)
     for name, alias in MILLISECONDS.items():
         at = found.pop(alias)
@@ -134,9 +134,10 @@ def rollup_answers(rows: Iterable[LagRow], *, by_topic: bool) -> list[Answer]:
 def status_changes(
     tables: ClusterTables, name: str, since: datetime, until: datetime | None, rules: LagRules
 ) -> list[Answer]:
-    """Every change of one of the statuses, computed again by these rules; the first row of a partition is one too.
+    """Returns every change of one of the statuses, computed again by these rules; the first row of a partition counts
+    as a change.
 
-    The rules see a window's length of rounds before `since`, so that they do not begin with empty windows.
+    The rules see the rounds of one window before `since`, so that they do not begin with empty windows.
     """
     group_row(tables, name)
     since_ms = round(since.timestamp() * 1_000)
@@ -152,7 +153,7 @@ def status_changes(
 
 
 def changes(rows: Sequence[LagRow]) -> list[Answer]:
-    """`rows` in the order of their keys, and of time."""
+    """Returns the rows at which a status changes. `rows` are in the order of their keys, and of time."""
     found = []
     for _, of_partition in groupby(rows, key=attrgetter("topic", "partition")):
         before: LagRow | None = None

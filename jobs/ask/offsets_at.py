@@ -37,7 +37,8 @@ TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
 def offsets_at(tables: ClusterTables, names: Sequence[str], at: datetime) -> list[Answer]:
-    """A row for each partition, in order. Raises InputError where the log of a group is not known at the instant."""
+    """Returns a row for each partition, in order. Raises InputError where the log of a group is not known at the
+    instant."""
     log = commits(tables).where(F.col("group_id").isin(*names))
     partitions = {
         row["group_id"]: row["kafka_partition"] for row in collect(log.select("group_id", "kafka_partition").distinct())
@@ -56,7 +57,8 @@ def offsets_at(tables: ClusterTables, names: Sequence[str], at: datetime) -> lis
 
 
 def reset_file_lines(names: Sequence[str], answers: Iterable[Answer]) -> Iterator[str]:
-    """Of the partitions whose offset is known. Raises InputError for a name that the tool could not read."""
+    """Yields the lines of the partitions whose offset is known. Raises InputError for a name that the tool could not
+    read."""
     for answer in answers:
         if answer["status"] != COMMITTED:
             continue

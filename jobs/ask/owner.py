@@ -25,7 +25,7 @@ MEMBER_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id")
 
 
 def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: datetime) -> list[Answer]:
-    """One answer; several where the assignor gave the partition to several members."""
+    """Returns one answer, or several where the assignor gave the partition to several members."""
     group = group_row(tables, name)
     coverage = coverage_rows(tables, group["kafka_partition"])
     generations = collect(

@@ -69,7 +69,7 @@ def register_views(tables: Tables) -> list[str]:
 
 
 def ask(spark: SparkSession, text: str, parameters: Mapping[str, str], rows_max: int | None = None) -> pa.Table:
-    """The answer to one statement, or its first rows.
+    """Returns the answer to one statement, or its first rows.
 
     Raises InputError for a statement that writes, is wrong, or lacks a parameter.
     """
@@ -98,7 +98,8 @@ def refuse_to_write(spark: SparkSession, text: str) -> None:
 
 
 def nodes(plan: Any) -> Iterator[Any]:
-    """A logical plan from its root down, with the plans in its WITH clause and in its expressions."""
+    """Yields the nodes of a logical plan from its root down, with the plans in its WITH clause and in its
+    expressions."""
     yield plan
     for below in (plan.children(), plan.innerChildren(), plan.subqueries()):
         for index in range(below.size()):
@@ -116,7 +117,7 @@ def only_reads(spark: SparkSession, node: Any) -> bool:
 
 
 def sentence(error: PySparkException | Py4JJavaError) -> str:
-    """Spark's own words without the query, which it repeats, and without its plan."""
+    """Returns Spark's own words without the query, which they repeat, and without its plan."""
     text = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
     unbound = re.search(r"unbound parameter: (\w+)", text)
     if unbound is not None:
@@ -126,8 +127,8 @@ def sentence(error: PySparkException | Py4JJavaError) -> str:
 
 
 def print_rows(answer: pa.Table, form: str) -> None:
-    """To standard output. JSON is exact and ASCII, with BINARY as base64; in the other two, characters that a terminal
-    could obey are escapes, and what is nested is JSON."""
+    """Prints rows to standard output. JSON is exact and ASCII, with BINARY as base64; in the other two forms,
+    characters that a terminal could obey are escapes, and nested values are JSON."""
     rows = answer.to_pylist()
     if form == "json":
         print_json(rows)
@@ -140,7 +141,7 @@ def print_rows(answer: pa.Table, form: str) -> None:
 
 
 def print_as_table(columns: list[str], rows: list[dict[str, Any]]) -> None:
-    """Rows below each other where the columns find no room beside each other."""
+    """Prints rows below each other where the columns find no room beside each other."""
     if len(columns) * COLUMN_CHARACTERS_MIN <= Console().width:
         print_table(f"{len(rows):,} rows", columns, ([cell(value) for value in row.values()] for row in rows))
         return

@@ -20,7 +20,7 @@ def parameter(text: str) -> tuple[str, str]:
 
 
 def list_queries(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:
-    """Before anything else is looked at, as `--version` is."""
+    """Prints the queries before anything else is looked at, as `--version` does."""
     from groupledger.jobs.ask.named_queries import named_queries
 
     if not is_asked or context.resilient_parsing:

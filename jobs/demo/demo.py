@@ -87,7 +87,7 @@ def run_demo(directory: Path, seed: int, say: Callable[[str], None]) -> None:
 def run_demo_on_cluster(
     directory: Path, settings: Settings, bootstrap_servers: str, say: Callable[[str], None]
 ) -> None:
-    """One pass of the pipeline over what a real cluster's topic holds."""
+    """Runs one pass of the pipeline over what a real cluster's topic holds."""
     new_directory(directory)
     stop = threading.Event()
     with open_ledger(settings, str(directory.resolve() / "warehouse"), "demo", say, java_options=SHORT_LIVED) as ledger:
@@ -106,7 +106,7 @@ def advise(directory: Path, settings: Settings, say: Callable[[str], None]) -> N
 
 @contextmanager
 def simulation(directory: Path, seed: int) -> Iterator[Callable[[], None]]:
-    """Runs beside the caller's work until it calls what is yielded, which waits for the end."""
+    """Runs the simulator beside the caller's work, until the caller calls what is yielded, which waits for its end."""
     command = [
         sys.executable,
         "-m",

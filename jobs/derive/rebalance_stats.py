@@ -25,8 +25,8 @@ COUNTED = (REBALANCES, MEMBERS, ASSIGNMENTS)
 
 
 def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, DataFrame], earliest_us: int) -> None:
-    """`written` are the rows that a batch has just written of the tables; in those that are counted, nothing happened
-    or ended before `earliest_us`."""
+    """Counts again the windows that a batch touched. `written` are the rows that it has just written, by table; in the
+    tables that are counted, nothing happened or ended before `earliest_us`."""
     rules = rules_from(StatsRules, ledger.settings.history)
     day_us = LENGTHS_US["day"]
     since_us = earliest_us // day_us * day_us

@@ -34,7 +34,7 @@ def validate(ledger: Ledger) -> list[Row]:
 
 
 def has_errors(findings: list[Row]) -> bool:
-    """Warnings may have an explanation that the ledger does not hold."""
+    """Returns whether a finding is an error: warnings may have an explanation that the ledger does not hold."""
     return any(finding.severity == ERROR for finding in findings)
 
 

@@ -31,7 +31,7 @@ MANIFEST = "_capture.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """Offsets [from, to) of each partition.
+    """Where a capture is from, and the offsets [from, to) of each partition that it covers.
 
     `completeness` is `tailed` only where nothing was removed since `began_at_ms`, as in a simulator's capture; one of a
     real topic may have been compacted.
@@ -50,7 +50,7 @@ def write_manifest(storage: Storage, manifest: Manifest) -> None:
 
 
 def read_manifest(storage: Storage) -> Manifest | None:
-    """None if the capture has none. Raises InputError if it has one of another form."""
+    """Returns None if the capture has no manifest. Raises InputError if it has one of another form."""
     text = storage.read(MANIFEST)
     if text is None:
         return None
@@ -75,7 +75,7 @@ def read_manifest(storage: Storage) -> Manifest | None:
 def capture(
     spark: SparkSession, settings: Settings, bootstrap_servers: str, directory: str, say: Callable[[str], None]
 ) -> int:
-    """Copy the topic up to its present end; returns the number of records.
+    """Copies the topic up to its present end; returns the number of records.
 
     Raises InputError if the directory holds something already.
     """

@@ -65,7 +65,7 @@ TIMES = ("first_logged_at", "last_logged_at")
 
 @dataclass(frozen=True, slots=True)
 class LogSources:
-    """Files and directories of each log."""
+    """The files and directories of each log."""
 
     request_logs: Sequence[Path]
     server_logs: Sequence[Path]
@@ -73,7 +73,7 @@ class LogSources:
 
 @dataclass(slots=True)
 class ImportTotals:
-    """Lines of this run, and what became of them."""
+    """How many lines this run has read, and what became of them."""
 
     files: int = 0
     lines: int = 0
@@ -84,7 +84,7 @@ class ImportTotals:
 
 @dataclass(frozen=True, slots=True)
 class NewLines:
-    """What is new of one file."""
+    """The lines of one file that are new."""
 
     source_file: str
     scanned: Scanned
@@ -109,7 +109,7 @@ class Counted:
 def import_logs(
     ledger: Ledger, settings: LogSettings, sources: LogSources, stop: threading.Event, *, is_continuous: bool = False
 ) -> ImportTotals:
-    """All lines that are new; continuously, until told to stop.
+    """Imports all lines that are new, once or until told to stop.
 
     Raises InputError for a file that is no such log, and OutsideError if a file changed under the import. A continuous
     run says so and looks again.
@@ -122,7 +122,7 @@ def import_logs(
 
 
 class LogImport:
-    """One run. What it has seen of the files is kept, so that a look at files that did not change costs nothing."""
+    """One run. It keeps what it has seen of the files, so that a look at files that did not change costs nothing."""
 
     def __init__(self, ledger: Ledger, settings: LogSettings) -> None:
         self.totals = ImportTotals()
@@ -136,7 +136,7 @@ class LogImport:
         self._asked: set[str] = set()
 
     def look(self, sources: LogSources, stop: threading.Event, *, is_patient: bool) -> None:
-        """Import what is new; a patient look says what is wrong with a file, and goes on with the others."""
+        """Imports what is new; a patient look says what is wrong with a file, and goes on with the others."""
         settings = self._settings
         logs = (
             (REQUEST_LOG, sources.request_logs, settings.request_log_names),
@@ -164,7 +164,7 @@ class LogImport:
                 return
 
     def _known_files(self, log: str) -> dict[str, list[Known]]:
-        """By the digest of their first line."""
+        """Returns the files of the table by the digest of their first line."""
         known: dict[str, list[Known]] = {}
         rows = self._ledger.rows(LOG_FILES).where(F.col("log") == log)
         for row in rows.select("source_file", "line_count", "prefix_digests").collect():
@@ -172,7 +172,7 @@ class LogImport:
         return known
 
     def _new_lines(self, log: str, path: Path, known: dict[str, list[Known]]) -> list[NewLines]:
-        """Nothing if there is nothing; `known` is told of what there is."""
+        """Returns the new lines of a file, at most one item, and notes them in `known`."""
         now = _state_of(path)
         if now is None or self._seen.get((log, path)) == now:
             return []
@@ -196,7 +196,7 @@ class LogImport:
         return [NewLines(source_file, scanned, splits)]
 
     def _apply(self, log: str, files: Sequence[NewLines], *, is_patient: bool) -> bool:
-        """False if a file changed meanwhile, and all is to be looked at again."""
+        """Imports the lines. Returns False if a file changed meanwhile, and all has to be looked at again."""
         if not files:
             return True
         if self._ledger.lease.lost.is_set():
@@ -218,7 +218,8 @@ class LogImport:
         return True
 
     def _write(self, log: str, files: Sequence[NewLines]) -> None:
-        """The tables of rows first, `log_files` last: what was not noted there is read again, and not added again."""
+        """Writes the tables of rows first and `log_files` last: what was not noted there is read again, and not added
+        again."""
         ledger, table = self._ledger, ROWS_OF[log]
         parse = parse_requests if log == REQUEST_LOG else parse_events
         lines = _splits(ledger, files).mapInArrow(read_splits, LINES)
@@ -242,7 +243,8 @@ class LogImport:
         self._note(log, files, found, now)
 
     def _named(self, rows: DataFrame, parsed: DataFrame) -> DataFrame:
-        """Requests, with names for topic ids: from the log itself, and from what else the warehouse holds."""
+        """Returns the requests with names for topic ids: from the log itself, and from what else the warehouse
+        holds."""
         ledger = self._ledger
         said = parsed.where(F.col(TOPIC_NAME).isNotNull()).select(f"{TOPIC_NAME}.*").distinct()
         known = ledger.rows(TOPIC_NAMES)
@@ -259,7 +261,7 @@ class LogImport:
         return with_topic_names(rows, ledger.rows(TOPIC_NAMES))
 
     def _insert(self, table: Table, rows: DataFrame, source_files: Sequence[str] = ()) -> None:
-        """Rows whose key is not there yet. Rows of a file lie together: its name leaves out most of the table."""
+        """Adds rows whose key is not there yet. Rows of a file lie together: its name leaves out most of the table."""
         ledger = self._ledger
         columns = {"cluster": F.lit(ledger.cluster)}
         rows = rows.withColumns(columns).select(*table.schema.names)
@@ -271,7 +273,8 @@ class LogImport:
         ledger.delta(table).alias("old").merge(rows.alias("new"), condition).whenNotMatchedInsertAll().execute()
 
     def _note(self, log: str, files: Sequence[NewLines], found: Mapping[str, Counted], now: datetime) -> None:
-        """How far each file was read, and what its lines became. Of copies of one file the first took the lines."""
+        """Writes how far each file was read, and what its lines became. Of copies of one file, the first took the
+        lines."""
         ledger = self._ledger
         known = ledger.rows(LOG_FILES).where((F.col("log") == log) & F.col("source_file").isin([*found]))
         for name in TIMES:
@@ -305,7 +308,7 @@ class LogImport:
 
 
 def _count(log: str, parsed: DataFrame) -> dict[str, Counted]:
-    """By file, what its lines became."""
+    """Returns by file what its lines became."""
     times = [F.unix_micros(which(f"{ROW}.logged_at")) for which in (F.min, F.max)]
     lines = F.count(ROW) if log == REQUEST_LOG else F.coalesce(F.sum(f"{ROW}.line_count"), F.lit(0))
     source_file = F.coalesce(f"{ROW}.source_file", f"{QUARANTINED}.source_file")
@@ -316,7 +319,7 @@ def _count(log: str, parsed: DataFrame) -> dict[str, Counted]:
 
 
 def _noted(before: dict[str, Any] | None, file: NewLines, found: Counted) -> dict[str, Any]:
-    """The row of `log_files`, as far as the file itself tells it; times in microseconds."""
+    """Returns the file's row of `log_files`, without what all files have in common; times are in microseconds."""
     old = before or {}
     times = [time for time in (old.get("first_logged_at"), found.first_us) if time is not None]
     skipped = max(0, file.line_count - found.lines - found.quarantined)
@@ -338,7 +341,7 @@ def _instant(time_us: int | None) -> datetime | None:
 
 
 def _state_of(path: Path) -> tuple[int, int, int] | None:
-    """What changes when the file does; None if it was renamed since it was found."""
+    """Returns what changes when the file does; None if it was renamed since it was found."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -38,7 +38,7 @@ COVERAGE_INTERVAL_S = 60
 
 @dataclass(frozen=True)
 class KafkaIngest:
-    """One run: the settings, where the brokers are, and what the user asked for."""
+    """What one run was asked for: the settings, where the brokers are, and how to go on."""
 
     settings: Settings
     bootstrap_servers: str
@@ -47,7 +47,7 @@ class KafkaIngest:
 
 
 def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> Totals:
-    """Until the topic's present end, or with `is_continuous` until `stop` is set."""
+    """Reads until the topic's present end, or with `is_continuous` until `stop` is set."""
     started_at_ms = now_ms()
     source, positions = plan(ledger, ingest, started_at_ms)
     write_source(ledger.storage, ledger.cluster, source)
@@ -116,7 +116,7 @@ def check_end(positions: Mapping[int, int], topic: TopicRange) -> None:
 
 
 def say_waiting(ledger: Ledger, topic: TopicRange) -> None:
-    """A read_committed reader stops at the first open transaction, and everything behind it waits."""
+    """Says what waits: a read_committed reader stops at the first open transaction."""
     waiting = {
         partition: end - topic.last_stable_offset[partition]
         for partition, end in topic.high_watermark.items()

@@ -54,14 +54,14 @@ FILES = "*.parquet"
 
 @dataclass(frozen=True)
 class Extent:
-    """Which offsets [from, to) of a partition a capture covers."""
+    """The offsets [from, to) of a partition that a capture covers."""
 
     from_offset: int
     to_offset: int
 
 
 def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, recover: bool) -> Totals:
-    """All that the capture holds and the ledger has not."""
+    """Ingests all that the capture holds and the ledger does not."""
     manifest = read_manifest(open_storage(ledger.spark, directory))
     source = read_source(ledger.storage, ledger.cluster)
     if source is not None:
@@ -87,7 +87,8 @@ def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, rec
 
 
 def files_pattern(directory: str) -> str:
-    """A pattern for the files. With the bare directory Spark's file source could not go on with another one later."""
+    """Returns a pattern for the files. With the bare directory, Spark's file source could not go on with another one
+    later."""
     return not_a_pattern(directory.rstrip("/")) + f"/{FILES}"
 
 
@@ -131,7 +132,7 @@ def check_rows(ledger: Ledger, rows: DataFrame, positions: Mapping[int, int]) ->
 
 
 def is_new(positions: Mapping[int, int]) -> Column:
-    """Whether a row lies at or above the ledger's position in its partition."""
+    """Returns whether a row lies at or above the ledger's position in its partition."""
     if not positions:
         return F.lit(True)
     known = F.create_map(*[F.lit(number) for pair in positions.items() for number in pair])
@@ -139,7 +140,7 @@ def is_new(positions: Mapping[int, int]) -> Column:
 
 
 def capture_extents(rows: DataFrame, manifest: Manifest | None) -> tuple[dict[int, Extent], int | None]:
-    """What the capture covers, and until when it knows everything: its manifest's word, else what its rows show."""
+    """Returns what the capture covers, and until when it knows everything: by its manifest, or else by its rows."""
     if manifest is not None:
         covered = {key: Extent(start, manifest.to_offsets[key]) for key, start in manifest.from_offsets.items()}
         return covered, manifest.captured_at_ms
@@ -156,7 +157,7 @@ def new_readings(
     *,
     recover: bool,
 ) -> dict[int, Reading]:
-    """A reading for each partition that begins with this capture, or goes on behind a hole.
+    """Returns a reading for each partition that begins with this capture, or goes on behind a hole.
 
     Raises InputError if there is a hole, unless told to `recover`. Without a manifest the first row of a capture may
     lie anywhere, since compaction thins, so that only a manifest can show a hole.

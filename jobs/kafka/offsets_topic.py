@@ -31,7 +31,8 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 @dataclass(frozen=True)
 class TopicRange:
-    """Per partition of `__consumer_offsets`: the first offset kept, and the ends as the two isolation levels see them.
+    """The first offset kept and the ends of each partition of `__consumer_offsets`, as the two isolation levels see
+    them.
 
     `last_stable_offset` is below `high_watermark` while a transaction is open; a read_committed reader waits there.
     """
@@ -91,7 +92,8 @@ def list_offsets(admin: Any, partitions: list[int], spec: OffsetSpec, isolation:
 
 
 def uuid_text(topic_id: str) -> str:
-    """A topic id in Kafka's own form, 22 characters of URL-safe base64, from the hexadecimal form of kafka-python."""
+    """Returns a topic id in Kafka's own form, 22 characters of URL-safe base64, from the hexadecimal form of
+    kafka-python."""
     return base64.urlsafe_b64encode(uuid.UUID(topic_id).bytes).decode().rstrip("=")
 
 
@@ -111,10 +113,10 @@ def kafka_python_security(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def kafka_options(settings: Settings, bootstrap_servers: str, positions: Mapping[int, int]) -> dict[str, str]:
-    """Options of Spark's Kafka source, batch or streaming, from `positions` on.
+    """Returns the options of Spark's Kafka source, batch or streaming, from `positions` on.
 
-    `assign` joins no group, and so writes nothing into the topic that it reads. Aborted transactional commits are no
-    commits, hence read_committed.
+    `assign` joins no group, and so writes nothing into the topic that it reads. The commits of aborted transactions are
+    not commits, hence read_committed.
     """
     return {
         "kafka.bootstrap.servers": bootstrap_servers,
@@ -131,7 +133,7 @@ def kafka_options(settings: Settings, bootstrap_servers: str, positions: Mapping
 
 
 def spark_security(settings: KafkaSettings) -> dict[str, str]:
-    """The same for Java's client, as options of Spark's Kafka source."""
+    """Returns the security settings for Java's client, as options of Spark's Kafka source."""
     found: dict[str, str] = {"kafka.security.protocol": settings.security_protocol}
     if settings.sasl_password is not None and settings.sasl_mechanism is not None:
         module = "plain.Plain" if settings.sasl_mechanism == "PLAIN" else "scram.Scram"
@@ -149,5 +151,5 @@ def spark_security(settings: KafkaSettings) -> dict[str, str]:
 
 
 def jaas_quoted(text: str) -> str:
-    """A value inside a JAAS entry; a quote that closed it early could name another login module."""
+    """Returns a value quoted for a JAAS entry; a quote that closed it early could name another login module."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -53,7 +53,7 @@ STATE_CODES = {
 @dataclass(frozen=True, slots=True)
 class GroupInfo:
     """What the ledger knows of a group beside its lag; None is unknown. `idle_since_ms` is when it lost its last
-    member, or a simple consumer last committed; None while it has members."""
+    member, or when a simple consumer last committed; None while it has members."""
 
     rebalances: int | None = None
     generation: int | None = None
@@ -66,7 +66,7 @@ NO_INFO = GroupInfo()
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What of a round is told."""
+    """The part of a round that is told."""
 
     rows: Sequence[LagRow]
     groups: Sequence[Rollup]
@@ -75,7 +75,7 @@ class Scope:
 
 
 def scope_of(rows: Sequence[LagRow], rollups: Sequence[Rollup], limits: MetricsSettings) -> Scope:
-    """Groups with the most lag come first, and so are the last to be left out."""
+    """Chooses what is told. Groups with the most lag come first, and so are the last to be left out."""
     is_group = re.compile(limits.group_pattern, re.DOTALL).fullmatch
     is_topic = re.compile(limits.topic_pattern, re.DOTALL).fullmatch
     groups = sorted(
@@ -99,7 +99,7 @@ def lag_metrics(
     limits: MetricsSettings,
     round_ms: int = 0,
 ) -> Iterator[Metric]:
-    """Of one round; `round_ms` is how long it took."""
+    """Yields the metrics of one round, which took `round_ms`."""
     scope = scope_of(rows, rollups, limits)
     yield from _partition_metrics(cluster, scope.rows, limits)
     yield from _group_metrics(cluster, scope)

@@ -155,7 +155,7 @@ class Rounds:
     # What is done
 
     def catch_up(self) -> None:
-        """Wait until the ingest has read what was there when it began."""
+        """Waits until the ingest has read what was there when it began."""
         ends = ends_of(self._sample_ends())
         while not self._stop.wait(CATCH_UP_POLL_S):
             self._ingesting.check()
@@ -165,7 +165,7 @@ class Rounds:
                 return
 
     def go_on(self, history: Worker) -> None:
-        """A round at each interval until told to stop, once the tables are read into memory."""
+        """Takes a round at each interval until told to stop, once the tables are read into memory."""
         while not self._stop.is_set():
             self._ingesting.check()
             history.check()
@@ -181,7 +181,7 @@ class Rounds:
         self.state.await_written()
 
     def wait_for_gap(self) -> None:
-        """Until no round is under way, but not for ever where they leave no gap."""
+        """Waits until no round is under way, but no longer than an interval."""
         self._is_between_rounds.wait(self._run.interval_s)
 
     def _round(self) -> None:
@@ -217,7 +217,8 @@ class Rounds:
         return rows
 
     def _wait_for_ingest(self, ends: Mapping[int, int]) -> dict[int, int]:
-        """What it has not passed within an interval, which is a batch."""
+        """Waits for the ingest to pass the ends, an interval at most. Returns the offsets that it has not passed, per
+        partition."""
         deadline_s = time.monotonic() + self._run.interval_s
         while True:
             missing = behind(ingest_positions(self._ledger), ends)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MonitorReport:
-    """Of one round; `by partition` means of `__consumer_offsets`."""
+    """What a monitor tells of itself after a round; mappings are by partition of `__consumer_offsets`."""
 
     sampled_at_ms: int | None = None
     round_s: float = 0.0

@@ -68,7 +68,8 @@ class MonitorState:
     # From the tables
 
     def start(self, stop: threading.Event) -> None:
-        """Rounds that were sampled and not computed are computed, with the owners of then; then the tables are read."""
+        """Computes the rounds that were sampled and not computed, with the owners of that time; then reads the
+        tables."""
         if rounds_after(self._ledger, last_sampled_at_ms(self._ledger, LAG)):
             update_history(self._ledger, stop)
             update_lag(self._ledger, stop)
@@ -77,7 +78,7 @@ class MonitorState:
         self.is_recovered.set()
 
     def recover(self) -> None:
-        """What a round needs of the commits, from the tables; every round that they hold has its lag."""
+        """Reads from the tables what a round needs of the commits; every round that they hold has its lag."""
         self.await_written()
         ledger = self._ledger
         # Before the table is read: commits that come twice are passed over, and none must be left out.
@@ -95,7 +96,7 @@ class MonitorState:
         self._infos = group_infos(self._ledger)
 
     def read_commits(self) -> None:
-        """What the ingest has added to the table since the last time."""
+        """Reads what the ingest has added to the table since the last time."""
         files = new_files(self._ledger, self._version)
         if files.row_count > ROWS_FOLLOWED_MAX:
             self.recover()
@@ -111,11 +112,13 @@ class MonitorState:
     # A round
 
     def topics(self) -> set[str] | None:
-        """What a round asks about: topics with commits, and those subscribed to; None, all, while none is known."""
+        """Returns the topics that a round asks about: those with commits, and those subscribed to; None, which is all,
+        while none is known."""
         return self._topics
 
     def compute(self, sampled: Round, passed: Collection[int]) -> None:
-        """The lag of a round; `passed` are the partitions of `__consumer_offsets` that the ingest has read so far."""
+        """Computes the lag of a round; `passed` are the partitions of `__consumer_offsets` that the ingest has read so
+        far."""
         facts = {row.group_id: self._facts(row) for row in sampled.group_states}
         facts |= {name: history.facts_at(NOW, None) for name, history in self._histories.items() if name not in facts}
         self._rows = list(self._lag.round(lag_round(sampled, passed), facts))
@@ -130,7 +133,7 @@ class MonitorState:
         return history.facts_at(NOW, told.state, frozenset(told.subscribed_topics or ()) or None)
 
     def metrics(self, round_s: float) -> Iterator[Metric]:
-        """Of the last round, which took so long."""
+        """Yields the metrics of the last round, which took so long."""
         infos = {**self._infos}
         for row in self._states:
             known = infos.get(row.group_id, NO_INFO)
@@ -144,12 +147,12 @@ class MonitorState:
         yield from lag_metrics(cluster, self._rows, self.rollups, infos, settings, round(round_s * 1000))
 
     def append(self, sampled: Round) -> None:
-        """Have the last round written into the tables behind those before it."""
+        """Queues the last round for the writer, behind the rounds before it."""
         self.await_written(ROUNDS_WAITING_MAX)
         self._writing.append(self._writer.submit(self._append, sampled, self._rows))
 
     def await_written(self, waiting_max: int = 0) -> None:
-        """Until no more rounds than that wait. Raises what writing has raised."""
+        """Waits until no more rounds than that are queued. Raises what writing has raised."""
         while self._writing and (len(self._writing) > waiting_max or self._writing[0].done()):
             self._writing.popleft().result()
 
@@ -157,8 +160,8 @@ class MonitorState:
         self._writer.shutdown()
 
     def _append(self, sampled: Round, rows: list[LagRow]) -> None:
-        """`watermarks` come before `lag`: a round that has only them is computed at the next start; and after
-        `group_states`, which that needs."""
+        """Writes a round: `group_states`, then `watermarks`, then `lag`. One that has only the first two is computed at
+        the next start."""
         append_round(self._ledger, sampled)
         append_lag(self._ledger, sampled.sampled_at_ms, rows)
 

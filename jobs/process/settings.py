@@ -34,7 +34,7 @@ class Section(BaseModel):
 
 
 class Secret(Section):
-    """A reference to a secret; exactly one of the two is set."""
+    """A reference to a secret; exactly one of the two fields is set."""
 
     env: str | None = None
     file: Path | None = None
@@ -230,7 +230,8 @@ def _filled(model: type[Rules], given: Mapping[str, Any]) -> Rules:
 
 
 def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
-    """The shipped settings, then the user's file, then `overrides` that are not None (top-level keys).
+    """Returns the shipped settings, overlaid with the user's file, then with the `overrides` that are not None
+    (top-level keys).
 
     Raises InputError that names the file and the wrong key.
     """
@@ -263,7 +264,7 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
 
 
 def overlay(base: dict[str, Any], user: dict[str, Any]) -> dict[str, Any]:
-    """The user's keys over the shipped ones, section by section; a secret reference is taken whole."""
+    """Lays the user's keys over the shipped ones, section by section; a secret reference is taken whole."""
     result = dict(base)
     for key, value in user.items():
         below = result.get(key)
@@ -272,7 +273,8 @@ def overlay(base: dict[str, Any], user: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe(error: ValidationError) -> str:
-    """Each wrong key with what is wrong, never with its value, since a value may be a secret put in the wrong place."""
+    """Names each wrong key and what is wrong with it, never its value, since a value may be a secret put in the wrong
+    place."""
     return "; ".join(
         f"{'.'.join(str(part) for part in item['loc']) or 'settings'}: {item['msg']}" for item in error.errors()
     )

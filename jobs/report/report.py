@@ -111,7 +111,7 @@ def write_whole(file: Path, text: str) -> None:
 
 @dataclass(frozen=True)
 class Selection:
-    """One cluster's rows of [since, until); with `names`, of these groups only."""
+    """The cluster's rows of [since, until); with `names`, of these groups only."""
 
     tables: ClusterTables
     since: datetime
@@ -150,7 +150,7 @@ class Selection:
         return selections.stats_of(self.rows_if_any(REBALANCE_STATS), self.window, self.since, self.until)
 
     def ranked(self) -> list[Answer]:
-        """The groups of the page."""
+        """Returns the groups of the page."""
         rounds = selections.lag_rounds(self.lag())
         found = collect(
             selections.ranked_groups(self.groups(), self.rebalances(), self.incidents(), rounds, self.limits)
@@ -189,7 +189,7 @@ class Selection:
         return rows.join(F.broadcast(of_page), GROUP, "left_semi")
 
     def group_data(self, ranked: Sequence[Answer]) -> Iterator[dict[str, object]]:
-        """In the order of `ranked`."""
+        """Yields the data of each group, in the order of `ranked`."""
 
         def by_group(rows: DataFrame) -> OfGroup:
             found: OfGroup = defaultdict(list)

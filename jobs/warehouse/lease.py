@@ -37,7 +37,8 @@ RENEWALS_PER_DURATION = 3
 
 
 def logs_of(cluster: str) -> str:
-    """What a lease on the tables of the logs is held for: an import of logs and an ingest may go on at once."""
+    """Returns the name under which the tables of the logs are leased: an import of logs and an ingest may go on at
+    once."""
     return f"{cluster}/logs"
 
 
@@ -64,7 +65,8 @@ class LeaseFile:
 
 
 class Lease:
-    """Use as a context manager; raises OutsideError that names the holder if somebody else writes."""
+    """A context manager that holds the right to write. It raises OutsideError that names the holder if somebody else
+    writes."""
 
     def __init__(self, storage: Storage, cluster: str, command: str, duration_s: float) -> None:
         self.lost = threading.Event()
@@ -129,9 +131,8 @@ class Lease:
 
 
 def this_host() -> str:
-    """The host by name and, where the system tells, by its boot and process namespace: two containers that share a name
-    and a volume must not take each other's process numbers for their own.
-    """
+    """Returns the host's name and, where the system tells, its boot and process namespace: two containers that share a
+    name and a volume must not take each other's process numbers for their own."""
     marks = [socket.gethostname()]
     boot = Path("/proc/sys/kernel/random/boot_id")
     namespace = Path("/proc/self/ns/pid")

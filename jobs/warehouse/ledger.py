@@ -83,8 +83,8 @@ def open_ledger(
 
 @dataclass(frozen=True)
 class Resume:
-    """Where a query would go on. `settled_offset` is the source offset up to which the table holds everything,
-    `planned_offset` that of a batch which was planned and will be run again; None with a new checkpoint."""
+    """Where a query would go on. `settled_offset` is the source offset up to which the table holds everything;
+    `planned_offset` is that of a batch which was planned and will be run again; both are None with a new checkpoint."""
 
     settled_offset: str | None = None
     planned_offset: str | None = None
@@ -116,8 +116,8 @@ def resume_point(ledger: Ledger, *, has_source: bool, recover: bool) -> Resume:
 
 
 def mismatch(checkpoint: Checkpoint | None, table_batch: int | None, *, has_rows: bool, has_source: bool) -> str | None:
-    """What does not fit, as the end of a sentence about the table; `table_batch` is the last batch of the checkpoint's
-    query that the table holds, and `has_rows` matters only while the checkpoint has planned nothing."""
+    """Returns what does not fit, as the end of a sentence about the table. `table_batch` is the last batch of the
+    checkpoint's query that the table holds; `has_rows` matters only while the checkpoint has planned nothing."""
     planned = None if checkpoint is None else checkpoint.planned_batch
     committed = None if checkpoint is None else checkpoint.committed_batch
     if planned is None:
@@ -132,7 +132,7 @@ def mismatch(checkpoint: Checkpoint | None, table_batch: int | None, *, has_rows
 
 
 def last_table_batch(ledger: Ledger, query_id: str) -> int | None:
-    """The last batch of a streaming query that the table holds."""
+    """Returns the last batch of a streaming query that the table holds."""
     return last_transaction(ledger, COORDINATOR_RECORDS, query_id)
 
 
@@ -146,7 +146,7 @@ def last_transaction(tables: Tables, table: Table, application_id: str) -> int |
 
 
 def set_checkpoint_aside(storage: Storage, checkpoint_folder: str) -> None:
-    """Rename it, if it is there: the next query begins a new one."""
+    """Renames the checkpoint if it is there: the next query begins a new one."""
     folder, name = checkpoint_folder.rsplit("/", 1)
     names = storage.names(folder)
     if name in names:

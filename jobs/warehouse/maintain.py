@@ -49,7 +49,8 @@ READ_FIRST = "a streaming reader has not read the table to its end (run `grouple
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`outcome` is a sentence; `is_finding` where something could not be done that should be."""
+    """What became of one step. `outcome` is a sentence; `is_finding` tells that something could not be done that should
+    be."""
 
     table: str
     action: str
@@ -69,7 +70,7 @@ class Maintenance:
     readers: Sequence[Reader]
 
     def steps(self, table: Table) -> list[Step]:
-        """What was done, or would be, in the order in which it is."""
+        """Returns the steps that were done, or would be, in their order."""
         since = unread_since(self.tables, table, self.readers)
         downtime_max = timedelta(days=self.settings.maintain.reader_downtime_days_max)
         found = []
@@ -130,7 +131,7 @@ class Maintenance:
         return Step(table.name, "optimize", f"{what}: {counts}")
 
     def _closed(self, table: Table) -> tuple[str, str | None]:
-        """What no longer changes, in words and as a condition on the partitions."""
+        """Returns what no longer changes, in words and as a condition on the partitions."""
         name = date_column(table)
         if name is not None:
             today = self.now.date()
@@ -156,8 +157,8 @@ def maintain(
     is_dry_run: bool,
     say: Callable[[str], None],
 ) -> list[Step]:
-    """What was done to every table that is there, all clusters' rows in it. Raises InputError if there
-    is none, OutsideError if somebody writes."""
+    """Maintains every table that is there, with the rows of all clusters; returns the steps. Raises InputError if there
+    is no table, OutsideError if somebody writes."""
     check_names(settings)
     storage = open_storage(spark, warehouse)
     tables = Tables(spark, warehouse)
@@ -179,7 +180,7 @@ def maintain(
 
 
 def check_names(settings: Settings) -> None:
-    """Before anything is done. Raises InputError for a table that there is not, or that has no dates."""
+    """Raises InputError for a table that does not exist, or that has no dates, before anything is done."""
     with_dates = [table.name for table in all_tables() if date_column(table)]
     for name in settings.maintain.retention_days:
         if name not in with_dates:

@@ -43,7 +43,7 @@ class Reader:
 
 
 def readers(storage: Storage) -> list[Reader]:
-    """Of all tables and clusters. A checkpoint that was set aside is nobody's."""
+    """Returns the readers of all tables and clusters. A checkpoint that was set aside belongs to no reader."""
     found = []
     for cluster in storage.names(CHECKPOINTS):
         for name in storage.names(f"{CHECKPOINTS}/{cluster}"):
@@ -57,7 +57,7 @@ def readers(storage: Storage) -> list[Reader]:
 
 
 def reader_at(cluster: str, name: str, offset: str) -> Reader | None:
-    """None if the query reads no Delta table."""
+    """Returns None if the query reads no Delta table."""
     fields = json.loads(offset)
     if "reservoirVersion" not in fields:
         return None

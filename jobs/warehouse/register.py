@@ -22,7 +22,8 @@ HIVE = {"spark.sql.catalogImplementation": "hive"}
 
 
 def register_tables(spark: SparkSession, warehouse: str, database: str) -> list[str]:
-    """The names that are registered now. Raises InputError if one of them is another table there."""
+    """Registers the tables; returns their names. Raises InputError if the metastore has another table of such a
+    name."""
     if not database.isidentifier():
         raise InputError(f"{database!r} can't be a database: use letters, digits and underscores.")
     tables = Tables(spark, warehouse)
@@ -49,5 +50,5 @@ def add(spark: SparkSession, name: str, path: str) -> None:
 
 
 def location(path: str) -> str:
-    """As Delta writes it."""
+    """Returns the path as Delta writes it."""
     return path if "://" in path else f"file:{Path(path.removeprefix('file:')).resolve()}"

@@ -34,14 +34,15 @@ class TopicIdentity:
 
 @dataclass(frozen=True)
 class Source:
-    """`identity` is None for a capture that does not tell where it is from."""
+    """What a ledger is fed from. `identity` is None for a capture that does not tell where it is from."""
 
     kind: str
     identity: TopicIdentity | None
     readings: Mapping[int, list[Reading]]
 
     def with_readings(self, new: Mapping[int, Reading]) -> Source:
-        """One more reading for some partitions: behind those that came as far as it resumes, none if it resumes none.
+        """Adds one reading for some partitions: behind the readings that came as far as it resumes, and instead of all
+        if it resumes none.
 
         An earlier reading that began further on was given up before it read anything.
         """

@@ -43,7 +43,7 @@ def upsert(tables: Tables, table: Table, rows: DataFrame, earliest_us: int | Non
 
 
 def within_reach(table: Table, earliest_us: int | None) -> Column:
-    """Which rows of the table, as `old`, an upsert of rows from that time on can meet."""
+    """Returns the condition for rows of the table, as `old`, that an upsert of rows from that time on can meet."""
     if bounding_column(table) is None:
         return F.lit(True)
     name = f"old.{bounding_column(table)}"
@@ -52,7 +52,7 @@ def within_reach(table: Table, earliest_us: int | None) -> Column:
 
 
 def is_since(name: str, time_us: int) -> Column:
-    """Through an integer, since a Python datetime of the host's zone is ambiguous once a year."""
+    """Compares through an integer, since a Python datetime of the host's zone is ambiguous once a year."""
     return F.col(name) >= F.timestamp_micros(F.lit(time_us))
 
 
@@ -61,7 +61,8 @@ def bounding_column(table: Table) -> str | None:
 
 
 def earliest(table: Table, prefix: str = "") -> Column:
-    """To aggregate rows by: microseconds, null where there are none; `prefix` is the struct that the rows lie in."""
+    """Returns what to aggregate rows by: microseconds, null where there are none. `prefix` is the struct that the rows
+    lie in."""
     column = bounding_column(table)
     return F.lit(None) if column is None else F.unix_micros(F.min(f"{prefix}{column}"))
 
