@@ -27,26 +27,12 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.tables import ClusterTables
 
 COUNT_COLUMNS = (
-    "group_id",
-    "rebalances",
-    "increments_without_record",
-    "partitions_moved",
-    "longest_pause_upper_ms",
-    "most_frequent_trigger",
-    "last_rebalance_at",
+    *("group_id", "rebalances", "increments_without_record", "partitions_moved", "longest_pause_upper_ms"),
+    *("most_frequent_trigger", "last_rebalance_at"),
 )
 REBALANCE_COLUMNS = (
-    "happened_at",
-    "from_generation",
-    "to_generation",
-    "protocol_kind",
-    "trigger",
-    "inferred_trigger",
-    "inferred_trigger_confidence",
-    "member_count",
-    "partitions_moved",
-    "pause_upper_ms",
-    "hole_cause",
+    *("happened_at", "from_generation", "to_generation", "protocol_kind", "trigger", "inferred_trigger"),
+    *("inferred_trigger_confidence", "member_count", "partitions_moved", "pause_upper_ms", "hole_cause"),
 )
 IDLE_COLUMNS = (
     "group_id",
@@ -57,12 +43,7 @@ IDLE_COLUMNS = (
     "offsets_expire_at",
 )
 READER_COLUMNS = (
-    "group_id",
-    "group_type",
-    "partitions_owned",
-    "members_subscribed",
-    "partitions_committed",
-    "last_commit_at",
+    *("group_id", "group_type", "partitions_owned", "members_subscribed", "partitions_committed", "last_commit_at"),
     "is_simple",
 )
 COMMITTER_COLUMNS = ("group_id", "commits", "partitions", "first_commit_at", "last_commit_at")

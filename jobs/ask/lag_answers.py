@@ -49,29 +49,11 @@ COLUMNS = {
     "FLAGS": "flags",
 }
 ROLLUP_COLUMNS = (
-    "group_id",
-    "topic",
-    "group_state",
-    "partitions",
-    "lag_sum",
-    "lag_max",
-    "worst_topic",
-    "worst_partition",
-    "lag_seconds_max",
-    "catch_up_seconds",
-    "commit_age_ms",
-    "status",
-    "burrow_status",
+    *("group_id", "topic", "group_state", "partitions", "lag_sum", "lag_max", "worst_topic", "worst_partition"),
+    *("lag_seconds_max", "catch_up_seconds", "commit_age_ms", "status", "burrow_status"),
 )
 CHANGE_COLUMNS = (
-    "sampled_at",
-    "topic",
-    "partition",
-    "lag",
-    "status",
-    "status_before",
-    "burrow_status",
-    "burrow_before",
+    *("sampled_at", "topic", "partition", "lag", "status", "status_before", "burrow_status", "burrow_before"),
 )
 
 

@@ -20,16 +20,8 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.tables import ClusterTables
 
 COLUMNS = (
-    "kafka_partition",
-    "kafka_offset",
-    "record_type",
-    "value_version",
-    "is_tombstone",
-    "group_id",
-    "offset_commit",
-    "record_json",
-    "decode_error",
-    "decode_error_detail",
+    *("kafka_partition", "kafka_offset", "record_type", "value_version", "is_tombstone", "group_id", "offset_commit"),
+    *("record_json", "decode_error", "decode_error_detail"),
 )
 
 

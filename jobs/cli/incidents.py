@@ -60,6 +60,3 @@ def incidents(
         click.echo("\n".join(lines(incident)))
     if not found:
         say(f"no incidents of severity {severity} or above")
-
-
-INCIDENT_COMMANDS = (incidents,)

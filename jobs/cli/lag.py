@@ -74,6 +74,3 @@ def lag(  # noqa: PLR0913 - one for each option
         print_json(lag_answers.answer(row) for row in rows)
     else:
         print_table("Lag", list(lag_answers.COLUMNS), [lag_answers.cells(row) for row in rows])
-
-
-LAG_COMMANDS = (lag,)

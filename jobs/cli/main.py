@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from groupledger.jobs.cli.incidents import INCIDENT_COMMANDS
-from groupledger.jobs.cli.lag import LAG_COMMANDS
+from groupledger.jobs.cli.incidents import incidents
+from groupledger.jobs.cli.lag import lag
 from groupledger.jobs.cli.logs import import_logs
-from groupledger.jobs.cli.monitor import MONITOR_COMMANDS
-from groupledger.jobs.cli.operations import OPERATIONS, check_quality
+from groupledger.jobs.cli.monitor import monitor, sample
+from groupledger.jobs.cli.operations import check_quality, doctor, maintain, quality
 from groupledger.jobs.cli.options import AS_JSON, CONF, on_warehouse
 from groupledger.jobs.cli.questions import QUESTIONS
-from groupledger.jobs.cli.report import REPORT_COMMANDS
-from groupledger.jobs.cli.sql import SQL_COMMANDS
+from groupledger.jobs.cli.report import report
+from groupledger.jobs.cli.sql import register, sql
 from groupledger.jobs.process.errors import JobError
 from groupledger.jobs.process.output import say
 from groupledger.jobs.process.settings import load_settings
@@ -247,12 +247,16 @@ def run_ingest(
 
 for command in (
     *QUESTIONS,
-    *INCIDENT_COMMANDS,
-    *SQL_COMMANDS,
-    *MONITOR_COMMANDS,
-    *LAG_COMMANDS,
-    *OPERATIONS,
-    *REPORT_COMMANDS,
+    incidents,
+    sql,
+    register,
+    sample,
+    monitor,
+    lag,
+    maintain,
+    quality,
+    doctor,
+    report,
     import_logs,
 ):
     main.add_command(command)

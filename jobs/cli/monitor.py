@@ -49,6 +49,3 @@ def monitor(job: Job, *, bootstrap_servers: str, interval: int, metrics_port: in
 
     with StopOnSignal() as stop, job.ledger() as ledger:
         run_monitor(ledger, MonitorRun(bootstrap_servers, interval, metrics_port), stop)
-
-
-MONITOR_COMMANDS = (sample, monitor)

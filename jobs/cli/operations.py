@@ -71,6 +71,3 @@ def doctor(*, warehouse: str | None, bootstrap_servers: str | None, conf: Path |
     checks = diagnose(settings, warehouse, bootstrap_servers)
     print_checks(checks, as_json=as_json)
     return any(check.state == BAD for check in checks)
-
-
-OPERATIONS = (maintain, quality, doctor)

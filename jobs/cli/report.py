@@ -33,6 +33,3 @@ def report(job: Job, *, file: Path, names: tuple[str, ...], since: datetime | No
     from groupledger.jobs.report.report import write_report
 
     write_report(tables, file, say, names, since, until)
-
-
-REPORT_COMMANDS = (report,)

@@ -117,6 +117,3 @@ def register(*, warehouse: str, database: str, metastore: str | None) -> None:
     spark = spark_session("groupledger register", overrides)
     for name in register_tables(spark, warehouse, database):
         say(f"{database}.{name}")
-
-
-SQL_COMMANDS = (sql, register)

@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from groupledger.jobs.ingest.samples import append, last_sampled_at_ms
-from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.ledger import known_positions
 from groupledger.jobs.warehouse.tables import collect
@@ -84,8 +83,7 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
         ready += 1
     done = 0
     while done < ready and not stop.is_set():
-        if ledger.lease.lost.is_set():
-            raise OutsideError("Another writer took over the lease of this warehouse, so this one stopped.")
+        ledger.lease.check()
         part = waiting[done : min(done + ROUNDS_PER_PART, ready)]
         rows = lag_of(ledger, part, last_ms, rules)
         last_ms = part[-1][0]

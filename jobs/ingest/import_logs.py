@@ -199,8 +199,7 @@ class LogImport:
         """Imports the lines. Returns False if a file changed meanwhile, and all has to be looked at again."""
         if not files:
             return True
-        if self._ledger.lease.lost.is_set():
-            raise OutsideError("Another import took over the lease of this warehouse's logs, so this one stopped.")
+        self._ledger.lease.check()
         count = sum(each.line_count for each in files)
         self._ledger.say(f"reading {count:,} new lines of {len(files):,} files ({log.replace('_', ' ')})")
         try:

@@ -100,12 +100,10 @@ class BrokerWatch:
 
 def must_stop(ledger: Ledger, query: StreamingQuery, stop: threading.Event) -> bool:
     """Whether the query was told to stop, and has been stopped. Raises OutsideError if another writer is at work."""
-    if ledger.lease.lost.is_set():
-        stop_query(ledger, query)
-        raise OutsideError("Another writer took over the lease of this warehouse, so this one stopped.")
-    if not stop.is_set():
+    if not (stop.is_set() or ledger.lease.lost.is_set()):
         return False
     stop_query(ledger, query)
+    ledger.lease.check()
     return True
 
 

@@ -99,6 +99,11 @@ class Lease:
         if not self.lost.is_set():
             self._storage.write(self._name(self._number), self._content(is_released=True))
 
+    def check(self) -> None:
+        """Raises OutsideError if the lease is lost."""
+        if self.lost.is_set():
+            raise OutsideError("Another writer took over the lease of this warehouse, so this one stopped.")
+
     def _refuse_if_held(self, number: int) -> None:
         text = self._storage.read(self._name(number))
         if text is None:
