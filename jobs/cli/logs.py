@@ -55,12 +55,11 @@ def import_logs(
         raise click.UsageError("Give --request-log, --server-log, or both.")
     request_logs += more if request_logs else ()
     server_logs += more if server_logs else ()
-    held = job.settings.cluster
     from groupledger.jobs.ingest.import_logs import LogSources, summary
     from groupledger.jobs.ingest.import_logs import import_logs as run_import
     from groupledger.jobs.warehouse.lease import logs_of
 
     sources = LogSources(request_logs, server_logs)
-    with StopOnSignal() as stop, job.ledger(logs_of(held)) as ledger:
+    with StopOnSignal() as stop, job.ledger(logs_of(job.settings.cluster)) as ledger:
         totals = run_import(ledger, ledger.settings.logs, sources, stop, is_continuous=continuous)
     say(summary(totals))

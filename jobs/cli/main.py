@@ -106,7 +106,6 @@ def pipeline(
     check_source(bootstrap_servers, capture_directory)
     if samples_directory is not None and capture_directory is None:
         raise click.UsageError("A cluster is sampled by itself: --samples goes with --capture.")
-    quality_wanted = job.settings.quality.after_pipeline
     from groupledger.jobs.derive.pipeline import derive
     from groupledger.jobs.ingest.import_samples import import_samples
     from groupledger.jobs.ingest.samples import sample
@@ -119,7 +118,7 @@ def pipeline(
             import_samples(ledger, samples_directory)
         run_ingest(ledger, stop, bootstrap_servers, capture_directory, recover=recover)
         derive(ledger, stop)
-        return not stop.is_set() and quality_wanted and check_quality(ledger)
+        return not stop.is_set() and job.settings.quality.after_pipeline and check_quality(ledger)
 
 
 @main.command()

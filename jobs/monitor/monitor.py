@@ -35,6 +35,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.ingest.samples import SAMPLE_TABLES, last_round_ms, next_round_ms
+from groupledger.jobs.ingest.stream import TABLES as INGEST_TABLES
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.offsets_topic import OFFSETS_TOPIC
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
@@ -76,10 +77,10 @@ class MonitorRun:
 def run_monitor(ledger: Ledger, run: MonitorRun, stop: threading.Event) -> None:
     """Runs until `stop` is set. Raises what the ingest, the history or the rounds raise."""
     settings = ledger.settings
-    ledger.create(*SAMPLE_TABLES, LAG)
     ingest = settings.ingest.model_copy(update={"trigger_interval_s": run.interval_s})
     followed = KafkaIngest(settings.model_copy(update={"ingest": ingest}), run.bootstrap_servers, is_continuous=True)
     with connect(run.bootstrap_servers, settings) as brokers:
+        ledger.create(*INGEST_TABLES, *SAMPLE_TABLES, LAG)
         ingesting = Worker("ingest", lambda: ingest_kafka(ledger, followed, stop))
         rounds = Rounds(ledger, brokers, run, ingesting, stop)
         context = ledger.spark.sparkContext
