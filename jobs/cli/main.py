@@ -64,7 +64,7 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--debug", is_flag=True, help="Show a traceback with an error.")
+@click.option("--debug", is_flag=True, envvar="GROUPLEDGER_DEBUG", help="Show a traceback with an error.")
 @click.version_option(package_name="groupledger")
 def main(*, debug: bool) -> None:
     """The ledger of every Kafka consumer group, kept in Delta tables."""
