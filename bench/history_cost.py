@@ -28,11 +28,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 import groupledger.jobs.derive.history
 import groupledger.jobs.derive.rebalance_stats
 from groupledger.jobs.derive.history import TABLES, apply_batch
-from groupledger.jobs.kafka.offsets_topic import TopicIdentity
 from groupledger.jobs.process.session import spark_session
-from groupledger.jobs.warehouse.source import CAPTURE, Source, write_source
+from groupledger.jobs.warehouse.source import CAPTURE, Source, TopicIdentity, write_source
 from groupledger.jobs.warehouse.upsert import upsert, within_reach
-from groupledger.jobs.warehouse.warehouse import create_table, table_path
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
@@ -47,6 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.jobs.warehouse.tables import Tables
     from groupledger.schemas.tables.table import Table
 
 RUNS, COMMITS, RATIO_MAX = 5, 10, 1.5
@@ -109,8 +108,7 @@ def measure(spark: SparkSession, warehouse: Path, case: Case) -> Cost:
     with open_test_ledger(spark, warehouse) as ledger:
         readings = {partition: [Reading(0, 0, 0)] for partition in range(PARTITIONS)}
         write_source(ledger.storage, ledger.cluster, Source(CAPTURE, TopicIdentity("c", "t", PARTITIONS), readings))
-        for table in TABLES:
-            create_table(spark, ledger.warehouse, table)
+        ledger.create(*TABLES)
         write_closed_rows(ledger, case.rows)
         log = GroupLogs(case)
         apply_batch(ledger, log.batch(spark, range(case.groups)))
@@ -132,9 +130,7 @@ def measure(spark: SparkSession, warehouse: Path, case: Case) -> Cost:
 
 
 def last_merge(ledger: Ledger, table: Table) -> dict[str, str]:
-    from delta.tables import DeltaTable
-
-    (row,) = DeltaTable.forPath(ledger.spark, table_path(ledger.warehouse, table)).history(1).collect()
+    (row,) = ledger.delta(table).history(1).collect()
     return dict(row["operationMetrics"]) if row["operation"] == "MERGE" else {}
 
 
@@ -142,11 +138,11 @@ def count_files_read(ledger: Ledger, batch: DataFrame) -> int:
     """The files that the statistics leave to the upserts of one more batch."""
     counted = 0
 
-    def upsert_and_count(warehouse: str, table: Table, rows: DataFrame, earliest_us: int | None = None) -> None:
+    def upsert_and_count(tables: Tables, table: Table, rows: DataFrame, earliest_us: int | None = None) -> None:
         nonlocal counted
-        old = ledger.spark.read.format("delta").load(table_path(warehouse, table)).alias("old")
+        old = tables.rows(table).alias("old")
         counted += len(old.where(within_reach(table, earliest_us)).inputFiles())
-        upsert(warehouse, table, rows, earliest_us)
+        upsert(tables, table, rows, earliest_us)
 
     modules: tuple[Any, ...] = (groupledger.jobs.derive.history, groupledger.jobs.derive.rebalance_stats)
     for module in modules:
@@ -167,7 +163,7 @@ def write_closed_rows(ledger: Ledger, rows: int) -> None:
         part = rows * share // 100 // COMMITS
         for number in range(COMMITS):
             closed = closed_rows(ledger, table, number * part, part)
-            closed.write.format("delta").mode("append").save(table_path(ledger.warehouse, table))
+            closed.write.format("delta").mode("append").save(ledger.path(table))
 
 
 def closed_rows(ledger: Ledger, table: Table, first: int, count: int) -> DataFrame:

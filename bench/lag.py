@@ -154,19 +154,21 @@ def through_spark(load: Load) -> None:
     """Tables in memory, so that it is the computing that is measured."""
     from groupledger.jobs.derive.lag import lag_of
     from groupledger.jobs.process.session import spark_session
+    from groupledger.jobs.warehouse.tables import Tables
 
     spark = spark_session("groupledger bench")
     tables = table_rows(load)
 
-    def rows(table: Table) -> DataFrame:
-        import pyarrow as pa
-        from pyspark.sql.pandas.types import to_arrow_schema
+    class InMemory(Tables):
+        def rows_if_any(self, table: Table) -> DataFrame:
+            import pyarrow as pa
+            from pyspark.sql.pandas.types import to_arrow_schema
 
-        arrow = pa.Table.from_pylist(tables.get(table.name, []), schema=to_arrow_schema(table.schema))
-        return spark.createDataFrame(arrow, table.schema).repartition(2)
+            arrow = pa.Table.from_pylist(tables.get(table.name, []), schema=to_arrow_schema(table.schema))
+            return spark.createDataFrame(arrow, table.schema).repartition(2)
 
     part = [(START_MS + number * ROUND_MS, load.ends(number)) for number in range(TABLE_ROUNDS)]
-    found = lag_of(rows, part, 0, LagRules())
+    found = lag_of(InMemory(spark, ""), part, 0, LagRules())
     began = time.perf_counter()
     assert found.count() == TABLE_ROUNDS * load.groups * load.partitions
     took = time.perf_counter() - began

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import collect, no_group, within
+from groupledger.jobs.ask.answers import commits, no_group, rebalances_told, within
+from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
@@ -22,29 +23,16 @@ from groupledger.transforms.history.group_activity import (
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from groupledger.jobs.ask.answers import Answer, Warehouse
+    from groupledger.jobs.process.output import Answer
+    from groupledger.jobs.warehouse.tables import ClusterTables
 
 COUNT_COLUMNS = (
-    "group_id",
-    "rebalances",
-    "increments_without_record",
-    "partitions_moved",
-    "longest_pause_upper_ms",
-    "most_frequent_trigger",
-    "last_rebalance_at",
+    *("group_id", "rebalances", "increments_without_record", "partitions_moved", "longest_pause_upper_ms"),
+    *("most_frequent_trigger", "last_rebalance_at"),
 )
 REBALANCE_COLUMNS = (
-    "happened_at",
-    "from_generation",
-    "to_generation",
-    "protocol_kind",
-    "trigger",
-    "inferred_trigger",
-    "inferred_trigger_confidence",
-    "member_count",
-    "partitions_moved",
-    "pause_upper_ms",
-    "hole_cause",
+    *("happened_at", "from_generation", "to_generation", "protocol_kind", "trigger", "inferred_trigger"),
+    *("inferred_trigger_confidence", "member_count", "partitions_moved", "pause_upper_ms", "hole_cause"),
 )
 IDLE_COLUMNS = (
     "group_id",
@@ -55,48 +43,41 @@ IDLE_COLUMNS = (
     "offsets_expire_at",
 )
 READER_COLUMNS = (
-    "group_id",
-    "group_type",
-    "partitions_owned",
-    "members_subscribed",
-    "partitions_committed",
-    "last_commit_at",
+    *("group_id", "group_type", "partitions_owned", "members_subscribed", "partitions_committed", "last_commit_at"),
     "is_simple",
 )
 COMMITTER_COLUMNS = ("group_id", "commits", "partitions", "first_commit_at", "last_commit_at")
 
 
-def most_rebalancing(warehouse: Warehouse, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
-    counts = rebalance_counts(within(warehouse.rebalances(), "happened_at", since, until))
+def most_rebalancing(tables: ClusterTables, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
+    counts = rebalance_counts(within(rebalances_told(tables), "happened_at", since, until))
     return collect(counts.drop("cluster").orderBy(F.desc("rebalances"), "group_id").limit(top))
 
 
 def rebalances_of(
-    warehouse: Warehouse, name: str, since: datetime | None, until: datetime | None, top: int
+    tables: ClusterTables, name: str, since: datetime | None, until: datetime | None, top: int
 ) -> list[Answer]:
-    """The newest ones, in the order of the log."""
-    if not collect(warehouse.of_group(GROUPS, name).select("group_id")):
-        raise no_group(warehouse.cluster, name)
-    found = true_rebalances(within(warehouse.rebalances(name), "happened_at", since, until))
+    """Returns the newest rebalances of a group, in the order of the log."""
+    if not collect(tables.rows_of_group(GROUPS, name).select("group_id")):
+        raise no_group(tables.cluster, name)
+    found = true_rebalances(within(rebalances_told(tables, name), "happened_at", since, until))
     return collect(found.drop("cluster").orderBy(F.desc("kafka_offset")).limit(top))[::-1]
 
 
-def idle(warehouse: Warehouse, as_of: datetime, retention: timedelta, fraction: float) -> list[Answer]:
-    """The one that expires first stands first."""
+def idle(tables: ClusterTables, as_of: datetime, retention: timedelta, fraction: float) -> list[Answer]:
+    """Returns the groups without members; the one whose offsets expire first comes first."""
     found = idle_groups(
-        warehouse.rows(GROUPS), warehouse.rows(GENERATIONS), as_of, idle_for=retention * fraction, retention=retention
+        tables.rows(GROUPS), tables.rows(GENERATIONS), as_of, idle_for=retention * fraction, retention=retention
     )
     return collect(found.drop("cluster").orderBy("idle_since", "group_id"))
 
 
-def readers(warehouse: Warehouse, topic: str) -> list[Answer]:
-    """Owners first."""
-    found = topic_readers(
-        warehouse.rows(GROUPS), warehouse.rows(ASSIGNMENTS), warehouse.rows(MEMBERS), warehouse.commits(), topic
-    )
+def readers(tables: ClusterTables, topic: str) -> list[Answer]:
+    """Returns the groups that read a topic, owners first."""
+    found = topic_readers(tables.rows(GROUPS), tables.rows(ASSIGNMENTS), tables.rows(MEMBERS), commits(tables), topic)
     return collect(found.drop("cluster").orderBy(F.desc("partitions_owned"), F.desc("members_subscribed"), "group_id"))
 
 
-def committers(warehouse: Warehouse, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
-    counts = commit_counts(within(warehouse.commits(), "kafka_timestamp", since, until))
+def committers(tables: ClusterTables, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
+    counts = commit_counts(within(commits(tables), "kafka_timestamp", since, until))
     return collect(counts.drop("cluster").orderBy(F.desc("commits"), "group_id").limit(top))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import collect, within
+from groupledger.jobs.ask.answers import group_row, rebalances_told, within
 from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from groupledger.jobs.ask.answers import Answer, Warehouse
+    from groupledger.jobs.process.output import Answer
+    from groupledger.jobs.warehouse.tables import ClusterTables
 
 OWNER_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id", "owns")
 EVENTS = {
@@ -38,11 +40,12 @@ SHOWN_NAMES_MAX = 10
 
 
 def group_timeline(
-    warehouse: Warehouse, name: str, since: datetime | None, until: datetime | None, limit: int
+    tables: ClusterTables, name: str, since: datetime | None, until: datetime | None, limit: int
 ) -> tuple[Answer, list[Answer], int]:
-    """The group's row, the entries of its last `limit` records in [since, until), and how many were before those."""
-    group = warehouse.group(name)
-    generations = within(warehouse.of_group(GENERATIONS, name), "started_at", since, until)
+    """Returns the group's row, the entries of its last `limit` records in [since, until), and how many records came
+    before those."""
+    group = group_row(tables, name)
+    generations = within(tables.rows_of_group(GENERATIONS, name), "started_at", since, until)
     shown = collect(generations.orderBy(F.desc("kafka_offset")).limit(limit))
     if not shown:
         return group, [], 0
@@ -55,24 +58,24 @@ def group_timeline(
     ends_later = F.col("to_offset").isNull() | (F.col("to_offset") >= since_before)
     entries = timeline(
         shown,
-        collect(warehouse.rebalances(name).where(of_window)),
-        collect(warehouse.of_group(MEMBERS, name).where(ends_later)),
-        collect(warehouse.of_group(ASSIGNMENTS, name).where(ends_later)),
+        collect(rebalances_told(tables, name).where(of_window)),
+        collect(tables.rows_of_group(MEMBERS, name).where(ends_later)),
+        collect(tables.rows_of_group(ASSIGNMENTS, name).where(ends_later)),
     )
     return group, entries, before["count"]
 
 
-def owners_now(warehouse: Warehouse, name: str) -> list[Answer]:
-    """Each present member, with what it owns."""
+def owners_now(tables: ClusterTables, name: str) -> list[Answer]:
+    """Returns each present member, with what it owns."""
     is_open = F.col("is_open") == 1
     owned = defaultdict(list)
-    intervals = warehouse.of_group(ASSIGNMENTS, name).where(is_open)
+    intervals = tables.rows_of_group(ASSIGNMENTS, name).where(is_open)
     for row in collect(intervals.orderBy("topic", "partition")):
         for member_id in (row["member_id"], *row["other_member_ids"]):
             owned[member_id].append((row["topic"], row["partition"]))
     return [
         {column: member[column] for column in OWNER_COLUMNS[:-1]} | {"owns": places(owned[member["member_id"]])}
-        for member in collect(warehouse.of_group(MEMBERS, name).where(is_open).orderBy("member_id"))
+        for member in collect(tables.rows_of_group(MEMBERS, name).where(is_open).orderBy("member_id"))
     ]
 
 
@@ -86,7 +89,7 @@ def heading(group: Answer) -> str:
 
 
 def lines(entry: Answer) -> Iterator[str]:
-    """An entry for a terminal; all names in it are made harmless."""
+    """Yields the lines of an entry for a terminal; all names in them are made harmless."""
     yield f"{iso(entry['at'])}  life {entry['incarnation']}, generation {_generation(entry)}: {EVENTS[entry['event']]}"
     if "member_count" in entry:
         protocol = " ".join(filter(None, (entry["protocol"], _kind(entry))))
@@ -153,7 +156,7 @@ def _plain(value: object) -> object:
 
 
 def _trigger(entry: Answer) -> Iterator[str]:
-    """The server log's word, or else the guess."""
+    """Yields what the server log says started the rebalance, or else what is inferred."""
     if entry.get("trigger"):
         doubt = "" if entry["trigger_is_certain"] else "; names in the line could be read in another way, too"
         said = f"{entry['trigger']}, at {iso(entry['trigger_at'])}: {printable(entry['trigger_reason'])}"
@@ -189,7 +192,7 @@ def _handover(old: str | None, new: str | None, units: Sequence[tuple[str, int]]
 
 
 def places(units: Sequence[tuple[str, int]]) -> str:
-    """Partitions by topic: `orders 0 3, payments 1`."""
+    """Returns partitions by topic: `orders 0 3, payments 1`."""
     by_topic = defaultdict(list)
     for topic, partition in sorted(units):
         by_topic[topic].append(str(partition))

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import collect
+from groupledger.jobs.ask.answers import group_row
 from groupledger.jobs.derive.lag import lag_of, rounds_after
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.transforms.coverage.rules.coverage_at import iso
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from groupledger.jobs.ask.answers import Answer, Warehouse
+    from groupledger.jobs.process.output import Answer
+    from groupledger.jobs.warehouse.tables import ClusterTables
 
 # Heading of the table, and column of the answer.
 COLUMNS = {
@@ -47,50 +49,32 @@ COLUMNS = {
     "FLAGS": "flags",
 }
 ROLLUP_COLUMNS = (
-    "group_id",
-    "topic",
-    "group_state",
-    "partitions",
-    "lag_sum",
-    "lag_max",
-    "worst_topic",
-    "worst_partition",
-    "lag_seconds_max",
-    "catch_up_seconds",
-    "commit_age_ms",
-    "status",
-    "burrow_status",
+    *("group_id", "topic", "group_state", "partitions", "lag_sum", "lag_max", "worst_topic", "worst_partition"),
+    *("lag_seconds_max", "catch_up_seconds", "commit_age_ms", "status", "burrow_status"),
 )
 CHANGE_COLUMNS = (
-    "sampled_at",
-    "topic",
-    "partition",
-    "lag",
-    "status",
-    "status_before",
-    "burrow_status",
-    "burrow_before",
+    *("sampled_at", "topic", "partition", "lag", "status", "status_before", "burrow_status", "burrow_before"),
 )
 
 
-def lag_at(warehouse: Warehouse, name: str | None, at: datetime | None) -> tuple[datetime, list[LagRow]]:
-    """The round that answers, and its rows in the order of their keys."""
-    rows = warehouse.rows(LAG)
+def lag_at(tables: ClusterTables, name: str | None, at: datetime | None) -> tuple[datetime, list[LagRow]]:
+    """Returns the instant of the round that answers, and its rows in the order of their keys."""
+    rows = tables.rows(LAG)
     if at is not None:
         rows = rows.where(F.col("sampled_at") <= F.lit(at))
     (newest,) = collect(rows.agg(F.max("sampled_at").alias("at")))
     sampled_at: datetime | None = newest["at"]
     if sampled_at is None:
-        raise InputError(no_round(warehouse, at))
-    found = warehouse.rows(LAG).where(F.col("sampled_at") == F.lit(sampled_at))
+        raise InputError(no_round(tables, at))
+    found = tables.rows(LAG).where(F.col("sampled_at") == F.lit(sampled_at))
     if name is not None:
-        warehouse.group(name)  # an unknown one is told apart from one without commits
+        group_row(tables, name)  # an unknown one is told apart from one without commits
         found = found.where(F.col("group_id") == F.lit(name))
     return sampled_at, lag_rows(found)
 
 
-def no_round(warehouse: Warehouse, at: datetime | None) -> str:
-    (first,) = collect(warehouse.rows(LAG).agg(F.min("sampled_at").alias("at")))
+def no_round(tables: ClusterTables, at: datetime | None) -> str:
+    (first,) = collect(tables.rows(LAG).agg(F.min("sampled_at").alias("at")))
     if at is None or first["at"] is None:
         return "No sampling round is computed yet: run `groupledger pipeline`, or `groupledger monitor`."
     return f"The first sampling round was at {iso(first['at'])}: ask for a later instant than {iso(at)}."
@@ -105,7 +89,7 @@ def lag_rows(rows: DataFrame) -> list[LagRow]:
 
 
 def answer(row: LagRow) -> Answer:
-    """A row with instants for people."""
+    """Returns the fields of a row, with instants for people."""
     found = asdict(row)
     for name, alias in MILLISECONDS.items():
         at = found.pop(alias)
@@ -130,27 +114,28 @@ def rollup_answers(rows: Iterable[LagRow], *, by_topic: bool) -> list[Answer]:
 
 
 def status_changes(
-    warehouse: Warehouse, name: str, since: datetime, until: datetime | None, rules: LagRules
+    tables: ClusterTables, name: str, since: datetime, until: datetime | None, rules: LagRules
 ) -> list[Answer]:
-    """Every change of one of the statuses, computed again by these rules; the first row of a partition is one too.
+    """Returns every change of one of the statuses, computed again by these rules; the first row of a partition counts
+    as a change.
 
-    The rules see a window's length of rounds before `since`, so that they do not begin with empty windows.
+    The rules see the rounds of one window before `since`, so that they do not begin with empty windows.
     """
-    warehouse.group(name)
+    group_row(tables, name)
     since_ms = round(since.timestamp() * 1_000)
     warm_up_ms = since_ms - rules.status.window_ms - 1
-    rounds = rounds_after(warehouse.rows, warm_up_ms)
+    rounds = rounds_after(tables, warm_up_ms)
     if until is not None:
         rounds = [each for each in rounds if each[0] < until.timestamp() * 1_000]
     if not rounds or rounds[-1][0] < since_ms:
         raise InputError(f"There is no sampling round from {iso(since)} on: ask for an earlier instant.")
-    (before,) = collect(warehouse.rows(WATERMARKS).where(at_ms() <= warm_up_ms).agg(F.max(at_ms()).alias("at_ms")))
-    found = lag_of(warehouse.rows, rounds, before["at_ms"] or 0, rules, group_id=name, emit_from_ms=since_ms)
+    (before,) = collect(tables.rows(WATERMARKS).where(at_ms() <= warm_up_ms).agg(F.max(at_ms()).alias("at_ms")))
+    found = lag_of(tables, rounds, before["at_ms"] or 0, rules, group_id=name, emit_from_ms=since_ms)
     return changes(lag_rows(found))
 
 
 def changes(rows: Sequence[LagRow]) -> list[Answer]:
-    """`rows` in the order of their keys, and of time."""
+    """Returns the rows at which a status changes. `rows` are in the order of their keys, and of time."""
     found = []
     for _, of_partition in groupby(rows, key=attrgetter("topic", "partition")):
         before: LagRow | None = None

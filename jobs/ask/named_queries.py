@@ -25,7 +25,7 @@ PARAMETER = re.compile(r":(?P<name>\w+) =(?: (?P<value>\S+))? {2,}(?P<meaning>.+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """`value` is None if it has to be given."""
+    """A parameter of a query. `value` is its default, None if it has to be given."""
 
     name: str
     value: str | None
@@ -34,7 +34,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class NamedQuery:
-    """What it tells, its parameters, and the text that Spark gets."""
+    """What a query tells, its parameters, and the text that Spark gets."""
 
     name: str
     summary: str
@@ -42,7 +42,8 @@ class NamedQuery:
     text: str
 
     def arguments(self, given: Mapping[str, str]) -> dict[str, str]:
-        """A value for every parameter. Raises InputError for one that is missing, or that there is not."""
+        """Returns a value for every parameter. Raises InputError if one is missing, or if the query has no such
+        parameter."""
         known = {parameter.name: parameter.value for parameter in self.parameters}
         strange = [name for name in given if name not in known]
         found = {name: given.get(name, value) for name, value in known.items()}

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import collect, no_group
+from groupledger.jobs.ask.answers import commits, coverage_rows, no_group
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.retention import above_floors, read_floors
 from groupledger.jobs.warehouse.storage import open_storage
+from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.words import OffsetStatus
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
@@ -27,34 +28,37 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from groupledger.jobs.ask.answers import Answer, Warehouse
+    from groupledger.jobs.process.output import Answer
+    from groupledger.jobs.warehouse.tables import ClusterTables
 
 COLUMNS = ("group_id", "topic", "partition", "status", "committed_offset", "committed_at", "metadata")
 # Kafka's own rule for topic names (org.apache.kafka.common.internals.Topic); a commit's topic is not checked by it.
 TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
-def offsets_at(warehouse: Warehouse, names: Sequence[str], at: datetime) -> list[Answer]:
-    """A row for each partition, in order. Raises InputError where the log of a group is not known at the instant."""
-    log = warehouse.commits().where(F.col("group_id").isin(*names))
+def offsets_at(tables: ClusterTables, names: Sequence[str], at: datetime) -> list[Answer]:
+    """Returns a row for each partition, in order. Raises InputError where the log of a group is not known at the
+    instant."""
+    log = commits(tables).where(F.col("group_id").isin(*names))
     partitions = {
         row["group_id"]: row["kafka_partition"] for row in collect(log.select("group_id", "kafka_partition").distinct())
     }
     missing = [name for name in names if name not in partitions]
     if missing:
-        raise no_group(warehouse.cluster, missing[0])
-    floors = read_floors(open_storage(warehouse.spark, warehouse.path), warehouse.cluster)
-    coverage = above_floors(warehouse.coverage(*partitions.values()), floors)
+        raise no_group(tables.cluster, missing[0])
+    floors = read_floors(open_storage(tables.spark, tables.warehouse), tables.cluster)
+    coverage = above_floors(coverage_rows(tables, *partitions.values()), floors)
     for name in names:
         reason = why_unknown((row for row in coverage if row["kafka_partition"] == partitions[name]), at)
         if reason is not None:
             raise InputError(f"The offsets of the group {printable(name)} at {iso(at)} are unknown: {reason}.")
-    found = committed_offsets_at(log, warehouse.rows(COVERAGE), at)
+    found = committed_offsets_at(log, tables.rows(COVERAGE), at)
     return collect(found.drop("cluster").orderBy("group_id", "topic", "partition"))
 
 
 def reset_file_lines(names: Sequence[str], answers: Iterable[Answer]) -> Iterator[str]:
-    """Of the partitions whose offset is known. Raises InputError for a name that the tool could not read."""
+    """Yields the lines of the partitions whose offset is known. Raises InputError for a name that the tool could not
+    read."""
     for answer in answers:
         if answer["status"] != OffsetStatus.COMMITTED:
             continue

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import collect
+from groupledger.jobs.ask.answers import coverage_rows, group_row
+from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.members import MEMBERS
@@ -18,23 +19,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from groupledger.jobs.ask.answers import Answer, Warehouse
+    from groupledger.jobs.process.output import Answer
+    from groupledger.jobs.warehouse.tables import ClusterTables
 
 MEMBER_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id")
 
 
-def owner(warehouse: Warehouse, name: str, topic: str, partition: int, at: datetime) -> list[Answer]:
-    """One answer; several where the assignor gave the partition to several members."""
-    group = warehouse.group(name)
-    coverage = warehouse.coverage(group["kafka_partition"])
+def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: datetime) -> list[Answer]:
+    """Returns one answer, or several where the assignor gave the partition to several members."""
+    group = group_row(tables, name)
+    coverage = coverage_rows(tables, group["kafka_partition"])
     generations = collect(
-        warehouse.of_group(GENERATIONS, name).select(
+        tables.rows_of_group(GENERATIONS, name).select(
             *("incarnation", "generation", "kafka_offset", "to_offset", "started_at", "ended_at", "ended_by"),
             *("is_start_known", "is_ownership_known"),
         )
     )
     place = (F.col("topic") == F.lit(topic)) & (F.col("partition") == F.lit(partition))
-    intervals = collect(warehouse.of_group(ASSIGNMENTS, name).where(place))
+    intervals = collect(tables.rows_of_group(ASSIGNMENTS, name).where(place))
     answer = owner_at(group, generations, intervals, coverage, topic, partition, at)
     found: Answer = {
         "group_id": name,
@@ -53,7 +55,7 @@ def owner(warehouse: Warehouse, name: str, topic: str, partition: int, at: datet
             found["reason"] = why_unknown(coverage, at) or _why_unreadable(group, answer.generation)
         return [found]
     life = F.col("incarnation") == answer.interval["incarnation"]
-    members = collect(warehouse.of_group(MEMBERS, name).where(life & F.col("member_id").isin(*answer.member_ids)))
+    members = collect(tables.rows_of_group(MEMBERS, name).where(life & F.col("member_id").isin(*answer.member_ids)))
     by_id = {member["member_id"]: member for member in members}
     return [
         found

@@ -9,13 +9,10 @@ Values come into a query as parameters (`:group`), never as text.
 
 from __future__ import annotations
 
-import base64
 import csv
-import json
 import logging
 import re
 import sys
-from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -23,15 +20,14 @@ from pyspark.errors import PySparkException
 from rich.console import Console
 
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.output import json_text, print_json
 from groupledger.jobs.process.terminal import escaped, print_table, printable
-from groupledger.jobs.warehouse.warehouse import table_path, tables_of
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.members import MEMBERS
-from groupledger.transforms.coverage.rules.coverage_at import iso
 from groupledger.transforms.offsets.offset_commits import offset_commits
 
 if TYPE_CHECKING:
@@ -39,6 +35,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+    from groupledger.jobs.warehouse.tables import Tables
 
 # A column with less room would break its cells into single characters.
 COLUMN_CHARACTERS_MIN = 12
@@ -57,13 +55,12 @@ TELLING = frozenset(
 DOING = ("InsertInto", "Compound", "ScriptTransformation", "Call")
 
 
-def register_views(spark: SparkSession, warehouse: str) -> list[str]:
-    """A temporary view for each table that is there; gives their names. Raises InputError if there is none."""
-    found = tables_of(spark, warehouse)
-    views = {table: spark.read.format("delta").load(table_path(warehouse, table)) for table in found}
+def register_views(tables: Tables) -> list[str]:
+    """Makes a temporary view of each table that is there; returns their names. Raises InputError if there is none."""
+    views = {table: tables.rows(table) for table in tables.existing()}
     for table, rows in views.items():
         rows.createOrReplaceTempView(table.name)
-    names = [table.name for table in found]
+    names = [table.name for table in views]
     if all(table in views for table in READ_BY_OFFSET_COMMITS):
         inputs = [views[table] for table in READ_BY_OFFSET_COMMITS]
         offset_commits(*inputs).createOrReplaceTempView(OFFSET_COMMITS)
@@ -72,7 +69,7 @@ def register_views(spark: SparkSession, warehouse: str) -> list[str]:
 
 
 def ask(spark: SparkSession, text: str, parameters: Mapping[str, str], rows_max: int | None = None) -> pa.Table:
-    """The answer to one statement, or its first rows.
+    """Returns the answer to one statement, or its first rows.
 
     Raises InputError for a statement that writes, is wrong, or lacks a parameter.
     """
@@ -101,7 +98,8 @@ def refuse_to_write(spark: SparkSession, text: str) -> None:
 
 
 def nodes(plan: Any) -> Iterator[Any]:
-    """A logical plan from its root down, with the plans in its WITH clause and in its expressions."""
+    """Yields the nodes of a logical plan from its root down, with the plans in its WITH clause and in its
+    expressions."""
     yield plan
     for below in (plan.children(), plan.innerChildren(), plan.subqueries()):
         for index in range(below.size()):
@@ -119,7 +117,7 @@ def only_reads(spark: SparkSession, node: Any) -> bool:
 
 
 def sentence(error: PySparkException | Py4JJavaError) -> str:
-    """Spark's own words without the query, which it repeats, and without its plan."""
+    """Returns Spark's own words without the query, which they repeat, and without its plan."""
     text = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
     unbound = re.search(r"unbound parameter: (\w+)", text)
     if unbound is not None:
@@ -129,12 +127,11 @@ def sentence(error: PySparkException | Py4JJavaError) -> str:
 
 
 def print_rows(answer: pa.Table, form: str) -> None:
-    """To standard output. JSON is exact and ASCII, with BINARY as base64; in the other two, characters that a terminal
-    could obey are escapes, and what is nested is JSON."""
+    """Prints rows to standard output. JSON is exact and ASCII, with BINARY as base64; in the other two forms,
+    characters that a terminal could obey are escapes, and nested values are JSON."""
     rows = answer.to_pylist()
     if form == "json":
-        for row in rows:
-            sys.stdout.write(as_json(row) + "\n")
+        print_json(rows)
     elif form == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow([escaped(name) for name in answer.column_names])
@@ -144,7 +141,7 @@ def print_rows(answer: pa.Table, form: str) -> None:
 
 
 def print_as_table(columns: list[str], rows: list[dict[str, Any]]) -> None:
-    """Rows below each other where the columns find no room beside each other."""
+    """Prints rows below each other where the columns find no room beside each other."""
     if len(columns) * COLUMN_CHARACTERS_MIN <= Console().width:
         print_table(f"{len(rows):,} rows", columns, ([cell(value) for value in row.values()] for row in rows))
         return
@@ -158,16 +155,4 @@ def cell(value: object) -> object:
 
 
 def text_of(value: object) -> str:
-    return value if isinstance(value, str) else as_json(value).strip('"')
-
-
-def as_json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), default=_plain)
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, datetime):
-        return iso(value)
-    if isinstance(value, date):
-        return value.isoformat()
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+    return value if isinstance(value, str) else json_text(value).strip('"')

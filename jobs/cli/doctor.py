@@ -18,9 +18,9 @@ from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groupledger.jobs.ask.answers import print_answers
 from groupledger.jobs.kafka.offsets_topic import admin_client, describe_offsets_topic, kafka_python_security
 from groupledger.jobs.process.errors import JobError
+from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.session import SPARK_JARS, spark_defaults, spark_session
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, LocalStorage, open_storage
@@ -47,7 +47,7 @@ OFFSETS_RETENTION_MINUTES_MIN = 4_320
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`state` is good, bad or unknown; `remedy` is there if it is bad."""
+    """What one check found. `state` is good, bad or unknown; a bad one has a `remedy`."""
 
     about: str
     state: str
@@ -56,7 +56,7 @@ class Check:
 
 
 def diagnose(settings: Settings, warehouse: str | None, bootstrap_servers: str | None) -> list[Check]:
-    """All checks in order; those about a warehouse and a cluster if these are given."""
+    """Returns all checks in order; a warehouse and a cluster are checked if they are given."""
     checks = [python(), *packages(), java(), jars(SPARK_JARS), memory(spark_defaults()["spark.driver.memory"])]
     if warehouse is not None:
         checks += warehouse_checks(warehouse)
@@ -90,7 +90,7 @@ def packages() -> Iterator[Check]:
 
 
 def java() -> Check:
-    """The Java that Spark's own launcher takes."""
+    """Looks for the Java that Spark's own launcher takes."""
     home = os.environ.get("JAVA_HOME")
     path = str(Path(home) / "bin" / "java") if home else "java"
     remedy = "install a Java 17 or 21 runtime, or point JAVA_HOME at one"
@@ -101,7 +101,7 @@ def java() -> Check:
 
 
 def java_version(text: str, remedy: str) -> Check:
-    """`text` is what `java -version` prints: the major number comes first, but for 1.8 and before."""
+    """Checks the text that `java -version` prints: the major number comes first, except in 1.8 and before."""
     match = re.search(r'version "(?:1\.)?(\d+)', text)
     if match is None:
         return Check("Java", BAD, "it does not run", remedy)
@@ -111,7 +111,7 @@ def java_version(text: str, remedy: str) -> Check:
 
 
 def jars(folder: Path) -> Check:
-    """Delta's JAR goes with its package, the connector with pyspark."""
+    """Looks for Delta's JAR, which goes with its package, and the connector, which goes with pyspark."""
     names = sorted(path.name for path in folder.glob("*.jar"))
     wanted = f"delta-spark_4.0_2.13-{version('delta-spark')}.jar"
     missing = [wanted] if wanted not in names else []
@@ -122,7 +122,7 @@ def jars(folder: Path) -> Check:
 
 
 def memory(driver_memory: str) -> Check:
-    """The machine's, or the container's if it has less."""
+    """Checks the machine's memory, or the container's if that is less."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     group = Path("/sys/fs/cgroup/memory.max")
     if group.is_file() and group.read_text().strip().isdigit():
@@ -144,7 +144,7 @@ def memory_check(driver_memory: str, there_mb: int) -> Check:
 
 
 def warehouse_checks(warehouse: str) -> list[Check]:
-    """Make a file, read it, remove it; and for a local directory the free space."""
+    """Makes a file, reads it and removes it; of a local directory the free space is checked, too."""
     checks = []
     if "://" not in warehouse:
         place = Path(warehouse.removeprefix("file:"))
@@ -206,7 +206,7 @@ def transactions(topic: TopicRange) -> Check:
 
 
 def read_right(settings: KafkaSettings, bootstrap_servers: str) -> Check:
-    """One fetch, in no group."""
+    """Tries one fetch, in no group."""
     from kafka import KafkaConsumer, TopicPartition
     from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
@@ -232,7 +232,7 @@ def read_right(settings: KafkaSettings, bootstrap_servers: str) -> Check:
 
 
 def described(admin: Any, kind: str, name: str) -> dict[str, str] | None:
-    """The settings of a topic or broker; None if we may not see them (DescribeConfigs)."""
+    """Returns the settings of a topic or broker, None if we may not see them (DescribeConfigs)."""
     from kafka.admin import ConfigResource, ConfigResourceType
     from kafka.errors import KafkaError
 
@@ -245,7 +245,7 @@ def described(admin: Any, kind: str, name: str) -> dict[str, str] | None:
 
 
 def setting_checks(topic: Mapping[str, str] | None, broker: Mapping[str, str] | None) -> Iterator[Check]:
-    """The settings of the topic and of one broker, which speaks for all; None if we may not see them."""
+    """Checks the settings of the topic and of one broker, which speaks for all; None if we may not see them."""
     if topic is None:
         yield Check("topic settings", UNKNOWN, "may not be seen: DescribeConfigs on the topic would show them")
     else:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.options import say
-from groupledger.jobs.cli.questions import SINCE, open_warehouse, question
-from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.cli.questions import SINCE, question
+from groupledger.jobs.process.output import print_json, say
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.schemas.words import Severity, words_of
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from groupledger.jobs.cli.options import Job
 
 
 @click.command()
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option("--update", is_flag=True, help="Look for them again first, as after `groupledger import-logs`.")
 def incidents(
+    job: Job,
     *,
     group: str | None,
     since: datetime | None,
@@ -37,18 +39,15 @@ def incidents(
     severity: str,
     as_json: bool,
     update: bool,
-    **where: Any,
 ) -> None:
     """Show refused commits and what led to them: who, why, what is processed twice, and what to change."""
-    from groupledger.jobs.ask.answers import print_json
-    from groupledger.jobs.derive.incidents import incidents_of, lines, update_incidents
-    from groupledger.jobs.warehouse.ledger import open_ledger
+    from groupledger.jobs.ask.incidents import incidents_of, lines
+    from groupledger.jobs.derive.incidents import update_incidents
 
     if update:
-        settings = load_settings(where["conf"], cluster=where["cluster"])
-        with open_ledger(settings, where["warehouse"], "incidents", say) as ledger:
+        with job.ledger() as ledger:
             update_incidents(ledger)
-    found = incidents_of(open_warehouse(**where), group, since, kind, severity)
+    found = incidents_of(job.tables(), group, since, kind, severity)
     if as_json:
         print_json(found)
         return
@@ -56,6 +55,3 @@ def incidents(
         click.echo("\n".join(lines(incident)))
     if not found:
         say(f"no incidents of severity {severity} or above")
-
-
-INCIDENT_COMMANDS = (incidents,)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.options import say
-from groupledger.jobs.cli.questions import SINCE, UNTIL, instant, open_warehouse, question
-from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.cli.questions import SINCE, UNTIL, instant, question
+from groupledger.jobs.process.output import print_answers, print_json, say
+from groupledger.jobs.process.settings import rules_from
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from groupledger.jobs.cli.options import Job
 
 BY = ("partition", "topic", "group")
 
@@ -28,6 +30,7 @@ BY = ("partition", "topic", "group")
 @SINCE
 @UNTIL
 def lag(  # noqa: PLR0913 - one for each option
+    job: Job,
     *,
     name: str | None,
     at: datetime | None,
@@ -37,7 +40,6 @@ def lag(  # noqa: PLR0913 - one for each option
     since: datetime | None,
     until: datetime | None,
     as_json: bool,
-    **where: Any,
 ) -> None:
     """Show how far behind groups are, as kafka-consumer-groups --describe does, at any time; and is that a problem.
 
@@ -49,24 +51,22 @@ def lag(  # noqa: PLR0913 - one for each option
         raise click.UsageError("--until goes with --since.")
     if (exact is None) != (bootstrap_servers is None):
         raise click.UsageError("--exact goes with --bootstrap-servers.")
-    settings = load_settings(where["conf"], cluster=where["cluster"])
-    warehouse = open_warehouse(**where)
+    tables = job.tables()
     from groupledger.jobs.ask import lag_answers
-    from groupledger.jobs.ask.answers import print_answers, print_json
-    from groupledger.jobs.derive.lag import lag_rules
     from groupledger.jobs.kafka.exact_lag import with_exact_seconds
     from groupledger.jobs.process.terminal import print_table, printable
     from groupledger.transforms.coverage.rules.coverage_at import iso
+    from groupledger.transforms.lag.rules import LagRules
 
     if name is not None and since is not None:
-        found = lag_answers.status_changes(warehouse, name, since, until, lag_rules(settings))
+        found = lag_answers.status_changes(tables, name, since, until, rules_from(LagRules, job.settings.lag))
         title = f"Status changes of {printable(name)}"
         print_answers(title, lag_answers.CHANGE_COLUMNS, found, as_json=as_json)
         return
-    sampled_at, rows = lag_answers.lag_at(warehouse, name, at)
+    sampled_at, rows = lag_answers.lag_at(tables, name, at)
     say(f"as of the sampling round of {iso(sampled_at)}")
     if exact is not None and bootstrap_servers is not None:
-        rows = with_exact_seconds(rows, exact, bootstrap_servers, settings)
+        rows = with_exact_seconds(rows, exact, bootstrap_servers, job.settings)
     if by != "partition":
         sums = lag_answers.rollup_answers(rows, by_topic=by == "topic")
         print_answers(f"Lag by {by}", lag_answers.ROLLUP_COLUMNS, sums, as_json=as_json)
@@ -74,6 +74,3 @@ def lag(  # noqa: PLR0913 - one for each option
         print_json(lag_answers.answer(row) for row in rows)
     else:
         print_table("Lag", list(lag_answers.COLUMNS), [lag_answers.cells(row) for row in rows])
-
-
-LAG_COMMANDS = (lag,)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.options import CLUSTER, CONF, WAREHOUSE, say
-from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.cli.options import on_warehouse
+from groupledger.jobs.process.output import say
+from groupledger.jobs.process.signals import StopOnSignal
+
+if TYPE_CHECKING:
+    from groupledger.jobs.cli.options import Job
 
 LOG_PATH = click.Path(path_type=Path)
 
 
 @click.command("import-logs")
-@WAREHOUSE
-@CLUSTER
-@CONF
+@on_warehouse
 @click.option(
     "--request-log",
     "request_logs",
@@ -35,10 +38,8 @@ LOG_PATH = click.Path(path_type=Path)
 @click.argument("more", nargs=-1, type=LOG_PATH, metavar="[PATH]...")
 @click.option("--continuous", is_flag=True, help="Look for new lines until told to stop (SIGTERM, Ctrl-C).")
 def import_logs(
+    job: Job,
     *,
-    warehouse: str,
-    cluster: str | None,
-    conf: Path | None,
     request_logs: tuple[Path, ...],
     server_logs: tuple[Path, ...],
     more: tuple[Path, ...],
@@ -54,13 +55,11 @@ def import_logs(
         raise click.UsageError("Give --request-log, --server-log, or both.")
     request_logs += more if request_logs else ()
     server_logs += more if server_logs else ()
-    settings = load_settings(conf, cluster=cluster)
-    from groupledger.jobs.ingest.import_logs import LogSources, open_log_ledger, summary
+    from groupledger.jobs.ingest.import_logs import LogSources, summary
     from groupledger.jobs.ingest.import_logs import import_logs as run_import
-    from groupledger.jobs.ingest.stream import StopOnSignal
+    from groupledger.jobs.warehouse.lease import logs_of
 
-    with StopOnSignal() as stop, open_log_ledger(settings, warehouse, say) as ledger:
-        totals = run_import(
-            ledger, settings.logs, LogSources(request_logs, server_logs), stop, is_continuous=continuous
-        )
+    sources = LogSources(request_logs, server_logs)
+    with StopOnSignal() as stop, job.ledger(logs_of(job.settings.cluster)) as ledger:
+        totals = run_import(ledger, ledger.settings.logs, sources, stop, is_continuous=continuous)
     say(summary(totals))

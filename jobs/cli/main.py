@@ -12,22 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from groupledger.jobs.cli.incidents import INCIDENT_COMMANDS
-from groupledger.jobs.cli.lag import LAG_COMMANDS
+from groupledger.jobs.cli.incidents import incidents
+from groupledger.jobs.cli.lag import lag
 from groupledger.jobs.cli.logs import import_logs
-from groupledger.jobs.cli.monitor import MONITOR_COMMANDS
-from groupledger.jobs.cli.operations import OPERATIONS, check_quality
-from groupledger.jobs.cli.options import CLUSTER, CONF, WAREHOUSE, say
+from groupledger.jobs.cli.monitor import monitor, sample
+from groupledger.jobs.cli.operations import check_quality, doctor, maintain, quality
+from groupledger.jobs.cli.options import AS_JSON, CONF, on_warehouse
 from groupledger.jobs.cli.questions import QUESTIONS
-from groupledger.jobs.cli.report import REPORT_COMMANDS
-from groupledger.jobs.cli.sql import SQL_COMMANDS
+from groupledger.jobs.cli.report import report
+from groupledger.jobs.cli.sql import register, sql
 from groupledger.jobs.process.errors import JobError
+from groupledger.jobs.process.output import say
 from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.process.signals import StopOnSignal
 
 if TYPE_CHECKING:
     import threading
 
-    from groupledger.jobs.process.settings import Settings
+    from groupledger.jobs.cli.options import Job
     from groupledger.jobs.warehouse.ledger import Ledger
 
 BOOTSTRAP_SERVERS = click.option("--bootstrap-servers", metavar="HOST:PORT", help="Read the topic of this cluster.")
@@ -39,20 +41,30 @@ RECOVER = click.option("--recover", is_flag=True, help="After a loss: go on behi
 
 
 class Commands(click.Group):
-    """Turns what a job raises on purpose into its sentence and its exit code."""
+    """Turns what a job raises on purpose into its sentence and its exit code; a command that returns True has findings,
+    which is exit code 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            has_findings = super().invoke(ctx)
         except JobError as error:
             if ctx.params.get("debug"):
                 raise
-            click.echo(f"groupledger: {error}", err=True)
+            say(f"groupledger: {error}")
             ctx.exit(error.exit_code)
+        if has_findings:
+            ctx.exit(1)
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Gives every option its environment variable: GROUPLEDGER_WAREHOUSE for --warehouse."""
+        for option in cmd.params:
+            if isinstance(option, click.Option) and option.expose_value:
+                option.envvar = "GROUPLEDGER_" + option.opts[-1].lstrip("-").replace("-", "_").upper()
+        super().add_command(cmd, name)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--debug", is_flag=True, help="Show a traceback with an error.")
+@click.option("--debug", is_flag=True, envvar="GROUPLEDGER_DEBUG", help="Show a traceback with an error.")
 @click.version_option(package_name="groupledger")
 def main(*, debug: bool) -> None:
     """The ledger of every Kafka consumer group, kept in Delta tables."""
@@ -62,87 +74,61 @@ def main(*, debug: bool) -> None:
 @main.command()
 @BOOTSTRAP_SERVERS
 @CAPTURE
-@WAREHOUSE
-@CLUSTER
-@CONF
+@on_warehouse
 @click.option("--continuous", is_flag=True, help="Go on until told to stop (SIGTERM, Ctrl-C).")
 @RECOVER
 def ingest(
-    *,
-    bootstrap_servers: str | None,
-    capture_directory: str | None,
-    warehouse: str,
-    cluster: str | None,
-    conf: Path | None,
-    continuous: bool,
-    recover: bool,
+    job: Job, *, bootstrap_servers: str | None, capture_directory: str | None, continuous: bool, recover: bool
 ) -> None:
     """Decode __consumer_offsets into the table coordinator_records."""
     check_source(bootstrap_servers, capture_directory)
     if continuous and capture_directory is not None:
         raise click.UsageError("A capture has an end: --continuous goes with --bootstrap-servers.")
-    settings = load_settings(conf, cluster=cluster)
-    from groupledger.jobs.ingest.stream import StopOnSignal
-    from groupledger.jobs.warehouse.ledger import open_ledger
-
-    with StopOnSignal() as stop, open_ledger(settings, warehouse, "ingest", say) as ledger:
-        run_ingest(ledger, settings, stop, bootstrap_servers, capture_directory, continuous=continuous, recover=recover)
+    with StopOnSignal() as stop, job.ledger() as ledger:
+        run_ingest(ledger, stop, bootstrap_servers, capture_directory, continuous=continuous, recover=recover)
 
 
 @main.command()
 @BOOTSTRAP_SERVERS
 @CAPTURE
 @SAMPLES
-@WAREHOUSE
-@CLUSTER
-@CONF
+@on_warehouse
 @RECOVER
 def pipeline(
+    job: Job,
     *,
     bootstrap_servers: str | None,
     capture_directory: str | None,
     samples_directory: str | None,
-    warehouse: str,
-    cluster: str | None,
-    conf: Path | None,
     recover: bool,
-) -> None:
+) -> bool:
     """Run every step once: ingest, then history, lag and incidents."""
     check_source(bootstrap_servers, capture_directory)
     if samples_directory is not None and capture_directory is None:
         raise click.UsageError("A cluster is sampled by itself: --samples goes with --capture.")
-    settings = load_settings(conf, cluster=cluster)
     from groupledger.jobs.derive.pipeline import derive
     from groupledger.jobs.ingest.import_samples import import_samples
     from groupledger.jobs.ingest.samples import sample
-    from groupledger.jobs.ingest.stream import StopOnSignal
-    from groupledger.jobs.warehouse.ledger import open_ledger
 
-    with StopOnSignal() as stop, open_ledger(settings, warehouse, "pipeline", say) as ledger:
+    with StopOnSignal() as stop, job.ledger() as ledger:
         # Before the ingest, which then reads every commit below the round's ends.
         if bootstrap_servers is not None:
             sample(ledger, bootstrap_servers)
         elif samples_directory is not None:
             import_samples(ledger, samples_directory)
-        run_ingest(ledger, settings, stop, bootstrap_servers, capture_directory, recover=recover)
+        run_ingest(ledger, stop, bootstrap_servers, capture_directory, recover=recover)
         derive(ledger, stop)
-        if not stop.is_set() and settings.quality.after_pipeline:
-            check_quality(ledger)
+        return not stop.is_set() and job.settings.quality.after_pipeline and check_quality(ledger)
 
 
 @main.command()
-@WAREHOUSE
-@CLUSTER
-@CONF
+@on_warehouse
 @click.option("--rebuild", is_flag=True, help="Fold everything again, instead of what is new.")
-def history(*, warehouse: str, cluster: str | None, conf: Path | None, rebuild: bool) -> None:
+def history(job: Job, *, rebuild: bool) -> None:
     """Bring generations, members, assignments and rebalances up to coordinator_records."""
-    settings = load_settings(conf, cluster=cluster)
     from groupledger.jobs.derive.history import rebuild_history, update_history
-    from groupledger.jobs.ingest.stream import StopOnSignal
-    from groupledger.jobs.warehouse.ledger import open_ledger
 
-    with StopOnSignal() as stop, open_ledger(settings, warehouse, "history", say) as ledger:
+    with StopOnSignal() as stop, job.ledger() as ledger:
         if rebuild:
             rebuild_history(ledger, stop)
         else:
@@ -150,22 +136,17 @@ def history(*, warehouse: str, cluster: str | None, conf: Path | None, rebuild: 
 
 
 @main.command()
-@WAREHOUSE
-@CLUSTER
-@CONF
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def validate(*, warehouse: str, cluster: str | None, conf: Path | None, as_json: bool) -> None:
+@on_warehouse
+@AS_JSON
+def validate(job: Job, *, as_json: bool) -> bool:
     """Replay the history through the reference coordinator; exit code 1 if it can't be true."""
-    settings = load_settings(conf, cluster=cluster)
     from groupledger.jobs.derive.validate import has_errors, print_findings
     from groupledger.jobs.derive.validate import validate as find
-    from groupledger.jobs.warehouse.ledger import open_ledger
 
-    with open_ledger(settings, warehouse, "validate", say) as ledger:
+    with job.ledger() as ledger:
         findings = find(ledger)
     print_findings(findings, as_json=as_json)
-    if has_errors(findings):
-        click.get_current_context().exit(1)
+    return has_errors(findings)
 
 
 @main.command()
@@ -183,22 +164,16 @@ def capture(*, bootstrap_servers: str, directory: str, conf: Path | None) -> Non
 
 
 @main.command()
-@WAREHOUSE
-@CLUSTER
-@CONF
+@on_warehouse
 @click.option("--group", metavar="GROUP", help="Only the records of this group.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the last records of the log's order.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as DumpLogSegments prints them.")
-def records(
-    *, warehouse: str, cluster: str | None, conf: Path | None, group: str | None, limit: int | None, as_json: bool
-) -> None:
+def records(job: Job, *, group: str | None, limit: int | None, as_json: bool) -> None:
     """Show the decoded records in the order of the log."""
+    tables = job.tables()
     from groupledger.jobs.ask.records import print_records
-    from groupledger.jobs.process.session import spark_session
 
-    settings = load_settings(conf, cluster=cluster)
-    spark = spark_session("groupledger records")
-    print_records(spark, warehouse, settings.cluster, group=group, limit=limit, as_json=as_json)
+    print_records(tables, group=group, limit=limit, as_json=as_json)
 
 
 @main.command()
@@ -251,7 +226,6 @@ def check_source(bootstrap_servers: str | None, capture_directory: str | None) -
 
 def run_ingest(
     ledger: Ledger,
-    settings: Settings,
     stop: threading.Event,
     bootstrap_servers: str | None,
     capture_directory: str | None,
@@ -265,19 +239,23 @@ def run_ingest(
     if capture_directory is not None:
         totals = ingest_capture(ledger, capture_directory, stop, recover=recover)
     else:
-        run = KafkaIngest(settings, bootstrap_servers or "", is_continuous=continuous, recover=recover)
+        run = KafkaIngest(ledger.settings, bootstrap_servers or "", is_continuous=continuous, recover=recover)
         totals = ingest_kafka(ledger, run, stop)
     say(f"{totals.rows:,} records read, {totals.quarantined:,} of them kept undecoded")
 
 
 for command in (
     *QUESTIONS,
-    *INCIDENT_COMMANDS,
-    *SQL_COMMANDS,
-    *MONITOR_COMMANDS,
-    *LAG_COMMANDS,
-    *OPERATIONS,
-    *REPORT_COMMANDS,
+    incidents,
+    sql,
+    register,
+    sample,
+    monitor,
+    lag,
+    maintain,
+    quality,
+    doctor,
+    report,
     import_logs,
 ):
     main.add_command(command)

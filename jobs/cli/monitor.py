@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.options import CLUSTER, CONF, WAREHOUSE, say
+from groupledger.jobs.cli.options import on_warehouse
 from groupledger.jobs.monitor.rules import interval_seconds
-from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.process.signals import StopOnSignal
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from groupledger.jobs.cli.options import Job
 
 BOOTSTRAP_SERVERS = click.option(
     "--bootstrap-servers", required=True, metavar="HOST:PORT", help="The cluster whose groups these are."
@@ -20,16 +20,12 @@ BOOTSTRAP_SERVERS = click.option(
 
 @click.command()
 @BOOTSTRAP_SERVERS
-@WAREHOUSE
-@CLUSTER
-@CONF
-def sample(*, bootstrap_servers: str, warehouse: str, cluster: str | None, conf: Path | None) -> None:
+@on_warehouse
+def sample(job: Job, *, bootstrap_servers: str) -> None:
     """Ask the brokers once for the ends of the partitions and the states of the groups."""
-    settings = load_settings(conf, cluster=cluster)
     from groupledger.jobs.ingest.samples import sample as take_sample
-    from groupledger.jobs.warehouse.ledger import open_ledger
 
-    with open_ledger(settings, warehouse, "sample", say) as ledger:
+    with job.ledger() as ledger:
         take_sample(ledger, bootstrap_servers)
 
 
@@ -42,24 +38,14 @@ def seconds_of(_context: click.Context, _parameter: click.Parameter, text: str) 
 
 @click.command()
 @BOOTSTRAP_SERVERS
-@WAREHOUSE
-@CLUSTER
-@CONF
+@on_warehouse
 @click.option("--interval", callback=seconds_of, default="15s", show_default=True, help="How often lag is computed.")
 @click.option(
     "--metrics-port", type=click.IntRange(0, 65_535), default=9308, show_default=True, help="0 for a free one."
 )
-def monitor(
-    *, bootstrap_servers: str, warehouse: str, cluster: str | None, conf: Path | None, interval: int, metrics_port: int
-) -> None:
+def monitor(job: Job, *, bootstrap_servers: str, interval: int, metrics_port: int) -> None:
     """Follow the topic and the brokers, compute lag, serve it as metrics and keep it, until told to stop."""
-    settings = load_settings(conf, cluster=cluster)
-    from groupledger.jobs.ingest.stream import StopOnSignal
     from groupledger.jobs.monitor.monitor import MonitorRun, run_monitor
-    from groupledger.jobs.warehouse.ledger import open_ledger
 
-    with StopOnSignal() as stop, open_ledger(settings, warehouse, "monitor", say) as ledger:
+    with StopOnSignal() as stop, job.ledger() as ledger:
         run_monitor(ledger, MonitorRun(bootstrap_servers, interval, metrics_port), stop)
-
-
-MONITOR_COMMANDS = (sample, monitor)

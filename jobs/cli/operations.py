@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.options import CLUSTER, CONF, WAREHOUSE, say
+from groupledger.jobs.cli.options import AS_JSON, CONF, WAREHOUSE, on_warehouse
+from groupledger.jobs.process.output import print_answers, say
 from groupledger.jobs.process.settings import load_settings
 
 if TYPE_CHECKING:
+    from groupledger.jobs.cli.options import Job
     from groupledger.jobs.warehouse.ledger import Ledger
-
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 
 
 @click.command()
@@ -22,12 +22,11 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object 
 @CONF
 @AS_JSON
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Tell what would be done, and change nothing.")
-def maintain(*, warehouse: str, conf: Path | None, as_json: bool, is_dry_run: bool) -> None:
+def maintain(*, warehouse: str, conf: Path | None, as_json: bool, is_dry_run: bool) -> bool:
     """Compact small files, remove what the settings let go, and delete files that nothing refers to.
 
     All clusters' rows, while none of them is written. Exit code 1 if something could not be done."""
     settings = load_settings(conf)
-    from groupledger.jobs.ask.answers import print_answers
     from groupledger.jobs.process.session import spark_session
     from groupledger.jobs.warehouse.maintain import maintain as run
 
@@ -35,35 +34,28 @@ def maintain(*, warehouse: str, conf: Path | None, as_json: bool, is_dry_run: bo
     steps = run(spark, warehouse, settings, datetime.now(timezone.utc), is_dry_run=is_dry_run, say=say)
     answers = [{"table": step.table, "action": step.action, "outcome": step.outcome} for step in steps]
     print_answers("Maintenance", ("table", "action", "outcome"), answers, as_json=as_json)
-    if any(step.is_finding for step in steps):
-        click.get_current_context().exit(1)
+    return any(step.is_finding for step in steps)
 
 
 @click.command()
-@WAREHOUSE
-@CLUSTER
-@CONF
+@on_warehouse
 @AS_JSON
 @click.option(
     "--data-docs", type=click.Path(path_type=Path), metavar="DIR", help="Also write Great Expectations' HTML pages."
 )
-def quality(*, warehouse: str, cluster: str | None, conf: Path | None, as_json: bool, data_docs: Path | None) -> None:
+def quality(job: Job, *, as_json: bool, data_docs: Path | None) -> bool:
     """Check what the tables promise, with Great Expectations; exit code 1 if anything does not hold."""
-    settings = load_settings(conf, cluster=cluster)
-    from groupledger.jobs.warehouse.ledger import open_ledger
-
-    with open_ledger(settings, warehouse, "quality", say) as ledger:
-        check_quality(ledger, data_docs, as_json=as_json)
+    with job.ledger() as ledger:
+        return check_quality(ledger, data_docs, as_json=as_json)
 
 
-def check_quality(ledger: Ledger, data_docs: Path | None = None, *, as_json: bool = False) -> None:
-    """Also at the end of `pipeline`, if the settings say so."""
+def check_quality(ledger: Ledger, data_docs: Path | None = None, *, as_json: bool = False) -> bool:
+    """Returns whether anything does not hold. `pipeline` ends with it too, if the settings say so."""
     from groupledger.jobs.derive.quality import check, has_failed, print_results
 
     results = check(ledger, ledger.settings.quality, data_docs)
     print_results(results, as_json=as_json)
-    if has_failed(results):
-        click.get_current_context().exit(1)
+    return has_failed(results)
 
 
 @click.command()
@@ -71,15 +63,11 @@ def check_quality(ledger: Ledger, data_docs: Path | None = None, *, as_json: boo
 @click.option("--bootstrap-servers", metavar="HOST:PORT", help="Also look at the cluster, its topic and our rights.")
 @CONF
 @AS_JSON
-def doctor(*, warehouse: str | None, bootstrap_servers: str | None, conf: Path | None, as_json: bool) -> None:
+def doctor(*, warehouse: str | None, bootstrap_servers: str | None, conf: Path | None, as_json: bool) -> bool:
     """Look whether everything is in place, and say what to do where it is not; exit code 1 then."""
     settings = load_settings(conf)
     from groupledger.jobs.cli.doctor import BAD, diagnose, print_checks
 
     checks = diagnose(settings, warehouse, bootstrap_servers)
     print_checks(checks, as_json=as_json)
-    if any(check.state == BAD for check in checks):
-        click.get_current_context().exit(1)
-
-
-OPERATIONS = (maintain, quality, doctor)
+    return any(check.state == BAD for check in checks)

@@ -1,18 +1,71 @@
-"""What the commands have in common: their options, and where they talk."""
+"""What the commands have in common: their options, the settings, and the way to tables and ledger."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property, wraps
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from groupledger.jobs.process.output import say
+from groupledger.jobs.process.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from groupledger.jobs.process.settings import Settings
+    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.jobs.warehouse.tables import ClusterTables
 
 WAREHOUSE = click.option(
     "--warehouse", required=True, metavar="DIR", help="Where the Delta tables lie: a directory or a URI."
 )
 CLUSTER = click.option("--cluster", metavar="NAME", help="The cluster's name in the tables; overrides the settings.")
 CONF = click.option("--conf", type=click.Path(path_type=Path), metavar="FILE", help="Settings that differ from ours.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 
 
-def say(text: str) -> None:
-    """Talk about progress goes to standard error, what was asked for to standard output."""
-    click.echo(text, err=True)
+@dataclass
+class Job:
+    """What a command was given. Nothing is read and nothing is started before it is asked for, so that a command can
+    refuse its arguments first."""
+
+    name: str
+    warehouse: str
+    cluster: str | None
+    conf: Path | None
+
+    @cached_property
+    def settings(self) -> Settings:
+        return load_settings(self.conf, cluster=self.cluster)
+
+    def tables(self) -> ClusterTables:
+        """Starts Spark to read the cluster's tables."""
+        cluster = self.settings.cluster
+        from groupledger.jobs.process.session import spark_session
+        from groupledger.jobs.warehouse.tables import ClusterTables
+
+        return ClusterTables(spark_session(f"groupledger {self.name}"), self.warehouse, cluster)
+
+    def ledger(self, held: str | None = None) -> AbstractContextManager[Ledger]:
+        """Starts Spark and takes the lease to write the cluster's tables."""
+        settings = self.settings
+        from groupledger.jobs.warehouse.ledger import open_ledger
+
+        return open_ledger(settings, self.warehouse, self.name, say, held=held)
+
+
+def on_warehouse(command: Callable[..., object]) -> Callable[..., object]:
+    """Gives a command the options --warehouse, --cluster and --conf, and their values as its first argument, a Job."""
+
+    @wraps(command)
+    def run(*, warehouse: str, cluster: str | None, conf: Path | None, **others: Any) -> object:
+        name = click.get_current_context().info_name or ""
+        return command(Job(name, warehouse, cluster, conf), **others)
+
+    for option in (CONF, CLUSTER, WAREHOUSE):
+        run = option(run)
+    return run

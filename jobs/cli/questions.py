@@ -6,18 +6,18 @@ Instants are ISO 8601, in UTC unless they name another zone.
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.options import CLUSTER, CONF, WAREHOUSE, say
-from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.cli.options import on_warehouse
+from groupledger.jobs.process.output import print_answer, print_answers, print_json, say
+from groupledger.jobs.process.terminal import print_table, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from groupledger.jobs.ask.answers import Answer, Warehouse
+    from groupledger.jobs.cli.options import Job
 
 RETENTION_DAYS = 7.0  # Kafka's offsets.retention.minutes, since 2.0
 
@@ -37,20 +37,10 @@ UNTIL = click.option("--until", type=instant, metavar="TIME", help="Only before 
 TOP = click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="How many.")
 
 
-def question(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that all of them have."""
+def question(command: Callable[..., object]) -> Callable[..., object]:
+    """Gives a command the options that all questions have."""
     as_json = click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with all that is known.")
-    for option in (as_json, CONF, CLUSTER, WAREHOUSE):
-        command = option(command)
-    return command
-
-
-def open_warehouse(warehouse: str, cluster: str | None, conf: Path | None) -> Warehouse:
-    settings = load_settings(conf, cluster=cluster)
-    from groupledger.jobs.ask.answers import Warehouse
-    from groupledger.jobs.process.session import spark_session
-
-    return Warehouse(spark_session("groupledger questions"), warehouse, settings.cluster)
+    return on_warehouse(as_json(command))
 
 
 @click.command()
@@ -60,21 +50,19 @@ def open_warehouse(warehouse: str, cluster: str | None, conf: Path | None) -> Wa
 @UNTIL
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Only the last records.")
 def group(
+    job: Job,
     *,
     name: str,
     since: datetime | None,
     until: datetime | None,
     limit: int,
     as_json: bool,
-    **where: Any,
 ) -> None:
     """Show what happened to a group: its lives, generations, members and rebalances; and who owns what now."""
-    ledger = open_warehouse(**where)
-    from groupledger.jobs.ask.answers import print_json
+    tables = job.tables()
     from groupledger.jobs.ask.group_timeline import OWNER_COLUMNS, group_timeline, heading, lines, owners_now
-    from groupledger.jobs.process.terminal import print_table
 
-    row, entries, left_out = group_timeline(ledger, name, since, until, limit)
+    row, entries, left_out = group_timeline(tables, name, since, until, limit)
     if left_out:
         say(f"{left_out:,} records before these are left out: see --limit")
     if as_json:
@@ -83,7 +71,7 @@ def group(
     click.echo(heading(row))
     for entry in entries:
         click.echo("\n".join(lines(entry)))
-    owners = owners_now(ledger, name)
+    owners = owners_now(tables, name)
     if owners:
         print_table("Members now", OWNER_COLUMNS, ([owner[column] for column in OWNER_COLUMNS] for owner in owners))
 
@@ -95,19 +83,17 @@ def group(
 @TOP
 @click.option("--group", "name", metavar="GROUP", help="The rebalances of this group, one by one.")
 def rebalances(
-    *, name: str | None, since: datetime | None, until: datetime | None, top: int, as_json: bool, **where: Any
+    job: Job, *, name: str | None, since: datetime | None, until: datetime | None, top: int, as_json: bool
 ) -> None:
     """Show the groups that rebalance most, or the last rebalances of one of them."""
-    ledger = open_warehouse(**where)
+    tables = job.tables()
     from groupledger.jobs.ask import group_activity
-    from groupledger.jobs.ask.answers import print_answers
-    from groupledger.jobs.process.terminal import printable
 
     if name is None:
-        found = group_activity.most_rebalancing(ledger, since, until, top)
+        found = group_activity.most_rebalancing(tables, since, until, top)
         print_answers("Most rebalances", group_activity.COUNT_COLUMNS, found, as_json=as_json)
     else:
-        found = group_activity.rebalances_of(ledger, name, since, until, top)
+        found = group_activity.rebalances_of(tables, name, since, until, top)
         title = f"Rebalances of {printable(name)}"
         print_answers(title, group_activity.REBALANCE_COLUMNS, found, as_json=as_json)
 
@@ -118,13 +104,12 @@ def rebalances(
 @click.argument("partition", type=click.IntRange(min=0))
 @question
 @AT
-def owner(*, name: str, topic: str, partition: int, at: datetime, as_json: bool, **where: Any) -> None:
+def owner(job: Job, *, name: str, topic: str, partition: int, at: datetime, as_json: bool) -> None:
     """Show who owned a partition at an instant: owned, unowned, or unknown and why."""
-    ledger = open_warehouse(**where)
-    from groupledger.jobs.ask.answers import print_answer, print_json
+    tables = job.tables()
     from groupledger.jobs.ask.owner import owner as owner_of
 
-    found = owner_of(ledger, name, topic, partition, at)
+    found = owner_of(tables, name, topic, partition, at)
     if as_json:
         print_json(found)
         return
@@ -144,14 +129,13 @@ def owner(*, name: str, topic: str, partition: int, at: datetime, as_json: bool,
     show_default=True,
     help="csv: what kafka-consumer-groups --reset-offsets --from-file reads.",
 )
-def offsets(*, names: tuple[str, ...], at: datetime, form: str, as_json: bool, **where: Any) -> None:
+def offsets(job: Job, *, names: tuple[str, ...], at: datetime, form: str, as_json: bool) -> None:
     """Show the committed offsets of one or several groups at an instant."""
-    ledger = open_warehouse(**where)
-    from groupledger.jobs.ask.answers import print_answers
+    tables = job.tables()
     from groupledger.jobs.ask.offsets_at import COLUMNS, offsets_at, reset_file_lines
 
     names = tuple(dict.fromkeys(names))
-    found = offsets_at(ledger, names, at)
+    found = offsets_at(tables, names, at)
     if as_json or form != "csv":
         print_answers("Committed offsets", COLUMNS, found, as_json=as_json or form == "json")
         return
@@ -180,31 +164,29 @@ def offsets(*, names: tuple[str, ...], at: datetime, form: str, as_json: bool, *
     show_default=True,
     help="Which part of the retention must have passed.",
 )
-def idle(*, retention_days: float, fraction: float, as_json: bool, **where: Any) -> None:
+def idle(job: Job, *, retention_days: float, fraction: float, as_json: bool) -> None:
     """Show groups without members whose committed offsets will expire."""
-    ledger = open_warehouse(**where)
-    from groupledger.jobs.ask.answers import print_answers
+    tables = job.tables()
+    from groupledger.jobs.ask.answers import known_until
     from groupledger.jobs.ask.group_activity import IDLE_COLUMNS
     from groupledger.jobs.ask.group_activity import idle as idle_groups
     from groupledger.transforms.coverage.rules.coverage_at import iso
 
-    as_of = ledger.known_until()
-    found = idle_groups(ledger, as_of, timedelta(days=retention_days), fraction)
+    as_of = known_until(tables)
+    found = idle_groups(tables, as_of, timedelta(days=retention_days), fraction)
     print_answers(f"Idle groups as of {iso(as_of)}", IDLE_COLUMNS, found, as_json=as_json)
 
 
 @click.command()
 @click.argument("topic")
 @question
-def readers(*, topic: str, as_json: bool, **where: Any) -> None:
+def readers(job: Job, *, topic: str, as_json: bool) -> None:
     """Show the groups that own, subscribe to or have committed offsets of a topic."""
-    ledger = open_warehouse(**where)
-    from groupledger.jobs.ask.answers import print_answers
+    tables = job.tables()
     from groupledger.jobs.ask.group_activity import READER_COLUMNS
     from groupledger.jobs.ask.group_activity import readers as readers_of
-    from groupledger.jobs.process.terminal import printable
 
-    print_answers(f"Readers of {printable(topic)}", READER_COLUMNS, readers_of(ledger, topic), as_json=as_json)
+    print_answers(f"Readers of {printable(topic)}", READER_COLUMNS, readers_of(tables, topic), as_json=as_json)
 
 
 @click.command()
@@ -212,14 +194,13 @@ def readers(*, topic: str, as_json: bool, **where: Any) -> None:
 @SINCE
 @UNTIL
 @TOP
-def committers(*, since: datetime | None, until: datetime | None, top: int, as_json: bool, **where: Any) -> None:
+def committers(job: Job, *, since: datetime | None, until: datetime | None, top: int, as_json: bool) -> None:
     """Show the groups that commit most."""
-    ledger = open_warehouse(**where)
-    from groupledger.jobs.ask.answers import print_answers
+    tables = job.tables()
     from groupledger.jobs.ask.group_activity import COMMITTER_COLUMNS
     from groupledger.jobs.ask.group_activity import committers as most_committing
 
-    found: list[Answer] = most_committing(ledger, since, until, top)
+    found = most_committing(tables, since, until, top)
     print_answers("Most commits", COMMITTER_COLUMNS, found, as_json=as_json)
 
 

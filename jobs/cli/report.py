@@ -7,40 +7,29 @@ from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.options import CLUSTER, CONF, WAREHOUSE, say
-from groupledger.jobs.cli.questions import SINCE, UNTIL, open_warehouse
+from groupledger.jobs.cli.options import on_warehouse
+from groupledger.jobs.cli.questions import SINCE, UNTIL
+from groupledger.jobs.process.output import say
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from groupledger.jobs.cli.options import Job
+
 
 @click.command()
-@WAREHOUSE
-@CLUSTER
-@CONF
+@on_warehouse
 @click.option("--out", "file", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The HTML file.")
 @click.option("--group", "names", multiple=True, metavar="NAME", help="Only this group; may be given several times.")
 @SINCE
 @UNTIL
-def report(
-    *,
-    warehouse: str,
-    cluster: str | None,
-    conf: Path | None,
-    file: Path,
-    names: tuple[str, ...],
-    since: datetime | None,
-    until: datetime | None,
-) -> None:
+def report(job: Job, *, file: Path, names: tuple[str, ...], since: datetime | None, until: datetime | None) -> None:
     """Write one HTML page about the groups: what they did, who owned what, lag and incidents.
 
     Without --since it tells of the seven days before --until, and without that, before the ledger's end; but of nothing
     from before the ledger's beginning.
     """
-    ledger = open_warehouse(warehouse, cluster, conf)
+    tables = job.tables()
     from groupledger.jobs.report.report import write_report
 
-    write_report(ledger, file, say, names, since, until)
-
-
-REPORT_COMMANDS = (report,)
+    write_report(tables, file, say, names, since, until)

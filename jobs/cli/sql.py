@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from groupledger.jobs.cli.options import WAREHOUSE, say
+from groupledger.jobs.cli.options import WAREHOUSE
+from groupledger.jobs.process.output import say
 
 TABLE_ROWS = 1_000
 
@@ -19,7 +20,7 @@ def parameter(text: str) -> tuple[str, str]:
 
 
 def list_queries(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:
-    """Before anything else is looked at, as `--version` is."""
+    """Prints the queries before anything else is looked at, as `--version` does."""
     from groupledger.jobs.ask.named_queries import named_queries
 
     if not is_asked or context.resilient_parsing:
@@ -81,9 +82,10 @@ def sql(
     assert text is not None  # noqa: S101 - one of the three was given
     from groupledger.jobs.ask.sql import ask, print_rows, register_views
     from groupledger.jobs.process.session import spark_session
+    from groupledger.jobs.warehouse.tables import Tables
 
     spark = spark_session("groupledger sql")
-    register_views(spark, warehouse)
+    register_views(Tables(spark, warehouse))
     rows_max = limit or (TABLE_ROWS if form == "table" else None)
     answer = ask(spark, text, arguments, None if rows_max is None else rows_max + 1)
     if rows_max is not None and answer.num_rows > rows_max:
@@ -115,6 +117,3 @@ def register(*, warehouse: str, database: str, metastore: str | None) -> None:
     spark = spark_session("groupledger register", overrides)
     for name in register_tables(spark, warehouse, database):
         say(f"{database}.{name}")
-
-
-SQL_COMMANDS = (sql, register)

@@ -14,7 +14,6 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ask.answers import Warehouse
 from groupledger.jobs.demo.findings import show_findings
 from groupledger.jobs.demo.truth import show_truth
 from groupledger.jobs.derive.history import TABLES as HISTORY_TABLES
@@ -25,15 +24,13 @@ from groupledger.jobs.ingest.import_samples import import_samples
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.ingest.ingest_capture import ingest_capture
 from groupledger.jobs.ingest.samples import SAMPLE_TABLES, sample
+from groupledger.jobs.ingest.stream import TABLES as INGEST_TABLES
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.session import SHORT_LIVED
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.process.worker import together
 from groupledger.jobs.report.report import write_report
 from groupledger.jobs.warehouse.ledger import open_ledger
-from groupledger.jobs.warehouse.warehouse import create_table
-from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.lag import LAG
 
@@ -42,13 +39,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from groupledger.jobs.process.settings import Settings
-    from groupledger.jobs.warehouse.ledger import Ledger
 
 SCENARIO = "demo"
 CLUSTER = "demo"
 # A directory with this file in it is a demo's own, and may be replaced by the next.
 MARK = ".groupledger-demo"
 REPORT = "report.html"
+ALL_TABLES = (*SAMPLE_TABLES, *INGEST_TABLES, *LOG_TABLES, *HISTORY_TABLES, LAG, INCIDENTS)
 
 
 def new_directory(directory: Path) -> None:
@@ -66,11 +63,10 @@ def run_demo(directory: Path, seed: int, say: Callable[[str], None]) -> None:
     warehouse, simulated = directory.resolve() / "warehouse", directory / "simulation"
     with (
         simulation(simulated, seed) as finish,
-        open_ledger(settings, str(warehouse), "demo", say, SHORT_LIVED) as ledger,
+        open_ledger(settings, str(warehouse), "demo", say, java_options=SHORT_LIVED) as ledger,
     ):
         say("simulating a day of forty groups")
-        for table in (*SAMPLE_TABLES, COORDINATOR_RECORDS, COVERAGE, *LOG_TABLES, *HISTORY_TABLES, LAG, INCIDENTS):
-            create_table(ledger.spark, ledger.warehouse, table)  # a core is idle, and the JVM cold
+        ledger.create(*ALL_TABLES)  # a core is idle, and the JVM cold
         finish()
         logs = LogSources([simulated / "request-log"], [simulated / "server-log"])
         together(
@@ -84,27 +80,23 @@ def run_demo(directory: Path, seed: int, say: Callable[[str], None]) -> None:
             show_findings(ledger)
             show_truth(ledger, simulated / "truth")
 
-        together(show, lambda: report(ledger, directory, say))
+        together(show, lambda: write_report(ledger, directory / REPORT, say))
     advise(directory, settings, say)
 
 
 def run_demo_on_cluster(
     directory: Path, settings: Settings, bootstrap_servers: str, say: Callable[[str], None]
 ) -> None:
-    """One pass of the pipeline over what a real cluster's topic holds."""
+    """Runs one pass of the pipeline over what a real cluster's topic holds."""
     new_directory(directory)
     stop = threading.Event()
-    with open_ledger(settings, str(directory.resolve() / "warehouse"), "demo", say, SHORT_LIVED) as ledger:
+    with open_ledger(settings, str(directory.resolve() / "warehouse"), "demo", say, java_options=SHORT_LIVED) as ledger:
         sample(ledger, bootstrap_servers)
         ingest_kafka(ledger, KafkaIngest(settings, bootstrap_servers), stop)
         derive(ledger, stop)
         show_findings(ledger)
-        report(ledger, directory, say)
+        write_report(ledger, directory / REPORT, say)
     advise(directory, settings, say)
-
-
-def report(ledger: Ledger, directory: Path, say: Callable[[str], None]) -> None:
-    write_report(Warehouse(ledger.spark, ledger.warehouse, ledger.cluster), directory / REPORT, say)
 
 
 def advise(directory: Path, settings: Settings, say: Callable[[str], None]) -> None:
@@ -114,7 +106,7 @@ def advise(directory: Path, settings: Settings, say: Callable[[str], None]) -> N
 
 @contextmanager
 def simulation(directory: Path, seed: int) -> Iterator[Callable[[], None]]:
-    """Runs beside the caller's work until it calls what is yielded, which waits for the end."""
+    """Runs the simulator beside the caller's work, until the caller calls what is yielded, which waits for its end."""
     command = [
         sys.executable,
         "-m",

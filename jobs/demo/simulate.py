@@ -30,8 +30,8 @@ from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, SimulatedGroupState, SimulatedWatermark
 from groupledger.jobs.ingest.capture import Manifest, write_manifest
-from groupledger.jobs.kafka.offsets_topic import TopicIdentity
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.source import TopicIdentity
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.codec.records import encode_record
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
@@ -99,7 +99,7 @@ def scenario_named(name: str) -> Scenario:
 def simulate(
     scenario: Scenario, seed: int, directory: Path, groups: int | None, hours: float | None, say: Callable[[str], None]
 ) -> Counts:
-    """Run a scenario and write what came of it.
+    """Runs a scenario and writes what came of it.
 
     Raises InputError if the directory holds something already, or the time is too short for the scenario.
     """
@@ -164,7 +164,7 @@ class Files:
 
 
 def capture_table(batches: Iterable[Batch]) -> pa.Table:
-    """The records as rows with the columns of Spark's Kafka source."""
+    """Returns the records as rows with the columns of Spark's Kafka source."""
     keys, values, partitions, offsets, times = [], [], [], [], []
     for batch in batches:
         for offset, record in enumerate(batch.records, batch.base_offset):
@@ -180,7 +180,7 @@ def capture_table(batches: Iterable[Batch]) -> pa.Table:
 
 
 def arrow_schema(row_type: Any) -> pa.Schema:
-    """The columns of a table whose rows are this dataclass."""
+    """Returns the columns of a table whose rows are this dataclass."""
     return pa.schema(
         [(field.name, _ARROW_TYPES[str(field.type).removesuffix(" | None")]) for field in fields(row_type)]
     )

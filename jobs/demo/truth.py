@@ -42,8 +42,8 @@ def show_truth(ledger: Ledger, directory: Path) -> None:
 
 
 def beside_truth(ledger: Ledger, directory: Path) -> dict[str, Counts]:
-    """How many of each thing are in both, in the truth only, in the ledger only. `directory` is the truth that
-    `simulate` wrote."""
+    """Counts of each thing how many are in both, in the truth only and in the ledger only. `directory` is the truth
+    that `simulate` wrote."""
     generations, owners, causes, rejections = (
         ledger.spark.read.parquet(str(directory / f"{name}.parquet"))
         for name in ("generations", "owners", "causes", "rejections")
@@ -70,8 +70,8 @@ def weight(number: Column) -> Column:
 
 
 def compare(truth: DataFrame, found: DataFrame) -> Counts:
-    """Of two multisets of equal columns, in which a row may stand for several by its `weight`: how many are in both, in
-    the first only, in the second only."""
+    """Compares two multisets of equal columns, in which a row may stand for several by its `weight`. Returns how many
+    are in both, in the first only and in the second only."""
     nothing = F.lit(0)
     columns = [name for name in truth.columns if name != "weight"]
 
@@ -108,7 +108,7 @@ def found_owners(ledger: Ledger) -> DataFrame:
 
 
 def triggers(rows: DataFrame, column: str) -> DataFrame:
-    """A rebalance of which nothing is said is not told of."""
+    """Returns the rebalances of which the column says something."""
     return rows.where(F.col(column).isNotNull()).select(*REBALANCES.key[1:], F.col(column).alias("trigger"))
 
 

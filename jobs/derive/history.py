@@ -12,7 +12,7 @@ Rows of one cluster only; several share the tables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -25,7 +25,6 @@ from groupledger.jobs.warehouse.ledger import set_checkpoint_aside
 from groupledger.jobs.warehouse.rebuild import rebuild_request, remove_request
 from groupledger.jobs.warehouse.source import read_source
 from groupledger.jobs.warehouse.upsert import earliest, replace_cluster, upsert
-from groupledger.jobs.warehouse.warehouse import create_table, latest_version, read_table, table_exists, table_path
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
@@ -80,11 +79,11 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     if rebuild_request(ledger) is not None:
         ledger.say("history: rebuilt, because records behind it have changed")
         return rebuild_history(ledger, stop)
-    records = read_table(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
+    records = ledger.rows(COORDINATOR_RECORDS)
     # A checkpoint without a batch does not say where it would begin.
     checkpoint = read_checkpoint(ledger.storage, checkpoint_folder(ledger))
     is_first = checkpoint is None or checkpoint.planned_batch is None
-    missing = [table.name for table in TABLES if not table_exists(ledger.spark, ledger.warehouse, table)]
+    missing = [table.name for table in TABLES if not ledger.exists(table)]
     if missing and not is_first:
         raise InputError(
             f"The history has been written before, and its tables {', '.join(missing)} are gone: run `groupledger"
@@ -96,7 +95,7 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
 def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     """Everything again, from all rows of `coordinator_records` that are left."""
     request = rebuild_request(ledger)
-    records = read_table(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
+    records = ledger.rows(COORDINATOR_RECORDS)
     set_checkpoint_aside(ledger.storage, checkpoint_folder(ledger))
     totals = fold_all(ledger, records, stop, is_rebuild=True)
     remove_request(ledger, request)
@@ -109,9 +108,8 @@ def checkpoint_folder(ledger: Ledger) -> str:
 
 def fold_all(ledger: Ledger, records: DataFrame, stop: threading.Event, *, is_rebuild: bool = False) -> HistoryTotals:
     """The table as a whole, since a stream's first read of it has no order; then what is added to it."""
-    version = latest_version(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
-    for table in TABLES:
-        create_table(ledger.spark, ledger.warehouse, table)
+    version = ledger.version(COORDINATOR_RECORDS)
+    ledger.create(*TABLES)
     totals = HistoryTotals({})
     totals.add(apply_batch(ledger, records, is_rebuild=is_rebuild))
     return follow(ledger, totals, stop, from_version=version)
@@ -130,7 +128,7 @@ def follow(
         totals.add(apply_batch(ledger, batch))
 
     query = (
-        stream.load(table_path(ledger.warehouse, COORDINATOR_RECORDS))
+        stream.load(ledger.path(COORDINATOR_RECORDS))
         .writeStream.foreachBatch(on_batch)
         .option("checkpointLocation", f"{ledger.warehouse.rstrip('/')}/{checkpoint_folder(ledger)}")
         .trigger(availableNow=True)
@@ -164,9 +162,9 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
             ledger.give_way()
             if before is not None:
                 replaced = before.with_carried_over(table, rows[table])
-                replace_cluster(ledger.warehouse, table, ledger.cluster, replaced)
+                replace_cluster(ledger, table, replaced)
             elif counts[table.name]:
-                upsert(ledger.warehouse, table, rows[table], earliest_us[table.name])
+                upsert(ledger, table, rows[table], earliest_us[table.name])
 
         for table in DERIVED_TABLES:
             write(table)
@@ -191,17 +189,13 @@ class HistoryBefore:
 
     def __init__(self, ledger: Ledger, extents: Extents) -> None:
         self._ledger = ledger
-        self._versions = {
-            table: latest_version(ledger.spark, ledger.warehouse, table) for table in (*DERIVED_TABLES, OPEN_GROUPS)
-        }
+        self._versions = {table: ledger.version(table) for table in (*DERIVED_TABLES, OPEN_GROUPS)}
         retained_from = {partition: first for partition, (first, _) in extents.items()}
         self._horizons = horizons(self._rows(GROUPS), self._rows(GENERATIONS), retained_from).persist()
         self._has_lost = not self._horizons.isEmpty()
 
     def _rows(self, table: Table) -> DataFrame:
-        reader = self._ledger.spark.read.format("delta").option("versionAsOf", self._versions[table])
-        rows = reader.load(table_path(self._ledger.warehouse, table))
-        return rows.where(F.col("cluster") == F.lit(self._ledger.cluster))
+        return self._ledger.rows(table, self._versions[table])
 
     def open_groups(self, marks: Marks) -> DataFrame:
         return open_states(self._rows(OPEN_GROUPS), self._horizons, marks)
@@ -228,9 +222,8 @@ def all_events(ledger: Ledger, records: DataFrame) -> tuple[DataFrame, Marks]:
 
 
 def open_groups_of(ledger: Ledger, records: DataFrame) -> DataFrame:
-    """In the session of the records: a micro-batch has one of its own."""
-    open_groups = records.sparkSession.read.format("delta").load(table_path(ledger.warehouse, OPEN_GROUPS))
-    return open_groups.where(F.col("cluster") == F.lit(ledger.cluster))
+    """Returns them in the session of the records, since a micro-batch has one of its own."""
+    return replace(ledger, spark=records.sparkSession).rows(OPEN_GROUPS)
 
 
 def table_rows(folded: DataFrame, table: Table, cluster: str) -> DataFrame:

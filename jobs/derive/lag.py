@@ -1,4 +1,4 @@
-"""`lag` brought up to the sampling rounds, and asked.
+"""How `lag` is brought up to the sampling rounds.
 
 A round is computed once the log is read up to the ends that it read; the first that is not ends the run, so that rounds
 stay in order. They are appended some at a time, each part in one Delta commit whose transaction names its last round:
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import collect
 from groupledger.jobs.ingest.samples import append, last_sampled_at_ms
-from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.ledger import known_positions
+from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -50,21 +50,18 @@ from groupledger.transforms.lag.lag import (
     restore_topics,
 )
 from groupledger.transforms.lag.lag_seeds import group_seeds, topic_seeds
-from groupledger.transforms.lag.rules import BurrowRules, End, LagRules, LagState, StatusRules, is_read_to
+from groupledger.transforms.lag.rules import End, LagRules, LagState, is_read_to
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
 
-    from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.schemas.tables.table import Table
+    from groupledger.jobs.warehouse.tables import Tables
     from groupledger.transforms.lag.rules import GroupHistory, LagRow
-
-    Rows = Callable[[Table], DataFrame]
 
 OPEN_ONLY = 2**63 - 1  # an offset that no record has
 
@@ -72,40 +69,24 @@ OPEN_ONLY = 2**63 - 1  # an offset that no record has
 ROUNDS_PER_PART = 288
 
 
-def lag_rules(settings: Settings) -> LagRules:
-    chosen = settings.lag
-    return LagRules(
-        watermark_age_max_ms=chosen.watermark_age_max_s * 1_000,
-        burrow=BurrowRules(
-            chosen.burrow_intervals,
-            chosen.burrow_minimum_complete,
-            chosen.burrow_allowed_lag,
-            chosen.burrow_min_distance_s * 1_000,
-        ),
-        status=StatusRules(
-            chosen.window_s * 1_000, chosen.standstill_s * 1_000, chosen.growth_records_min, chosen.growth_fraction_min
-        ),
-    )
-
-
 # Into the table
 
 
 def update_lag(ledger: Ledger, stop: threading.Event) -> int:
-    """All rounds that are sampled, read and not computed yet; gives how many."""
-    rules = lag_rules(ledger.settings)
-    last_ms = last_sampled_at_ms(ledger, LAG)  # which makes the table
-    waiting = rounds_after(ledger.rows, last_ms)
+    """Computes all rounds that are sampled, read and not computed yet; returns how many."""
+    rules = rules_from(LagRules, ledger.settings.lag)
+    ledger.create(LAG)
+    last_ms = last_sampled_at_ms(ledger, LAG)
+    waiting = rounds_after(ledger, last_ms)
     positions = known_positions(ledger)
     ready = 0
     while ready < len(waiting) and is_read_to(waiting[ready][1], positions):
         ready += 1
     done = 0
     while done < ready and not stop.is_set():
-        if ledger.lease.lost.is_set():
-            raise OutsideError("Another writer took over the lease of this warehouse, so this one stopped.")
+        ledger.lease.check()
         part = waiting[done : min(done + ROUNDS_PER_PART, ready)]
-        rows = lag_of(ledger.rows, part, last_ms, rules)
+        rows = lag_of(ledger, part, last_ms, rules)
         last_ms = part[-1][0]
         append(ledger, LAG, with_keys(rows, ledger.cluster), last_ms)
         done += len(part)
@@ -116,7 +97,7 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
 
 
 def lag_of(
-    rows: Rows,
+    tables: Tables,
     part: list[tuple[int, dict[int, End]]],
     last_ms: int,
     rules: LagRules,
@@ -124,41 +105,40 @@ def lag_of(
     group_id: str | None = None,
     emit_from_ms: int = 0,
 ) -> DataFrame:
-    """The rows of some rounds in a row, going on from what the rounds up to `last_ms` left."""
-    inputs = inputs_of(rows, group_id)
+    """Returns the rows of some rounds in a row, going on from what the rounds up to `last_ms` left."""
+    inputs = inputs_of(tables, group_id)
     rounds = Rounds(part, ends_until(inputs.watermarks, last_ms))
     # Said as a constant in a first run, so that Spark leaves out all that follows from it.
     before = inputs.watermarks.where(F.lit(last_ms > 0) & (at_ms() <= last_ms))
-    lag = _of_group(last_window(rows, last_ms, rules), group_id)
+    lag = _of_group(last_window(tables, last_ms, rules), group_id)
     seeds = group_seeds(before, inputs.commits, lag, rounds.ends_before, rules)
     events = lag_events(inputs, rounds, seeds, topic_seeds(before))
     return fold_lag(events, rounds, rules, emit_from_ms=emit_from_ms)
 
 
-def last_window(rows: Rows, last_ms: int, rules: LagRules) -> DataFrame:
-    """Of `lag`. Compared as timestamps, so that files are left out by their statistics."""
+def last_window(tables: Tables, last_ms: int, rules: LagRules) -> DataFrame:
+    """Returns the last rows of `lag`. Times are compared as timestamps, so that files are left out by their
+    statistics."""
     begin, end = (F.timestamp_millis(F.lit(at)) for at in (last_ms - rules.status.window_ms, last_ms))
-    return rows(LAG).where(F.lit(last_ms > 0) & F.col("sampled_at").between(begin, end))
+    return tables.rows_if_any(LAG).where(F.lit(last_ms > 0) & F.col("sampled_at").between(begin, end))
 
 
-def inputs_of(rows: Rows, group_id: str | None = None) -> LagInputs:
-    return LagInputs(
-        rows(WATERMARKS),
-        _of_group(rows(GROUP_STATES), group_id),
-        _of_group(commit_log(rows(COORDINATOR_RECORDS)), group_id),
-        _of_group(rows(GENERATIONS), group_id),
-        _of_group(rows(MEMBERS), group_id),
-        _of_group(rows(ASSIGNMENTS), group_id),
+def inputs_of(tables: Tables, group_id: str | None = None) -> LagInputs:
+    """Returns the rows that there are: a monitor starts before there is any history."""
+    states, generations, members, assignments = (
+        _of_group(tables.rows_if_any(table), group_id) for table in (GROUP_STATES, GENERATIONS, MEMBERS, ASSIGNMENTS)
     )
+    commits = _of_group(commit_log(tables.rows_if_any(COORDINATOR_RECORDS)), group_id)
+    return LagInputs(tables.rows_if_any(WATERMARKS), states, commits, generations, members, assignments)
 
 
 def _of_group(rows: DataFrame, group_id: str | None) -> DataFrame:
     return rows if group_id is None else rows.where(F.col("group_id") == F.lit(group_id))
 
 
-def rounds_after(rows: Rows, last_ms: int) -> list[tuple[int, dict[int, End]]]:
-    """Those of `watermarks`, with the ends that each read."""
-    new = rows(WATERMARKS).where(F.col("sampled_at") > F.timestamp_millis(F.lit(last_ms)))
+def rounds_after(tables: Tables, last_ms: int) -> list[tuple[int, dict[int, End]]]:
+    """Returns the rounds of `watermarks`, with the ends that each read."""
+    new = tables.rows_if_any(WATERMARKS).where(F.col("sampled_at") > F.timestamp_millis(F.lit(last_ms)))
     is_end = F.col("topic") == OFFSETS_TOPIC
     found: dict[int, dict[int, End]] = {row[0]: {} for row in new.select(at_ms()).distinct().collect()}
     for sampled_at_ms, partition, stable, end in (
@@ -170,7 +150,8 @@ def rounds_after(rows: Rows, last_ms: int) -> list[tuple[int, dict[int, End]]]:
 
 
 def ends_until(watermarks: DataFrame, last_ms: int) -> dict[int, tuple[int, End]]:
-    """What the rounds up to an instant read last, by partition of `__consumer_offsets`: the round, and the end."""
+    """Returns what the rounds up to an instant read last, by partition of `__consumer_offsets`: the round, and its
+    end."""
     is_end = (F.col("topic") == OFFSETS_TOPIC) & F.col("last_stable_offset").isNotNull() & (at_ms() <= last_ms)
     newest = F.max(F.struct(at_ms().alias("at_ms"), "last_stable_offset", "high_watermark")).alias("newest")
     found = watermarks.where(is_end).groupBy("partition").agg(newest).select("partition", "newest.*").collect()
@@ -181,12 +162,12 @@ def ends_until(watermarks: DataFrame, last_ms: int) -> dict[int, tuple[int, End]
 
 
 def recover_state(ledger: Ledger, log: DataFrame, rules: LagRules) -> LagState:
-    """The state behind the last round of the table `lag`. `log` is a `commit_log`, of which the commits that no round
-    has counted yet wait in the state; those that are told again later are passed over."""
+    """Returns the state behind the last round of the table `lag`. `log` is a `commit_log`: its commits that no round
+    has counted yet wait in the state, and are passed over when they are told again."""
     last_ms = last_sampled_at_ms(ledger, LAG)
-    watermarks = ledger.rows(WATERMARKS).where(at_ms() <= last_ms)
+    watermarks = ledger.rows_if_any(WATERMARKS).where(at_ms() <= last_ms)
     ends_before = ends_until(watermarks, last_ms)
-    lag = last_window(ledger.rows, last_ms, rules)
+    lag = last_window(ledger, last_ms, rules)
     state = LagState(rules)
     of_topics = by_kind(collect(topic_seeds(watermarks)))
     restore_topics(state, of_topics.get(TOPIC, []), of_topics.get(SAMPLE, []))
@@ -200,15 +181,15 @@ def recover_state(ledger: Ledger, log: DataFrame, rules: LagRules) -> LagState:
     return state
 
 
-def group_histories(rows: Rows) -> dict[str, GroupHistory]:
-    """Who owns and subscribes to what now, by group: `facts_at` with a position behind the newest record."""
-    inputs = inputs_of(rows)
+def group_histories(tables: Tables) -> dict[str, GroupHistory]:
+    """Returns who owns and subscribes to what now, by group: `facts_at` with a position behind the newest record."""
+    inputs = inputs_of(tables)
     ordered = sorted(collect(history_events(inputs, OPEN_ONLY)), key=itemgetter("group_id", "kind"))
     return {group_id: group_history(by_kind(of)) for group_id, of in groupby(ordered, key=itemgetter("group_id"))}
 
 
 def append_lag(ledger: Ledger, sampled_at_ms: int, rows: Sequence[LagRow]) -> None:
-    """The rows of a round that was computed in memory."""
+    """Appends the rows of a round that was computed in memory."""
     frame = ledger.spark.createDataFrame(pa.Table.from_batches([lag_batch(rows)]), LAG_ROWS)
     append(ledger, LAG, with_keys(frame, ledger.cluster).coalesce(1), sampled_at_ms)
 

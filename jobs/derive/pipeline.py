@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def derive(ledger: Ledger, stop: threading.Event) -> None:
-    """Each step goes on from where it ended the last time; none is begun once told to stop."""
+    """Runs each step from where it ended the last time; none is begun once `stop` is set."""
     if not stop.is_set():
         update_history(ledger, stop)
     if not stop.is_set():

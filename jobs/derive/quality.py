@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import print_answers
+from groupledger.jobs.process.clock import now_ms
+from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.warehouse.lease import now_ms
-from groupledger.jobs.warehouse.warehouse import create_table, read_table, table_exists, table_path
 from groupledger.schemas import words
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.schemas.kinds.triggers import TRIGGERS
@@ -58,14 +57,14 @@ COLUMNS = ("table_name", "expectation", "unexpected_rows", "checked_rows", "erro
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """`rules` are Spark SQL by the name of the column that they become, `expectations` as Great Expectations writes
-    them, with a name in `meta`."""
+    """What is expected of a table. `rules` are Spark SQL by the name of the column that they become; `expectations` are
+    in the form of Great Expectations, with a name in `meta`."""
 
     rules: dict[str, str]
     expectations: tuple[dict[str, Any], ...]
 
     def columns(self, table: Table) -> list[str]:
-        """Those of the table that an expectation is about."""
+        """Returns the table's columns that an expectation is about."""
         named = {name for each in self.expectations for name in _columns_of(each["kwargs"])}
         return [name for name in table.schema.names if name in named]
 
@@ -117,12 +116,13 @@ def _columns_of(arguments: dict[str, Any]) -> list[str]:
 
 
 def check(ledger: Ledger, settings: QualitySettings, data_docs: Path | None = None) -> list[Result]:
-    """The results about every table that is there, written to `quality_results`; those that did not hold come first."""
+    """Checks every table that is there and writes the results to `quality_results`. Returns them; failures come
+    first."""
     context = open_context(data_docs)
     checked_at = datetime.fromtimestamp(now_ms() / 1_000, timezone.utc)
     found: list[Result] = []
     for table in all_tables():
-        if table_exists(ledger.spark, ledger.warehouse, table):
+        if ledger.exists(table):
             rows = rows_to_check(ledger, table, settings, checked_at)
             found += check_rows(context, table, rows, settings.pandas_rows_max)
     results = [
@@ -137,8 +137,8 @@ def check(ledger: Ledger, settings: QualitySettings, data_docs: Path | None = No
 
 
 def rows_to_check(ledger: Ledger, table: Table, settings: QualitySettings, now: datetime) -> DataFrame:
-    """The cluster's rows, of a table that is partitioned by date those of the last days; columns and rules."""
-    rows = read_table(ledger.spark, ledger.warehouse, table).where(F.col("cluster") == F.lit(ledger.cluster))
+    """Returns the cluster's rows with their rules as columns; of a table that is partitioned by date, the last days."""
+    rows = ledger.rows(table)
     date = date_column(table)
     if date is not None:
         rows = rows.where(F.col(date) > F.lit(now.date() - timedelta(days=settings.recent_days)))
@@ -150,7 +150,7 @@ def with_rules(rows: DataFrame, table: Table, suite: Suite) -> DataFrame:
 
 
 def open_context(data_docs: Path | None = None) -> Any:
-    """Great Expectations without files of its own, telemetry and progress bars."""
+    """Opens Great Expectations without files of its own, telemetry and progress bars."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations
 
@@ -165,7 +165,7 @@ def open_context(data_docs: Path | None = None) -> Any:
 
 
 def check_rows(context: Any, table: Table, rows: DataFrame, pandas_rows_max: int) -> list[Result]:
-    """`rows` are those of `with_rules`."""
+    """Checks rows of `with_rules`."""
     rows = rows.persist()
     try:
         if rows.count() > pandas_rows_max:
@@ -176,12 +176,13 @@ def check_rows(context: Any, table: Table, rows: DataFrame, pandas_rows_max: int
 
 
 def in_memory(rows: DataFrame) -> Any:
-    """For pandas. Integers stay integers where some are null, since as doubles large offsets would become equal."""
+    """Returns the rows for pandas. Integers stay integers where some are null, since as doubles large offsets would
+    become equal."""
     return rows.toArrow().to_pandas(integer_object_nulls=True)
 
 
 def validate(context: Any, table: Table, rows: Any, engine: str) -> list[Result]:
-    """`rows` are a frame of the engine, pandas or spark."""
+    """Checks rows, which are a frame of the engine: pandas or spark."""
     import great_expectations as gx
 
     sources = context.data_sources
@@ -195,7 +196,7 @@ def validate(context: Any, table: Table, rows: Any, engine: str) -> list[Result]
 
 
 def result_of(validated: Any) -> Result:
-    """One of Great Expectations' results, as a row."""
+    """Returns one of Great Expectations' results as a row."""
     config, counts = validated.expectation_config, validated.result
     return {
         "expectation": config.meta["name"],
@@ -208,21 +209,21 @@ def result_of(validated: Any) -> Result:
 
 
 def error_of(info: dict[str, Any]) -> str:
-    """What went wrong, without the trace."""
+    """Returns what went wrong, without the trace."""
     found = info if "exception_message" in info else next(iter(info.values()), {})
     return printable(str(found.get("exception_message")).splitlines()[0])
 
 
 def write_results(ledger: Ledger, results: list[Result]) -> None:
-    create_table(ledger.spark, ledger.warehouse, QUALITY_RESULTS)
+    ledger.create(QUALITY_RESULTS)
     names = QUALITY_RESULTS.schema.names
     rows = [tuple(result[name] for name in names) for result in results]
     frame = ledger.spark.createDataFrame(rows, QUALITY_RESULTS.schema).coalesce(1)
-    frame.write.format("delta").mode("append").save(table_path(ledger.warehouse, QUALITY_RESULTS))
+    frame.write.format("delta").mode("append").save(ledger.path(QUALITY_RESULTS))
 
 
 def print_results(results: list[Result], *, as_json: bool) -> None:
-    """JSON has all results, the table those that did not hold."""
+    """Prints all results as JSON, or a table of the failures."""
     shown = [{name: value for name, value in result.items() if name != "checked_date"} for result in results]
     shown = shown if as_json else [result for result in shown if not result["is_success"]]
     print_answers(f"{len(shown):,} of {len(results):,} expectations did not hold", COLUMNS, shown, as_json=as_json)

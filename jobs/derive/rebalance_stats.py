@@ -1,13 +1,12 @@
-"""`rebalance_stats` behind the tables that it is counted from: the windows that a batch of history touched, anew."""
+"""How `rebalance_stats` is kept up to date: the windows that a batch of history touched are counted again."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
+from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.upsert import bounding_column, is_since, replace_cluster, upsert
-from groupledger.jobs.warehouse.warehouse import table_path
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
@@ -27,39 +26,26 @@ COUNTED = (REBALANCES, MEMBERS, ASSIGNMENTS)
 
 
 def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, DataFrame], earliest_us: int) -> None:
-    """`written` are the rows that a batch has just written of the tables; in those that are counted, nothing happened
-    or ended before `earliest_us`."""
-    rules = stats_rules(ledger)
+    """Counts again the windows that a batch touched. `written` are the rows that it has just written, by table; in the
+    tables that are counted, nothing happened or ended before `earliest_us`."""
+    rules = rules_from(StatsRules, ledger.settings.history)
     day_us = LENGTHS_US[StatsWindow.DAY]
     since_us = earliest_us // day_us * day_us
     touched = touches(written[REBALANCES], written[MEMBERS], written[ASSIGNMENTS], rules)
     reach_us = since_us - rules.reach_ms * 1_000
     rebalances, members, assignments = (rows_since(ledger, table, reach_us, touched.sparkSession) for table in COUNTED)
     found = rebalance_stats(touched, rebalances, members, assignments, rules)
-    upsert(ledger.warehouse, REBALANCE_STATS, found, since_us)
+    upsert(ledger, REBALANCE_STATS, found, since_us)
 
 
 def rebuild_rebalance_stats(ledger: Ledger) -> None:
-    rules = stats_rules(ledger)
+    rules = rules_from(StatsRules, ledger.settings.history)
     rebalances, members, assignments = (ledger.rows(table) for table in COUNTED)
     touched = touches(rebalances, members, assignments, rules)
     found = rebalance_stats(touched, rebalances, members, assignments, rules)
-    replace_cluster(ledger.warehouse, REBALANCE_STATS, ledger.cluster, found)
+    replace_cluster(ledger, REBALANCE_STATS, found)
 
 
 def rows_since(ledger: Ledger, table: Table, since_us: int, session: SparkSession) -> DataFrame:
-    """What the transform needs of a table, in the session of the batch."""
-    rows = session.read.format("delta").load(table_path(ledger.warehouse, table))
-    return rows.where((F.col("cluster") == F.lit(ledger.cluster)) & is_since(str(bounding_column(table)), since_us))
-
-
-def stats_rules(ledger: Ledger) -> StatsRules:
-    settings = ledger.settings.history
-    return StatsRules(
-        storm_rebalances=settings.storm_rebalances,
-        storm_rebalances_per_member=settings.storm_rebalances_per_member,
-        storm_window_ms=settings.storm_window_s * 1000,
-        flapping_tenures=settings.flapping_tenures,
-        flapping_tenure_ms=settings.flapping_tenure_s * 1000,
-        flapping_owners=settings.flapping_owners,
-    )
+    """Returns what the transform needs of a table, in the session of the batch."""
+    return replace(ledger, spark=session).rows(table).where(is_since(str(bounding_column(table)), since_us))

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import print_answers
 from groupledger.jobs.derive.history import all_events, records_of
+from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.warehouse.upsert import replace_cluster
-from groupledger.jobs.warehouse.warehouse import create_table, read_table
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.replay_findings import REPLAY_FINDINGS
 from groupledger.schemas.words import Severity
@@ -25,17 +24,17 @@ if TYPE_CHECKING:
 
 
 def validate(ledger: Ledger) -> list[Row]:
-    """The findings, in log order. Raises InputError if there is nothing to replay."""
-    records = records_of(ledger, read_table(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)).persist()
-    create_table(ledger.spark, ledger.warehouse, REPLAY_FINDINGS)
+    """Returns the findings, in log order. Raises InputError if there is nothing to replay."""
+    records = records_of(ledger, ledger.rows(COORDINATOR_RECORDS)).persist()
+    ledger.create(REPLAY_FINDINGS)
     found = replay_findings(*all_events(ledger, records)).withColumn("cluster", F.lit(ledger.cluster))
-    replace_cluster(ledger.warehouse, REPLAY_FINDINGS, ledger.cluster, found)
+    replace_cluster(ledger, REPLAY_FINDINGS, found)
     records.unpersist()
     return ledger.rows(REPLAY_FINDINGS).orderBy("kafka_partition", "kafka_offset", "finding").collect()
 
 
 def has_errors(findings: list[Row]) -> bool:
-    """Warnings may have an explanation that the ledger does not hold."""
+    """Returns whether a finding is an error: warnings may have an explanation that the ledger does not hold."""
     return any(finding.severity == Severity.ERROR for finding in findings)
 
 

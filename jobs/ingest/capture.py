@@ -11,9 +11,10 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.kafka.offsets_topic import TopicIdentity, describe_offsets_topic, kafka_options
+from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, kafka_options
+from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.warehouse.lease import now_ms
+from groupledger.jobs.warehouse.source import TopicIdentity
 from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.words import Completeness
@@ -31,7 +32,7 @@ MANIFEST = "_capture.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """Offsets [from, to) of each partition.
+    """Where a capture is from, and the offsets [from, to) of each partition that it covers.
 
     `completeness` is `tailed` only where nothing was removed since `began_at_ms`, as in a simulator's capture; one of a
     real topic may have been compacted.
@@ -50,7 +51,7 @@ def write_manifest(storage: Storage, manifest: Manifest) -> None:
 
 
 def read_manifest(storage: Storage) -> Manifest | None:
-    """None if the capture has none. Raises InputError if it has one of another form."""
+    """Returns None if the capture has no manifest. Raises InputError if it has one of another form."""
     text = storage.read(MANIFEST)
     if text is None:
         return None
@@ -75,7 +76,7 @@ def read_manifest(storage: Storage) -> Manifest | None:
 def capture(
     spark: SparkSession, settings: Settings, bootstrap_servers: str, directory: str, say: Callable[[str], None]
 ) -> int:
-    """Copy the topic up to its present end; returns the number of records.
+    """Copies the topic up to its present end; returns the number of records.
 
     Raises InputError if the directory holds something already.
     """

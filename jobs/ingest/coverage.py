@@ -1,4 +1,4 @@
-"""Bring `coverage` up to what was read. Repeating it changes nothing, so a crash before it is healed by the next
+"""Brings `coverage` up to what was read. Repeating it changes nothing, so a crash before it is healed by the next
 run."""
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.warehouse.warehouse import create_table, table_path
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.transforms.coverage.rules.stretches import stretches
 
@@ -22,9 +21,8 @@ if TYPE_CHECKING:
 
 
 def write_coverage(ledger: Ledger, source: Source, positions: Mapping[int, int], known_until_ms: int | None) -> None:
-    """`positions` are the next offsets to read; a stretch that is there already grows, and never shrinks."""
-    from delta.tables import DeltaTable
-
+    """Writes the stretches up to `positions`, the next offsets to read; one that is there already grows, and never
+    shrinks."""
     rows = [
         (
             ledger.cluster,
@@ -38,13 +36,11 @@ def write_coverage(ledger: Ledger, source: Source, positions: Mapping[int, int],
         for partition, readings in sorted(source.readings.items())
         for stretch in stretches(readings, positions.get(partition, readings[-1].from_offset), known_until_ms)
     ]
-    create_table(ledger.spark, ledger.warehouse, COVERAGE)
     if not rows:
         return
     new = ledger.spark.createDataFrame(rows, COVERAGE.schema).coalesce(1)
-    table = DeltaTable.forPath(ledger.spark, table_path(ledger.warehouse, COVERAGE))
     same_key = [F.col(f"old.{name}") == F.col(f"new.{name}") for name in COVERAGE.key]
-    merge = table.alias("old").merge(new.alias("new"), same_key[0] & same_key[1] & same_key[2])
+    merge = ledger.delta(COVERAGE).alias("old").merge(new.alias("new"), same_key[0] & same_key[1] & same_key[2])
     grown: dict[str, str | Column] = {
         "to_offset": F.greatest("old.to_offset", "new.to_offset"),
         "to_time": F.greatest("old.to_time", "new.to_time"),

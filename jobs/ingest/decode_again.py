@@ -26,7 +26,6 @@ from pyspark.sql import functions as F
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.warehouse.rebuild import request_rebuild
 from groupledger.jobs.warehouse.storage import STATE_FOLDER
-from groupledger.jobs.warehouse.warehouse import latest_version, table_path
 from groupledger.schemas.codec.digest import codec_digest
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.records.decode import DECODED, decode_again
@@ -54,7 +53,7 @@ def decode_quarantined_again(ledger: Ledger) -> int:
     dates = [row[0] for row in quarantined.select("ingest_date").distinct().collect()]
     decoded_count = replace_decoded(ledger, quarantined, dates, digest) if dates else 0
     if decoded_count or was_cut_short:
-        version = latest_version(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
+        version = ledger.version(COORDINATOR_RECORDS)
         request_rebuild(ledger, "records that had been quarantined were decoded again", version)
     write_state(ledger.storage, ledger.cluster, digest)
     return decoded_count
@@ -82,7 +81,6 @@ def replace_rows(ledger: Ledger, decoded: DataFrame, dates: Sequence[date]) -> N
         ConcurrentDeleteReadException,
         ConcurrentWriteException,
     )
-    from delta.tables import DeltaTable
 
     # In Python these have no common base.
     conflicts = (
@@ -97,7 +95,7 @@ def replace_rows(ledger: Ledger, decoded: DataFrame, dates: Sequence[date]) -> N
         & (F.col("old.kafka_offset") == F.col("new.kafka_offset"))
     )
     for _ in range(ATTEMPTS):
-        table = DeltaTable.forPath(ledger.spark, table_path(ledger.warehouse, COORDINATOR_RECORDS))
+        table = ledger.delta(COORDINATOR_RECORDS)
         merge = table.alias("old").merge(decoded.alias("new"), is_replaced)
         try:
             merge.whenMatchedUpdate(set={name: F.col(f"new.{name}") for name in DECODED.names}).execute()

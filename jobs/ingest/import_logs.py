@@ -5,12 +5,11 @@ It is written last. Rows are only ever added, by their key: an import that was k
 was missing. With `--continuous` directories are looked at every so often, in the same way; Spark's own file source
 would not do, since it takes a file once and whole, and log files grow.
 
-The import has a lease of its own: nobody else writes its tables, and it may run beside `ingest`.
+The import has a lease of its own (`lease.logs_of`): nobody else writes its tables, and it may run beside `ingest`.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -32,12 +31,7 @@ from groupledger.jobs.ingest.log_files import (
     scan,
 )
 from groupledger.jobs.process.errors import InputError, OutsideError
-from groupledger.jobs.process.session import spark_session
-from groupledger.jobs.warehouse.lease import Lease, logs_of
-from groupledger.jobs.warehouse.ledger import Ledger
-from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.jobs.warehouse.upsert import upsert
-from groupledger.jobs.warehouse.warehouse import create_table, table_exists, table_path
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.log_files import LOG_FILES
@@ -52,13 +46,14 @@ from groupledger.transforms.logs.rules.privacy import Privacy
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame
 
     from groupledger.jobs.ingest.log_files import Scanned, Split
-    from groupledger.jobs.process.settings import LogSettings, Settings
+    from groupledger.jobs.process.settings import LogSettings
+    from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
 
 ROWS_OF = {REQUEST_LOG: REQUESTS, SERVER_LOG: COORDINATOR_EVENTS}
@@ -70,7 +65,7 @@ TIMES = ("first_logged_at", "last_logged_at")
 
 @dataclass(frozen=True, slots=True)
 class LogSources:
-    """Files and directories of each log."""
+    """The files and directories of each log."""
 
     request_logs: Sequence[Path]
     server_logs: Sequence[Path]
@@ -78,7 +73,7 @@ class LogSources:
 
 @dataclass(slots=True)
 class ImportTotals:
-    """Lines of this run, and what became of them."""
+    """How many lines this run has read, and what became of them."""
 
     files: int = 0
     lines: int = 0
@@ -89,7 +84,7 @@ class ImportTotals:
 
 @dataclass(frozen=True, slots=True)
 class NewLines:
-    """What is new of one file."""
+    """The lines of one file that are new."""
 
     source_file: str
     scanned: Scanned
@@ -111,20 +106,10 @@ class Counted:
     last_us: int | None = None
 
 
-@contextmanager
-def open_log_ledger(settings: Settings, warehouse: str, say: Callable[[str], None]) -> Iterator[Ledger]:
-    """A Spark session, and the right to write the tables of the logs."""
-    say("starting Spark")
-    spark = spark_session("groupledger import-logs")
-    storage = open_storage(spark, warehouse)
-    with Lease(storage, logs_of(settings.cluster), "groupledger import-logs", settings.lease.duration_s) as lease:
-        yield Ledger(spark, storage, warehouse, settings.cluster, lease, say, settings)
-
-
 def import_logs(
     ledger: Ledger, settings: LogSettings, sources: LogSources, stop: threading.Event, *, is_continuous: bool = False
 ) -> ImportTotals:
-    """All lines that are new; continuously, until told to stop.
+    """Imports all lines that are new, once or until told to stop.
 
     Raises InputError for a file that is no such log, and OutsideError if a file changed under the import. A continuous
     run says so and looks again.
@@ -137,7 +122,7 @@ def import_logs(
 
 
 class LogImport:
-    """One run. What it has seen of the files is kept, so that a look at files that did not change costs nothing."""
+    """One run. It keeps what it has seen of the files, so that a look at files that did not change costs nothing."""
 
     def __init__(self, ledger: Ledger, settings: LogSettings) -> None:
         self.totals = ImportTotals()
@@ -145,14 +130,13 @@ class LogImport:
         self._settings = settings
         key = b"" if settings.hash_key is None else settings.hash_key.resolve().get_secret_value().encode()
         self._privacy = Privacy(settings.principals, settings.client_hosts, key)
-        for table in TABLES:
-            create_table(ledger.spark, ledger.warehouse, table)
+        ledger.create(*TABLES)
         self._seen: dict[tuple[str, Path], tuple[int, int, int]] = {}
         self._known: dict[str, dict[str, list[Known]]] = {}
         self._asked: set[str] = set()
 
     def look(self, sources: LogSources, stop: threading.Event, *, is_patient: bool) -> None:
-        """Import what is new; a patient look says what is wrong with a file, and goes on with the others."""
+        """Imports what is new; a patient look says what is wrong with a file, and goes on with the others."""
         settings = self._settings
         logs = (
             (REQUEST_LOG, sources.request_logs, settings.request_log_names),
@@ -180,7 +164,7 @@ class LogImport:
                 return
 
     def _known_files(self, log: str) -> dict[str, list[Known]]:
-        """By the digest of their first line."""
+        """Returns the files of the table by the digest of their first line."""
         known: dict[str, list[Known]] = {}
         rows = self._ledger.rows(LOG_FILES).where(F.col("log") == log)
         for row in rows.select("source_file", "line_count", "prefix_digests").collect():
@@ -188,7 +172,7 @@ class LogImport:
         return known
 
     def _new_lines(self, log: str, path: Path, known: dict[str, list[Known]]) -> list[NewLines]:
-        """Nothing if there is nothing; `known` is told of what there is."""
+        """Returns the new lines of a file, at most one item, and notes them in `known`."""
         now = _state_of(path)
         if now is None or self._seen.get((log, path)) == now:
             return []
@@ -212,11 +196,10 @@ class LogImport:
         return [NewLines(source_file, scanned, splits)]
 
     def _apply(self, log: str, files: Sequence[NewLines], *, is_patient: bool) -> bool:
-        """False if a file changed meanwhile, and all is to be looked at again."""
+        """Imports the lines. Returns False if a file changed meanwhile, and all has to be looked at again."""
         if not files:
             return True
-        if self._ledger.lease.lost.is_set():
-            raise OutsideError("Another import took over the lease of this warehouse's logs, so this one stopped.")
+        self._ledger.lease.check()
         count = sum(each.line_count for each in files)
         self._ledger.say(f"reading {count:,} new lines of {len(files):,} files ({log.replace('_', ' ')})")
         try:
@@ -234,7 +217,8 @@ class LogImport:
         return True
 
     def _write(self, log: str, files: Sequence[NewLines]) -> None:
-        """The tables of rows first, `log_files` last: what was not noted there is read again, and not added again."""
+        """Writes the tables of rows first and `log_files` last: what was not noted there is read again, and not added
+        again."""
         ledger, table = self._ledger, ROWS_OF[log]
         parse = parse_requests if log == REQUEST_LOG else parse_events
         lines = _splits(ledger, files).mapInArrow(read_splits, LINES)
@@ -258,7 +242,8 @@ class LogImport:
         self._note(log, files, found, now)
 
     def _named(self, rows: DataFrame, parsed: DataFrame) -> DataFrame:
-        """Requests, with names for topic ids: from the log itself, and from what else the warehouse holds."""
+        """Returns the requests with names for topic ids: from the log itself, and from what else the warehouse
+        holds."""
         ledger = self._ledger
         said = parsed.where(F.col(TOPIC_NAME).isNotNull()).select(f"{TOPIC_NAME}.*").distinct()
         known = ledger.rows(TOPIC_NAMES)
@@ -269,15 +254,13 @@ class LogImport:
         self._asked.update(asked)
         if asked:
             for table, struct in ((WATERMARKS, ""), (COORDINATOR_RECORDS, "offset_commit.")):
-                if table_exists(ledger.spark, ledger.warehouse, table):
+                if ledger.exists(table):
                     found = ledger.rows(table).select(f"{struct}topic_id", f"{struct}topic")
                     self._insert(TOPIC_NAMES, found.where(F.col("topic_id").isin(asked)).distinct())
         return with_topic_names(rows, ledger.rows(TOPIC_NAMES))
 
     def _insert(self, table: Table, rows: DataFrame, source_files: Sequence[str] = ()) -> None:
-        """Rows whose key is not there yet. Rows of a file lie together: its name leaves out most of the table."""
-        from delta.tables import DeltaTable
-
+        """Adds rows whose key is not there yet. Rows of a file lie together: its name leaves out most of the table."""
         ledger = self._ledger
         columns = {"cluster": F.lit(ledger.cluster)}
         rows = rows.withColumns(columns).select(*table.schema.names)
@@ -286,11 +269,11 @@ class LogImport:
             condition &= F.col("old.source_file").isin(*source_files)
         for name in table.key[1:]:
             condition &= F.col(f"old.{name}") == F.col(f"new.{name}")
-        merge = DeltaTable.forPath(ledger.spark, table_path(ledger.warehouse, table)).alias("old")
-        merge.merge(rows.alias("new"), condition).whenNotMatchedInsertAll().execute()
+        ledger.delta(table).alias("old").merge(rows.alias("new"), condition).whenNotMatchedInsertAll().execute()
 
     def _note(self, log: str, files: Sequence[NewLines], found: Mapping[str, Counted], now: datetime) -> None:
-        """How far each file was read, and what its lines became. Of copies of one file the first took the lines."""
+        """Writes how far each file was read, and what its lines became. Of copies of one file, the first took the
+        lines."""
         ledger = self._ledger
         known = ledger.rows(LOG_FILES).where((F.col("log") == log) & F.col("source_file").isin([*found]))
         for name in TIMES:
@@ -307,7 +290,7 @@ class LogImport:
             row.update({name: _instant(row[name]) for name in TIMES})
         columns = LOG_FILES.schema.names
         rows = [tuple(row[name] for name in columns) for row in new]
-        upsert(ledger.warehouse, LOG_FILES, ledger.spark.createDataFrame(rows, LOG_FILES.schema))
+        upsert(ledger, LOG_FILES, ledger.spark.createDataFrame(rows, LOG_FILES.schema))
 
     def _report(self, log: str, file: NewLines, found: Counted) -> None:
         totals = self.totals
@@ -324,7 +307,7 @@ class LogImport:
 
 
 def _count(log: str, parsed: DataFrame) -> dict[str, Counted]:
-    """By file, what its lines became."""
+    """Returns by file what its lines became."""
     times = [F.unix_micros(which(f"{ROW}.logged_at")) for which in (F.min, F.max)]
     lines = F.count(ROW) if log == REQUEST_LOG else F.coalesce(F.sum(f"{ROW}.line_count"), F.lit(0))
     source_file = F.coalesce(f"{ROW}.source_file", f"{QUARANTINED}.source_file")
@@ -335,7 +318,7 @@ def _count(log: str, parsed: DataFrame) -> dict[str, Counted]:
 
 
 def _noted(before: dict[str, Any] | None, file: NewLines, found: Counted) -> dict[str, Any]:
-    """The row of `log_files`, as far as the file itself tells it; times in microseconds."""
+    """Returns the file's row of `log_files`, without what all files have in common; times are in microseconds."""
     old = before or {}
     times = [time for time in (old.get("first_logged_at"), found.first_us) if time is not None]
     skipped = max(0, file.line_count - found.lines - found.quarantined)
@@ -357,7 +340,7 @@ def _instant(time_us: int | None) -> datetime | None:
 
 
 def _state_of(path: Path) -> tuple[int, int, int] | None:
-    """What changes when the file does; None if it was renamed since it was found."""
+    """Returns what changes when the file does; None if it was renamed since it was found."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -32,8 +32,9 @@ SAMPLED_AT_MS = "sampled_at_ms"
 
 
 def import_samples(ledger: Ledger, directory: str) -> None:
-    """Raises InputError if the files are not there or have other columns."""
+    """Adds the rounds that are new. Raises InputError if the files are not there or have other columns."""
     new = [(table, new_rows(ledger, table, f"{directory.rstrip('/')}/{table.name}")) for table in SAMPLE_TABLES]
+    ledger.create(*SAMPLE_TABLES)
     for table, rows in new:
         count, last_ms = rows.agg(F.count(F.lit(1)), F.unix_millis(F.max(SAMPLED_AT.name))).collect()[0]
         if count:

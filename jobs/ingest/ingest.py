@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ingest.coverage import write_coverage
 from groupledger.jobs.ingest.decode_again import decode_quarantined_again
-from groupledger.jobs.ingest.stream import run_query, start_query
+from groupledger.jobs.ingest.stream import TABLES, run_query, start_query
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, kafka_options
+from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, source_offset
-from groupledger.jobs.warehouse.lease import now_ms
 from groupledger.jobs.warehouse.ledger import known_positions, resume_point, set_checkpoint_aside
 from groupledger.jobs.warehouse.source import KAFKA, Source, check_same_source, read_source, write_source
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
@@ -40,7 +40,7 @@ COVERAGE_INTERVAL_S = 60
 
 @dataclass(frozen=True)
 class KafkaIngest:
-    """One run: the settings, where the brokers are, and what the user asked for."""
+    """What one run was asked for: the settings, where the brokers are, and how to go on."""
 
     settings: Settings
     bootstrap_servers: str
@@ -49,7 +49,7 @@ class KafkaIngest:
 
 
 def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> Totals:
-    """Until the topic's present end, or with `is_continuous` until `stop` is set."""
+    """Reads until the topic's present end, or with `is_continuous` until `stop` is set."""
     started_at_ms = now_ms()
     source, positions = plan(ledger, ingest, started_at_ms)
     write_source(ledger.storage, ledger.cluster, source)
@@ -71,11 +71,13 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> 
 
 
 def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Source, dict[int, int]]:
-    """What the ledger is fed from and, per partition, the next offset to read. Raises InputError if they don't fit."""
+    """Returns what the ledger is fed from and, per partition, the next offset to read. Raises InputError if they don't
+    fit."""
     identity, topic = describe_offsets_topic(ingest.bootstrap_servers, ingest.settings.kafka)
     source = read_source(ledger.storage, ledger.cluster)
     if source is not None:
         check_same_source(source, KAFKA, identity, ledger.cluster)
+    ledger.create(*TABLES)
     resume = resume_point(ledger, has_source=source is not None, recover=ingest.recover)
     source = source or Source(KAFKA, identity, {})
     settled = kafka_positions(resume.settled_offset, OFFSETS_TOPIC) or known_positions(ledger)
@@ -117,7 +119,7 @@ def check_end(positions: Mapping[int, int], topic: TopicRange) -> None:
 
 
 def say_waiting(ledger: Ledger, topic: TopicRange) -> None:
-    """A read_committed reader stops at the first open transaction, and everything behind it waits."""
+    """Says what waits: a read_committed reader stops at the first open transaction."""
     waiting = {
         partition: end - topic.last_stable_offset[partition]
         for partition, end in topic.high_watermark.items()

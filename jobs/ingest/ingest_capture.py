@@ -18,12 +18,12 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from groupledger.jobs.ingest.capture import read_manifest
 from groupledger.jobs.ingest.coverage import write_coverage
 from groupledger.jobs.ingest.decode_again import decode_quarantined_again
-from groupledger.jobs.ingest.stream import run_query, start_query
+from groupledger.jobs.ingest.stream import TABLES, run_query, start_query
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.ledger import known_positions, resume_point
 from groupledger.jobs.warehouse.source import CAPTURE, Source, check_same_source, read_source, write_source
 from groupledger.jobs.warehouse.storage import open_storage
-from groupledger.jobs.warehouse.warehouse import not_a_pattern
+from groupledger.jobs.warehouse.tables import not_a_pattern
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.words import Completeness
@@ -55,18 +55,19 @@ FILES = "*.parquet"
 
 @dataclass(frozen=True)
 class Extent:
-    """Which offsets [from, to) of a partition a capture covers."""
+    """The offsets [from, to) of a partition that a capture covers."""
 
     from_offset: int
     to_offset: int
 
 
 def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, recover: bool) -> Totals:
-    """All that the capture holds and the ledger has not."""
+    """Ingests all that the capture holds and the ledger does not."""
     manifest = read_manifest(open_storage(ledger.spark, directory))
     source = read_source(ledger.storage, ledger.cluster)
     if source is not None:
         check_same_source(source, CAPTURE, manifest.identity if manifest else None, ledger.cluster)
+    ledger.create(*TABLES)
     resume_point(ledger, has_source=source is not None, recover=recover)
     positions = known_positions(ledger)
     rows = read_capture(ledger, directory)
@@ -88,7 +89,8 @@ def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, rec
 
 
 def files_pattern(directory: str) -> str:
-    """A pattern for the files. With the bare directory Spark's file source could not go on with another one later."""
+    """Returns a pattern for the files. With the bare directory, Spark's file source could not go on with another one
+    later."""
     return not_a_pattern(directory.rstrip("/")) + f"/{FILES}"
 
 
@@ -132,7 +134,7 @@ def check_rows(ledger: Ledger, rows: DataFrame, positions: Mapping[int, int]) ->
 
 
 def is_new(positions: Mapping[int, int]) -> Column:
-    """Whether a row lies at or above the ledger's position in its partition."""
+    """Returns whether a row lies at or above the ledger's position in its partition."""
     if not positions:
         return F.lit(True)
     known = F.create_map(*[F.lit(number) for pair in positions.items() for number in pair])
@@ -140,7 +142,7 @@ def is_new(positions: Mapping[int, int]) -> Column:
 
 
 def capture_extents(rows: DataFrame, manifest: Manifest | None) -> tuple[dict[int, Extent], int | None]:
-    """What the capture covers, and until when it knows everything: its manifest's word, else what its rows show."""
+    """Returns what the capture covers, and until when it knows everything: by its manifest, or else by its rows."""
     if manifest is not None:
         covered = {key: Extent(start, manifest.to_offsets[key]) for key, start in manifest.from_offsets.items()}
         return covered, manifest.captured_at_ms
@@ -157,7 +159,7 @@ def new_readings(
     *,
     recover: bool,
 ) -> dict[int, Reading]:
-    """A reading for each partition that begins with this capture, or goes on behind a hole.
+    """Returns a reading for each partition that begins with this capture, or goes on behind a hole.
 
     Raises InputError if there is a hole, unless told to `recover`. Without a manifest the first row of a capture may
     lie anywhere, since compaction thins, so that only a manifest can show a hole.

@@ -57,7 +57,7 @@ CHANGED = "the log file was renamed or written anew while it was read"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What `log_files` says of a file."""
+    """A file as `log_files` knows it."""
 
     source_file: str
     line_count: int
@@ -74,7 +74,8 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """`name` is what the file would be called if it is new; `waiting_count` are lines that have no end yet."""
+    """A file as the scan found it. `name` is what it would be called if it is new; `waiting_count` lines have no end
+    yet."""
 
     path: Path
     name: str
@@ -85,7 +86,8 @@ class Scanned:
 
 
 def found_files(paths: Sequence[Path], pattern: str) -> list[Path]:
-    """Files as they are, of directories those whose names match; the oldest first, so that rows come in order."""
+    """Returns the files, and from directories those whose names match; the oldest come first, so that rows come in
+    order."""
     found: set[Path] = set()
     for path in paths:
         if path.is_dir():
@@ -106,7 +108,7 @@ def _modified_at(path: Path) -> int:
 
 
 def open_log(path: Path) -> tuple[BinaryIO, bool]:
-    """The file, decompressed where it is, and whether it was."""
+    """Returns the file, decompressed if it was compressed, and whether it was."""
     with path.open("rb") as file:
         magic = file.read(8)
     for other, name in OTHER_COMPRESSIONS.items():
@@ -118,7 +120,7 @@ def open_log(path: Path) -> tuple[BinaryIO, bool]:
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """Each line with its end. Raises OSError for one that would fill the memory."""
+    """Yields each line with its end. Raises OSError for one that would fill the memory."""
     while line := file.readline(LINE_BYTES_MAX):
         if len(line) == LINE_BYTES_MAX:
             raise OSError(f"a line is longer than {LINE_BYTES_MAX:,} bytes")
@@ -149,7 +151,7 @@ class _Scan:
             self.digests[self.lines] = self.whole.hexdigest()
 
     def cut_before(self, *, begins: bool) -> None:
-        """Where an import ended the next one begins; elsewhere no entry is cut in two."""
+        """Cuts where an earlier import ended and where a split is large enough, and never inside an entry."""
         is_big = self.is_cut and self.offset - self.split_offset >= SPLIT_BYTES
         if self.lines in self.marks or (begins and is_big):
             self.cut()
@@ -168,9 +170,10 @@ class _Scan:
 
 
 def scan(path: Path, log: str, known: Mapping[str, Sequence[Known]]) -> Scanned | None:
-    """None if the file has no whole line yet. `known` are the table's files of this log, by their first line's digest.
+    """Returns None if the file has no whole line yet. `known` are the table's files of this log, by the digest of their
+    first line.
 
-    Raises InputError if it is no such log, or can't be read.
+    Raises InputError if the file is no such log, or can't be read.
     """
     try:
         file, is_compressed = open_log(path)
@@ -214,7 +217,7 @@ def _scan(
 
 
 def _held(held: _Scan | None, state: _Scan, text: str, *, begins: bool) -> _Scan | None:
-    """The state to go back to if the file ended after this line."""
+    """Returns the state to go back to if the file ended after this line."""
     if ends_message(text):
         return None
     if begins:
@@ -223,14 +226,14 @@ def _held(held: _Scan | None, state: _Scan, text: str, *, begins: bool) -> _Scan
 
 
 def _name(text: str, line: bytes) -> str:
-    """The time of the first line, so that rows of one file lie together, and a digest of it."""
+    """Returns the time of the first line, so that rows of one file lie together, and a digest of the line."""
     head = HEAD.match(text)
     digits = "undated" if head is None else re.sub(r"\D", "", f"{head['second']}{head['fraction'][:3]}")
     return f"{digits}-{hashlib.sha256(line).hexdigest()[:NAME_DIGEST_CHARACTERS]}"
 
 
 def first_line_digest(name: str) -> str:
-    """Of the name that a file has in the table."""
+    """Returns the digest that is part of the name which a file has in the table."""
     return name.split("-")[1]
 
 
@@ -246,7 +249,7 @@ def _is_request(path: Path, line: bytes) -> bool:
 
 
 def match(scanned: Scanned, known: Sequence[Known]) -> Known | None:
-    """The file of the table that this one is, or goes on from."""
+    """Returns the file of the table that this one is, or continues."""
     same = [each for each in known if _is_same(scanned, each)]
     return max(same, key=lambda each: each.line_count, default=None)
 
@@ -257,7 +260,7 @@ def _is_same(scanned: Scanned, known: Known) -> bool:
 
 
 def read_splits(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of `SPLITS` to rows of `LINES`; raises RuntimeError if a file is not the one that was scanned."""
+    """Turns rows of `SPLITS` into rows of `LINES`. Raises RuntimeError if a file is not the one that was scanned."""
     schema = to_arrow_schema(LINES)
     for batch in batches:
         for split in batch.to_pylist():

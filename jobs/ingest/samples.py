@@ -17,11 +17,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
 from groupledger.jobs.kafka.sampling import sample_watermarks, take_round
+from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.warehouse.lease import now_ms
 from groupledger.jobs.warehouse.ledger import last_transaction
 from groupledger.jobs.warehouse.source import KAFKA, check_same_source, read_source
-from groupledger.jobs.warehouse.warehouse import table_path
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
@@ -43,11 +42,12 @@ NAMES_SHOWN = 5
 
 
 def sample(ledger: Ledger, bootstrap_servers: str) -> Round:
-    """One round into the tables. Raises InputError if the ledger is fed from another cluster."""
+    """Samples one round into the tables. Raises InputError if the ledger is fed from another cluster."""
     identity, _ = describe_offsets_topic(bootstrap_servers, ledger.settings.kafka)
     source = read_source(ledger.storage, ledger.cluster)
     if source is not None:
         check_same_source(source, KAFKA, identity, ledger.cluster)
+    ledger.create(*SAMPLE_TABLES)
     topics = sampled_topics(ledger)
     with connect(bootstrap_servers, ledger.settings) as brokers:
         at_ms = next_round_ms(now_ms(), last_round_ms(ledger))
@@ -79,18 +79,18 @@ def say_round(ledger: Ledger, sampled: Round) -> None:
 
 
 def append_round(ledger: Ledger, sampled: Round) -> None:
-    """Both tables are there already. Other jobs take a round for whole when its `watermarks` are there."""
+    """Writes `watermarks` last: other jobs take a round for whole when these are there."""
     for table, rows in ((GROUP_STATES, sampled.group_states), (WATERMARKS, sampled.watermarks)):
         append_rows(ledger, table, columns_of(rows), sampled.sampled_at_ms)
 
 
 def columns_of(rows: Sequence[Any]) -> dict[str, list[Any]]:
-    """Of rows that are dataclasses, all of the same type."""
+    """Returns the columns of rows that are dataclasses, all of the same type."""
     return {field.name: [getattr(row, field.name) for row in rows] for field in fields(rows[0])} if rows else {}
 
 
 def append_rows(ledger: Ledger, table: Table, columns: Mapping[str, Sequence[Any]], sampled_at_ms: int) -> None:
-    """The rows of one round; columns that are not given are null. No rows, no commit."""
+    """Appends the rows of one round; columns that are not given are null. Without rows there is no commit."""
     count = len(next(iter(columns.values()), ()))
     if not count:
         return
@@ -109,11 +109,11 @@ def append_rows(ledger: Ledger, table: Table, columns: Mapping[str, Sequence[Any
 def append(ledger: Ledger, table: Table, rows: DataFrame, last_sampled_at_ms: int) -> None:
     writer = rows.select(*table.schema.names).write.format("delta").mode("append")
     writer = writer.option("txnAppId", application_id(ledger, table)).option("txnVersion", str(last_sampled_at_ms))
-    writer.save(table_path(ledger.warehouse, table))
+    writer.save(ledger.path(table))
 
 
 def last_sampled_at_ms(ledger: Ledger, table: Table) -> int:
-    """Of the last round in a table, 0 before the first. The table is made if it is not there."""
+    """Returns the time of the last round in a table, 0 before the first."""
     return last_transaction(ledger, table, application_id(ledger, table)) or 0
 
 
@@ -122,12 +122,12 @@ def application_id(ledger: Ledger, table: Table) -> str:
 
 
 def sampled_topics(ledger: Ledger) -> set[str] | None:
-    """The topics that a round asks about: those with commits, and those that groups subscribed to in the last round.
-    None, which is all, while the ledger knows no commit."""
-    commits = commit_log(ledger.rows(COORDINATOR_RECORDS)).where("NOT is_tombstone").select("topic").distinct()
+    """Returns the topics that a round asks about: those with commits, and those that groups subscribed to in the last
+    round. None, which is all topics, while the ledger knows no commit."""
+    commits = commit_log(ledger.rows_if_any(COORDINATOR_RECORDS)).where("NOT is_tombstone").select("topic").distinct()
     committed = {row.topic for row in commits.collect()}
     last_ms = last_sampled_at_ms(ledger, GROUP_STATES)
-    states = ledger.rows(GROUP_STATES).where(F.col("sampled_at") == F.timestamp_millis(F.lit(last_ms)))
+    states = ledger.rows_if_any(GROUP_STATES).where(F.col("sampled_at") == F.timestamp_millis(F.lit(last_ms)))
     states = states.where(F.col("sample_date") == F.date_from_unix_date(F.lit(last_ms // DAY_MS).cast("int")))
     subscribed = {row[0] for row in states.select(F.explode("subscribed_topics")).distinct().collect()}
     return (committed | subscribed) - {OFFSETS_TOPIC} if committed else None

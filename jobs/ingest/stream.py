@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -14,11 +12,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 from groupledger.jobs.process.errors import OutsideError
-from groupledger.jobs.warehouse.warehouse import table_path
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.transforms.records.decode import decode
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.warehouse.ledger import Ledger
 
+TABLES = (COORDINATOR_RECORDS, COVERAGE)
 POLL_S = 1
 SILENT_BROKER_S = 20
 TO_DECODE, DECODED = "to_decode", "decoded"
@@ -53,7 +53,7 @@ def start_query(ledger: Ledger, kafka_rows: DataFrame, trigger: dict[str, Any]) 
     rows = rows.observe(DECODED, F.count(F.lit(1)).alias("rows"), F.count("decode_error").alias("quarantined"))
     writer = rows.select(*COORDINATOR_RECORDS.schema.names).writeStream.format("delta").outputMode("append")
     writer = writer.option("checkpointLocation", ledger.checkpoint_path).trigger(**trigger)
-    return writer.start(table_path(ledger.warehouse, COORDINATOR_RECORDS))
+    return writer.start(ledger.path(COORDINATOR_RECORDS))
 
 
 def run_query(
@@ -100,12 +100,10 @@ class BrokerWatch:
 
 def must_stop(ledger: Ledger, query: StreamingQuery, stop: threading.Event) -> bool:
     """Whether the query was told to stop, and has been stopped. Raises OutsideError if another writer is at work."""
-    if ledger.lease.lost.is_set():
-        stop_query(ledger, query)
-        raise OutsideError("Another writer took over the lease of this warehouse, so this one stopped.")
-    if not stop.is_set():
+    if not (stop.is_set() or ledger.lease.lost.is_set()):
         return False
     stop_query(ledger, query)
+    ledger.lease.check()
     return True
 
 
@@ -164,21 +162,3 @@ def count_batch(ledger: Ledger, totals: Totals, progress: Any) -> None:
 def epoch_ms(timestamp: str) -> int:
     """Milliseconds since the epoch of a progress report's instant, such as 2026-01-31T12:00:00.123Z."""
     return round(datetime.strptime(timestamp, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc).timestamp() * 1000)
-
-
-class StopOnSignal:
-    """SIGTERM and SIGINT set the event; the running batch is given up and read again next time."""
-
-    def __init__(self) -> None:
-        self.event = threading.Event()
-
-    def __enter__(self) -> threading.Event:
-        self._before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
-        return self.event
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _on_signal(self, *_: object) -> None:
-        self.event.set()

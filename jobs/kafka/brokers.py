@@ -38,11 +38,11 @@ class Brokers(Protocol):
     """What a round needs of the cluster."""
 
     def nodes(self) -> list[int]:
-        """The ids of the brokers that are known."""
+        """Returns the ids of the brokers that are known."""
         ...
 
     def send(self, request: Any, node: int | None = None) -> Any:
-        """The answer of a broker, or of any. Raises KafkaError."""
+        """Returns the answer of a broker, or of any broker. Raises KafkaError."""
         ...
 
 
@@ -96,7 +96,7 @@ class Connections:
 def ask_each(
     settings: SamplingSettings, questions: Mapping[int, Question], ask: Callable[[int, Question], Answer]
 ) -> dict[int, Answer | KafkaError]:
-    """By broker, what `ask` gives for its question, or why it gives nothing."""
+    """Returns by broker what `ask` returns for its question, or the error."""
     with ThreadPoolExecutor(settings.brokers_at_once, thread_name_prefix="sampling") as pool:
         answers = pool.map(lambda node: answer_or_error(ask, node, questions[node]), questions)
         return dict(zip(questions, answers, strict=True))
@@ -110,7 +110,7 @@ def answer_or_error(ask: Callable[..., Answer], *arguments: Any) -> Answer | Kaf
 
 
 def attempts(settings: SamplingSettings) -> Iterator[int]:
-    """The numbers of the attempts from 0; between them it waits, each time twice as long."""
+    """Yields the numbers of the attempts from 0; between them it waits, each time twice as long."""
     for number in range(settings.attempts):
         if number:
             time.sleep(settings.retry_backoff_ms * 2 ** (number - 1) / 1000)
@@ -118,6 +118,6 @@ def attempts(settings: SamplingSettings) -> Iterator[int]:
 
 
 def error_name(error: KafkaError | type[KafkaError]) -> str:
-    """Kafka's name of an error; of one that a client notices by itself, the name that fits."""
+    """Returns Kafka's name of an error, or the name that fits an error which the client itself noticed."""
     name = getattr(error, "message", None)
     return str(name) if name else "BROKER_NOT_AVAILABLE"

@@ -29,7 +29,7 @@ POLL_MS = 200
 
 
 def with_exact_seconds(rows: Sequence[LagRow], count: int, bootstrap_servers: str, settings: Settings) -> list[LagRow]:
-    """The rows in their order. Raises OutsideError if no broker answers."""
+    """Returns the rows in their order. Raises OutsideError if no broker answers."""
     worst = heapq.nlargest(
         count, (number for number, row in enumerate(rows) if row.lag), key=lambda n: rows[n].lag or 0
     )
@@ -55,7 +55,7 @@ def with_exact_seconds(rows: Sequence[LagRow], count: int, bootstrap_servers: st
 
 
 def _next_record(consumer: KafkaConsumer, row: LagRow) -> NextRecord | None:
-    """None if it was not read in time, or is not there any more."""
+    """Returns None if the record was not read in time, or is not there any more."""
     if row.committed_offset is None or row.log_start_offset is None or row.high_watermark is None:
         return None
     place = TopicPartition(row.topic, row.partition)

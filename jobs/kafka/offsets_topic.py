@@ -19,6 +19,7 @@ from kafka.errors import KafkaError
 from kafka.protocol.consumer import IsolationLevel
 
 from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.warehouse.source import TopicIdentity
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
@@ -28,17 +29,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TopicIdentity:
-    """What must stay the same for offsets to mean the same record."""
-
-    cluster_id: str
-    topic_id: str
-    partition_count: int
-
-
-@dataclass(frozen=True)
 class TopicRange:
-    """Per partition of `__consumer_offsets`: the first offset kept, and the ends as the two isolation levels see them.
+    """The first offset kept and the ends of each partition of `__consumer_offsets`, as the two isolation levels see
+    them.
 
     `last_stable_offset` is below `high_watermark` while a transaction is open; a read_committed reader waits there.
     """
@@ -98,7 +91,8 @@ def list_offsets(admin: Any, partitions: list[int], spec: OffsetSpec, isolation:
 
 
 def uuid_text(topic_id: str) -> str:
-    """A topic id in Kafka's own form, 22 characters of URL-safe base64, from the hexadecimal form of kafka-python."""
+    """Returns a topic id in Kafka's own form, 22 characters of URL-safe base64, from the hexadecimal form of
+    kafka-python."""
     return base64.urlsafe_b64encode(uuid.UUID(topic_id).bytes).decode().rstrip("=")
 
 
@@ -118,10 +112,10 @@ def kafka_python_security(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def kafka_options(settings: Settings, bootstrap_servers: str, positions: Mapping[int, int]) -> dict[str, str]:
-    """Options of Spark's Kafka source, batch or streaming, from `positions` on.
+    """Returns the options of Spark's Kafka source, batch or streaming, from `positions` on.
 
-    `assign` joins no group, and so writes nothing into the topic that it reads. Aborted transactional commits are no
-    commits, hence read_committed.
+    `assign` joins no group, and so writes nothing into the topic that it reads. The commits of aborted transactions are
+    not commits, hence read_committed.
     """
     return {
         "kafka.bootstrap.servers": bootstrap_servers,
@@ -138,7 +132,7 @@ def kafka_options(settings: Settings, bootstrap_servers: str, positions: Mapping
 
 
 def spark_security(settings: KafkaSettings) -> dict[str, str]:
-    """The same for Java's client, as options of Spark's Kafka source."""
+    """Returns the security settings for Java's client, as options of Spark's Kafka source."""
     found: dict[str, str] = {"kafka.security.protocol": settings.security_protocol}
     if settings.sasl_password is not None and settings.sasl_mechanism is not None:
         module = "plain.Plain" if settings.sasl_mechanism == "PLAIN" else "scram.Scram"
@@ -156,5 +150,5 @@ def spark_security(settings: KafkaSettings) -> dict[str, str]:
 
 
 def jaas_quoted(text: str) -> str:
-    """A value inside a JAAS entry; a quote that closed it early could name another login module."""
+    """Returns a value quoted for a JAAS entry; a quote that closed it early could name another login module."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

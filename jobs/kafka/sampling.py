@@ -70,7 +70,7 @@ class Watermark:
 
     @property
     def offsets(self) -> tuple[int, int, int] | None:
-        """Log start, high watermark and last stable offset, which are known together or not at all."""
+        """Returns log start, high watermark and last stable offset, which are known together or not at all."""
         if self.log_start_offset is None or self.high_watermark is None or self.last_stable_offset is None:
             return None
         return self.log_start_offset, self.high_watermark, self.last_stable_offset
@@ -93,8 +93,8 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """`unseen_topics` were asked for and have no rows: deleted, or not ours to describe. `silent_brokers` did not tell
-    their groups."""
+    """The rows of a round. `unseen_topics` were asked for and have no rows: they are deleted, or we may not describe
+    them. `silent_brokers` did not tell their groups."""
 
     sampled_at_ms: int
     watermarks: tuple[Watermark, ...]
@@ -103,13 +103,13 @@ class Round:
     silent_brokers: Mapping[int, str]
 
     def errors(self) -> int:
-        """Rows without an answer."""
+        """Returns the number of rows without an answer."""
         told = [row.error for row in self.watermarks] + [row.error for row in self.group_states]
         return len(told) - told.count(None)
 
 
 def ends_of(watermarks: Iterable[Watermark]) -> dict[int, int]:
-    """Per partition of `__consumer_offsets`, the offset below which a commit belongs to the round."""
+    """Returns per partition of `__consumer_offsets` the offset below which a commit belongs to the round."""
     return {row.partition: row.offsets[-1] for row in watermarks if row.topic == OFFSETS_TOPIC and row.offsets}
 
 
@@ -120,8 +120,8 @@ def take_round(
     sampled_at_ms: int,
     ends: tuple[Watermark, ...],
 ) -> Round:
-    """`ends` are the rows of `__consumer_offsets`, sampled before; `topics` all others that are asked about, None for
-    those that are not internal.
+    """Samples a round. `ends` are the rows of `__consumer_offsets`, sampled before; `topics` are all others that are
+    asked about, None for all that are not internal.
 
     Raises OutsideError if no broker tells where the partitions are.
     """
@@ -137,7 +137,7 @@ def take_round(
 def sample_watermarks(
     brokers: Brokers, settings: SamplingSettings, topics: Collection[str] | None
 ) -> tuple[tuple[Watermark, ...], dict[str, str]]:
-    """A row for each partition of the topics, and the topics that can't be seen with the reason.
+    """Returns a row for each partition of the topics, and the topics that can't be seen with the reason.
 
     A partition whose leader has moved or does not answer is looked up and asked again.
     """
@@ -159,7 +159,7 @@ def sample_watermarks(
 def describe_topics(
     brokers: Brokers, settings: SamplingSettings, topics: Collection[str] | None
 ) -> tuple[dict[int, list[Place]], dict[Place, Watermark], dict[str, str]]:
-    """The partitions by leader, a row without offsets for each, and the topics that can't be seen.
+    """Returns the partitions by leader, a row without offsets for each, and the topics that can't be seen.
 
     Raises OutsideError if no broker answers.
     """
@@ -257,7 +257,7 @@ def offsets_by_place(answer: Any) -> dict[Place, Any]:
 
 
 def sample_groups(brokers: Brokers, settings: SamplingSettings) -> tuple[tuple[GroupState, ...], dict[int, str]]:
-    """A row for each group that a broker lists, and the brokers that list none with the reason."""
+    """Returns a row for each group that a broker lists, and the brokers that list none with the reason."""
     rows: dict[str, GroupState] = {}
     silent: dict[int, str] = {}
     wanted: Iterable[int] = brokers.nodes()
@@ -275,7 +275,7 @@ def sample_groups(brokers: Brokers, settings: SamplingSettings) -> tuple[tuple[G
 
 
 def ask_coordinator(brokers: Brokers, settings: SamplingSettings, node: int) -> list[GroupState]:
-    """The groups that a broker coordinates. Raises KafkaError if it does not answer or still loads them."""
+    """Returns the groups that a broker coordinates. Raises KafkaError if it does not answer or still loads them."""
     answer = brokers.send(ListGroupsRequest(), node)
     if answer.error_code:
         raise for_code(answer.error_code)
@@ -293,7 +293,7 @@ def ask_coordinator(brokers: Brokers, settings: SamplingSettings, node: int) -> 
 
 
 def listed_group(group: Any) -> GroupState:
-    """What the list says of a group; brokers before 3.0 tell no state and those before 4.0 no type."""
+    """Returns what the list says of a group; brokers before 3.0 tell no state and those before 4.0 no type."""
     return GroupState(
         group.group_id,
         group_type=(group.group_type or "").lower() or None,
@@ -320,7 +320,7 @@ def classic_group(listed: GroupState, group: Any) -> GroupState:
 
 
 def subscribed_topics(protocol_type: str, metadata: bytes) -> Iterable[str]:
-    """What a member's bytes say; they are the client's, and may be broken or of another protocol."""
+    """Returns the topics in a member's bytes; the bytes are the client's, and may be broken or of another protocol."""
     if protocol_type != "consumer" or not metadata:
         return ()
     try:

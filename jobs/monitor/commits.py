@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from pyspark.sql import functions as F
 
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, read_checkpoint, source_offset
-from groupledger.jobs.warehouse.warehouse import not_a_pattern, table_path
+from groupledger.jobs.warehouse.tables import not_a_pattern
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.offsets.offset_commits import commit_log
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NewFiles:
-    """`version` is the last one that was looked at; `paths` are relative to the table. Rows of any cluster."""
+    """The files that versions added, with rows of any cluster. `version` is the last one that was looked at; `paths`
+    are relative to the table."""
 
     version: int
     paths: tuple[str, ...] = ()
@@ -38,7 +39,7 @@ class NewFiles:
 
 
 def new_files(ledger: Ledger, version: int) -> NewFiles:
-    """What was added to the table after a version."""
+    """Returns what was added to the table after a version."""
     paths: list[str] = []
     row_count = 0
     while True:
@@ -52,7 +53,7 @@ def new_files(ledger: Ledger, version: int) -> NewFiles:
 
 
 def added_files(actions: str) -> Iterable[tuple[str, int]]:
-    """Path and number of rows of each file that brought new rows, from the text of a version."""
+    """Yields path and number of rows of each file that brought new rows, from the text of a version."""
     for line in actions.splitlines():
         add = json.loads(line).get("add")
         if add is not None and add["dataChange"]:
@@ -60,22 +61,22 @@ def added_files(actions: str) -> Iterable[tuple[str, int]]:
 
 
 def commits_in(ledger: Ledger, files: NewFiles) -> DataFrame:
-    """A `commit_log` of our cluster."""
-    folder = not_a_pattern(table_path(ledger.warehouse, COORDINATOR_RECORDS))
+    """Returns a `commit_log` of our cluster."""
+    folder = not_a_pattern(ledger.path(COORDINATOR_RECORDS))
     reader = ledger.spark.read.schema(COORDINATOR_RECORDS.schema).option("basePath", folder)
     rows = reader.parquet(*[f"{folder}/{path}" for path in files.paths])
     return commit_log(rows.where(F.col("cluster") == F.lit(ledger.cluster)))
 
 
 def ingest_positions(ledger: Ledger) -> dict[int, int]:
-    """Per partition of `__consumer_offsets`, the offset up to which the table holds everything; empty before the first
-    batch of the stream."""
+    """Returns per partition of `__consumer_offsets` the offset up to which the table holds everything; it is empty
+    before the first batch of the stream."""
     checkpoint = read_checkpoint(ledger.storage, ledger.checkpoint_folder)
     batch = None if checkpoint is None else checkpoint.committed_batch
     return kafka_positions(source_offset(ledger.storage, ledger.checkpoint_folder, batch), OFFSETS_TOPIC)
 
 
 def behind(positions: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
-    """By how many offsets the ingest has not passed the ends, of the partitions where it has not."""
+    """Returns by how many offsets the ingest has not passed the ends, for the partitions where it has not."""
     missing = {partition: end - positions.get(partition, 0) for partition, end in ends.items()}
     return {partition: offsets for partition, offsets in missing.items() if offsets > 0}

@@ -10,9 +10,9 @@ and of our own, by group: `_rebalances_total`, `_generation`, `_members`, `_last
 (of a group without members, whose offsets will expire), `_catch_up_seconds`, `_status` (1, with the status as a label)
 and `_burrow_status` (Burrow's codes).
 
-What is not known has no sample: neither 0 nor NaN, which sums and alerts would take for a number. `consumer_id` is left
-out, as member ids are new with every restart; an absent label equals an empty one to Prometheus. Which groups, topics
-and labels are told is a setting, and so is how many series: what is beyond is counted in `groupledger_series_left_out`.
+`consumer_id` is left out, as member ids are new with every restart; an absent label equals an empty one to Prometheus.
+Which groups, topics and labels are told is a setting, and so is how many series: what is beyond is counted in
+`groupledger_series_left_out`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
+from groupledger.jobs.monitor.families import Counter, Gauge, family
 from groupledger.transforms.lag.rules import burrow
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ STATE_CODES = {
 @dataclass(frozen=True, slots=True)
 class GroupInfo:
     """What the ledger knows of a group beside its lag; None is unknown. `idle_since_ms` is when it lost its last
-    member, or a simple consumer last committed; None while it has members."""
+    member, or when a simple consumer last committed; None while it has members."""
 
     rebalances: int | None = None
     generation: int | None = None
@@ -66,7 +65,7 @@ NO_INFO = GroupInfo()
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What of a round is told."""
+    """The part of a round that is told."""
 
     rows: Sequence[LagRow]
     groups: Sequence[Rollup]
@@ -75,7 +74,7 @@ class Scope:
 
 
 def scope_of(rows: Sequence[LagRow], rollups: Sequence[Rollup], limits: MetricsSettings) -> Scope:
-    """Groups with the most lag come first, and so are the last to be left out."""
+    """Chooses what is told. Groups with the most lag come first, and so are the last to be left out."""
     is_group = re.compile(limits.group_pattern, re.DOTALL).fullmatch
     is_topic = re.compile(limits.topic_pattern, re.DOTALL).fullmatch
     groups = sorted(
@@ -99,7 +98,7 @@ def lag_metrics(
     limits: MetricsSettings,
     round_ms: int = 0,
 ) -> Iterator[Metric]:
-    """Of one round; `round_ms` is how long it took."""
+    """Yields the metrics of one round, which took `round_ms`."""
     scope = scope_of(rows, rollups, limits)
     yield from _partition_metrics(cluster, scope.rows, limits)
     yield from _group_metrics(cluster, scope)
@@ -108,75 +107,53 @@ def lag_metrics(
         ("kafka_consumergroup_poll_time_ms", "How long the sampling round took.", round_ms),
         ("groupledger_series_left_out", "Series of partitions beyond metrics.series_max.", scope.series_left_out),
     ):
-        family = GaugeMetricFamily(name, text, labels=("cluster_name",))
-        family.add_metric((cluster,), value)
-        yield family
+        yield family(Gauge, name, text, ("cluster_name",), [((cluster,), value)])
 
 
 def _partition_metrics(cluster: str, rows: Sequence[LagRow], limits: MetricsSettings) -> Iterator[Metric]:
-    offset = GaugeMetricFamily(f"{PREFIX}_offset", "The committed offset.", labels=BY_PARTITION)
-    lag = GaugeMetricFamily(f"{PREFIX}_lag", "Offsets that are left to read.", labels=BY_PARTITION)
-    seconds = GaugeMetricFamily(f"{PREFIX}_lag_seconds", "Age of the next record to read.", labels=BY_PARTITION)
-    lost = GaugeMetricFamily(f"{PREFIX}_messages_lost", "Offsets that retention took first.", labels=BY_PARTITION)
-    ends: dict[tuple[str, int], tuple[int, int]] = {}
+    labels: list[tuple[str, ...]] = []
+    ends: dict[tuple[str, ...], tuple[int, int]] = {}
     shows_client = limits.member_labels == "client"
     for row in rows:
         client = (row.client_host or "", row.client_id or "") if shows_client else ("", "")
-        labels = (cluster, row.group_id, row.topic, str(row.partition), *client)
-        for family, value in (
-            (offset, row.committed_offset),
-            (lag, row.lag),
-            (seconds, row.lag_seconds),
-            (lost, row.messages_lost),
-        ):
-            if value is not None:
-                family.add_metric(labels, value)
+        labels.append((cluster, row.group_id, row.topic, str(row.partition), *client))
         if row.high_watermark is not None and row.log_start_offset is not None:
-            ends[row.topic, row.partition] = (row.high_watermark, row.log_start_offset)
-    yield from (offset, lag, seconds, lost)
-    names = ("cluster_name", "topic", "partition")
-    latest = GaugeMetricFamily("kafka_partition_latest_offset", "The high watermark.", labels=names)
-    earliest = GaugeMetricFamily("kafka_partition_earliest_offset", "The first offset that is kept.", labels=names)
-    for (topic, partition), (high_watermark, log_start_offset) in ends.items():
-        latest.add_metric((cluster, topic, str(partition)), high_watermark)
-        earliest.add_metric((cluster, topic, str(partition)), log_start_offset)
-    yield from (latest, earliest)
+            ends[cluster, row.topic, str(row.partition)] = (row.high_watermark, row.log_start_offset)
+    for name, text, values in (
+        ("offset", "The committed offset.", [row.committed_offset for row in rows]),
+        ("lag", "Offsets that are left to read.", [row.lag for row in rows]),
+        ("lag_seconds", "Age of the next record to read.", [row.lag_seconds for row in rows]),
+        ("messages_lost", "Offsets that retention took first.", [row.messages_lost for row in rows]),
+    ):
+        yield family(Gauge, f"{PREFIX}_{name}", text, BY_PARTITION, zip(labels, values, strict=True))
+    for number, (name, text) in enumerate(
+        (("latest", "The high watermark."), ("earliest", "The first offset that is kept."))
+    ):
+        samples = ((place, offsets[number]) for place, offsets in ends.items())
+        yield family(Gauge, f"kafka_partition_{name}_offset", text, ("cluster_name", "topic", "partition"), samples)
 
 
 def _group_metrics(cluster: str, scope: Scope) -> Iterator[Metric]:
+    groups = scope.groups
+    commit_ages_s = [None if each.commit_age_ms is None else each.commit_age_ms / 1_000 for each in groups]
     for name, text, values in (
-        ("max_lag", "The most lag of a partition.", [each.lag_max for each in scope.groups]),
-        ("max_lag_seconds", "The most seconds of a partition.", [each.lag_seconds_max for each in scope.groups]),
-        ("sum_lag", "The lag of all partitions.", [each.lag_sum for each in scope.groups]),
-        (
-            "catch_up_seconds",
-            "How long the lag takes as it shrinks now.",
-            [each.catch_up_seconds for each in scope.groups],
-        ),
-        (
-            "last_commit_age_seconds",
-            "How long ago the group last committed.",
-            [None if each.commit_age_ms is None else each.commit_age_ms / 1_000 for each in scope.groups],
-        ),
-        ("state", "0 unknown to 7 reconciling.", [STATE_CODES.get(each.group_state or "") for each in scope.groups]),
+        ("max_lag", "The most lag of a partition.", [each.lag_max for each in groups]),
+        ("max_lag_seconds", "The most seconds of a partition.", [each.lag_seconds_max for each in groups]),
+        ("sum_lag", "The lag of all partitions.", [each.lag_sum for each in groups]),
+        ("catch_up_seconds", "How long the lag takes as it shrinks now.", [each.catch_up_seconds for each in groups]),
+        ("last_commit_age_seconds", "How long ago the group last committed.", commit_ages_s),
+        ("state", "0 unknown to 7 reconciling.", [STATE_CODES.get(each.group_state or "") for each in groups]),
         (
             "burrow_status",
             "Burrow's code: 1 OK, 2 WARN, 3 ERR.",
-            [burrow.SEVERITY[each.burrow_status] for each in scope.groups],
+            [burrow.SEVERITY[each.burrow_status] for each in groups],
         ),
     ):
-        yield _by_group(cluster, name, text, zip(scope.groups, values, strict=True))
-    status = GaugeMetricFamily(f"{PREFIX}_status", "1 for the group's status.", labels=(*BY_GROUP, "status"))
-    for each in scope.groups:
-        status.add_metric((cluster, each.group_id, each.status), 1)
-    yield status
-    topics = GaugeMetricFamily(
-        f"{PREFIX}_topic_sum_lag", "The lag of a topic's partitions.", labels=(*BY_GROUP, "topic")
-    )
-    for each in scope.topics:
-        if each.lag_sum is not None and each.topic is not None:
-            topics.add_metric((cluster, each.group_id, each.topic), each.lag_sum)
-    yield topics
+        yield _by_group(Gauge, cluster, name, text, groups, values)
+    statuses = (((cluster, each.group_id, each.status), 1) for each in groups)
+    yield family(Gauge, f"{PREFIX}_status", "1 for the group's status.", (*BY_GROUP, "status"), statuses)
+    sums = (((cluster, each.group_id, each.topic or ""), each.lag_sum) for each in scope.topics)
+    yield family(Gauge, f"{PREFIX}_topic_sum_lag", "The lag of a topic's partitions.", (*BY_GROUP, "topic"), sums)
 
 
 def _info_metrics(cluster: str, groups: Sequence[Rollup], infos: Mapping[str, GroupInfo]) -> Iterator[Metric]:
@@ -185,24 +162,22 @@ def _info_metrics(cluster: str, groups: Sequence[Rollup], infos: Mapping[str, Gr
         None if info.idle_since_ms is None else max(each.sampled_at_ms - info.idle_since_ms, 0) / 1_000
         for each, info in zip(groups, found, strict=True)
     ]
-    for name, text, values in (
-        ("generation", "The generation in force.", [info.generation for info in found]),
-        ("members", "Members of the group.", [info.member_count for info in found]),
-        ("idle_seconds", "For how long the group has had no members.", idle),
+    for kind, name, text, values in (
+        (Gauge, "generation", "The generation in force.", [info.generation for info in found]),
+        (Gauge, "members", "Members of the group.", [info.member_count for info in found]),
+        (Gauge, "idle_seconds", "For how long the group has had no members.", idle),
+        (Counter, "rebalances", "Rebalances that the ledger knows.", [info.rebalances for info in found]),
     ):
-        yield _by_group(cluster, name, text, zip(groups, values, strict=True))
-    rebalances = CounterMetricFamily(f"{PREFIX}_rebalances", "Rebalances that the ledger knows.", labels=BY_GROUP)
-    for each, info in zip(groups, found, strict=True):
-        if info.rebalances is not None:
-            rebalances.add_metric((cluster, each.group_id), info.rebalances)
-    yield rebalances
+        yield _by_group(kind, cluster, name, text, groups, values)
 
 
 def _by_group(
-    cluster: str, name: str, text: str, values: Iterator[tuple[Rollup, float | int | None]]
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(f"{PREFIX}_{name}", text, labels=BY_GROUP)
-    for each, value in values:
-        if value is not None:
-            family.add_metric((cluster, each.group_id), value)
-    return family
+    kind: type[Counter | Gauge],
+    cluster: str,
+    name: str,
+    text: str,
+    groups: Sequence[Rollup],
+    values: Sequence[float | None],
+) -> Metric:
+    labels = ((cluster, each.group_id) for each in groups)
+    return family(kind, f"{PREFIX}_{name}", text, BY_GROUP, zip(labels, values, strict=True))

@@ -49,14 +49,14 @@ class LagScreen:
         self._live.stop()
 
     def show(self, title: str, rollups: Iterable[Rollup]) -> None:
-        """`rollups` of a round; those of topics are passed over."""
+        """Shows the rollups of a round; those of topics are passed over."""
         if self._console.is_terminal:
             lines = max(self._console.height - LINES_AROUND, 1)
             self._live.update(table_of(title, rollups, lines), refresh=True)
 
 
 def table_of(title: str, rollups: Iterable[Rollup], lines: int) -> Table:
-    """At most so many groups: by status, then by lag."""
+    """Returns at most so many groups, by status, then by lag."""
     groups = sorted(
         (each for each in rollups if each.topic is None),
         key=lambda each: (-status.SEVERITY[each.status], -(each.lag_sum or 0), each.group_id),
@@ -82,7 +82,7 @@ def _number(value: int | None) -> str | None:
 
 
 def _seconds(each: Rollup) -> str | None:
-    """The worst of what is known, or of the bounds, if that is more."""
+    """Returns the largest number of seconds that is known, or the largest lower bound if that is more."""
     known, bound = each.lag_seconds_max, each.lag_seconds_lower_bound
     if bound is not None and (known is None or bound > known):
         return f"> {bound:,.0f}"
@@ -90,7 +90,7 @@ def _seconds(each: Rollup) -> str | None:
 
 
 def duration(seconds: float | None) -> str | None:
-    """As 45s, 12m, 3h or 2d."""
+    """Returns 45s, 12m, 3h or 2d."""
     if seconds is None:
         return None
     for unit_s, name in ((86_400, "d"), (3_600, "h"), (60, "m")):

@@ -34,7 +34,8 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, generate_latest
 
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
-from groupledger.jobs.ingest.samples import last_round_ms, next_round_ms
+from groupledger.jobs.ingest.samples import SAMPLE_TABLES, last_round_ms, next_round_ms
+from groupledger.jobs.ingest.stream import TABLES as INGEST_TABLES
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
 from groupledger.jobs.monitor.commits import behind, ingest_positions
@@ -43,10 +44,11 @@ from groupledger.jobs.monitor.lag_screen import LagScreen
 from groupledger.jobs.monitor.own_metrics import MonitorReport, monitor_metrics
 from groupledger.jobs.monitor.rules import Stalls, Vitals, next_round_at, troubles
 from groupledger.jobs.monitor.state import MonitorState
+from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.worker import Worker, working
-from groupledger.jobs.warehouse.lease import now_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.tables.lag import LAG
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
 if TYPE_CHECKING:
@@ -73,11 +75,12 @@ class MonitorRun:
 
 
 def run_monitor(ledger: Ledger, run: MonitorRun, stop: threading.Event) -> None:
-    """Until `stop` is set. Raises what the ingest, the history or the rounds raise."""
+    """Runs until `stop` is set. Raises what the ingest, the history or the rounds raise."""
     settings = ledger.settings
     ingest = settings.ingest.model_copy(update={"trigger_interval_s": run.interval_s})
     followed = KafkaIngest(settings.model_copy(update={"ingest": ingest}), run.bootstrap_servers, is_continuous=True)
     with connect(run.bootstrap_servers, settings) as brokers:
+        ledger.create(*INGEST_TABLES, *SAMPLE_TABLES, LAG)
         ingesting = Worker("ingest", lambda: ingest_kafka(ledger, followed, stop))
         rounds = Rounds(ledger, brokers, run, ingesting, stop)
         context = ledger.spark.sparkContext
@@ -153,7 +156,7 @@ class Rounds:
     # What is done
 
     def catch_up(self) -> None:
-        """Wait until the ingest has read what was there when it began."""
+        """Waits until the ingest has read what was there when it began."""
         ends = ends_of(self._sample_ends())
         while not self._stop.wait(CATCH_UP_POLL_S):
             self._ingesting.check()
@@ -163,7 +166,7 @@ class Rounds:
                 return
 
     def go_on(self, history: Worker) -> None:
-        """A round at each interval until told to stop, once the tables are read into memory."""
+        """Takes a round at each interval until told to stop, once the tables are read into memory."""
         while not self._stop.is_set():
             self._ingesting.check()
             history.check()
@@ -179,7 +182,7 @@ class Rounds:
         self.state.await_written()
 
     def wait_for_gap(self) -> None:
-        """Until no round is under way, but not for ever where they leave no gap."""
+        """Waits until no round is under way, but no longer than an interval."""
         self._is_between_rounds.wait(self._run.interval_s)
 
     def _round(self) -> None:
@@ -215,7 +218,8 @@ class Rounds:
         return rows
 
     def _wait_for_ingest(self, ends: Mapping[int, int]) -> dict[int, int]:
-        """What it has not passed within an interval, which is a batch."""
+        """Waits for the ingest to pass the ends, an interval at most. Returns the offsets that it has not passed, per
+        partition."""
         deadline_s = time.monotonic() + self._run.interval_s
         while True:
             missing = behind(ingest_positions(self._ledger), ends)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from groupledger.jobs.monitor.families import Counter, Gauge, family
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MonitorReport:
-    """Of one round; `by partition` means of `__consumer_offsets`."""
+    """What a monitor tells of itself after a round; mappings are by partition of `__consumer_offsets`."""
 
     sampled_at_ms: int | None = None
     round_s: float = 0.0
@@ -39,34 +39,22 @@ class MonitorReport:
 
 
 def monitor_metrics(cluster: str, report: MonitorReport) -> Iterator[Metric]:
+    stalled_s = {partition: ms / 1000 for partition, ms in report.stalled_ms.items()}
     for name, text, values in (
         ("lag_offsets", "Offsets that the ingest has still to read.", report.lag_offsets),
         ("hidden_offsets", "Offsets behind open transactions.", report.hidden_offsets),
-        (
-            "stalled_seconds",
-            "For how long an open transaction has held up the reader.",
-            {partition: ms / 1000 for partition, ms in report.stalled_ms.items()},
-        ),
+        ("stalled_seconds", "For how long an open transaction has held up the reader.", stalled_s),
     ):
-        by_partition = GaugeMetricFamily(f"groupledger_reader_{name}", text, labels=("cluster_name", "partition"))
-        for partition, value in sorted(values.items()):
-            by_partition.add_metric((cluster, str(partition)), value)
-        yield by_partition
-    if report.sampled_at_ms is not None:
-        yield gauge("round_timestamp_seconds", "When the last round was sampled.", cluster, report.sampled_at_ms / 1000)
-        yield gauge("round_seconds", "From the sampling of the last round to its metrics.", cluster, report.round_s)
-    yield gauge("sample_errors", "What did not answer in the last round.", cluster, report.sample_errors)
-    yield counter("rounds", "Rounds that were published.", cluster, report.rounds)
-    yield counter("rounds_failed", "Rounds that no broker answered.", cluster, report.rounds_failed)
-
-
-def gauge(name: str, text: str, cluster: str, value: float) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(f"groupledger_{name}", text, labels=("cluster_name",))
-    family.add_metric((cluster,), value)
-    return family
-
-
-def counter(name: str, text: str, cluster: str, value: float) -> CounterMetricFamily:
-    family = CounterMetricFamily(f"groupledger_{name}", text, labels=("cluster_name",))
-    family.add_metric((cluster,), value)
-    return family
+        samples = (((cluster, str(partition)), value) for partition, value in sorted(values.items()))
+        yield family(Gauge, f"groupledger_reader_{name}", text, ("cluster_name", "partition"), samples)
+    of_round = (
+        (Gauge, "round_timestamp_seconds", "When the last round was sampled.", (report.sampled_at_ms or 0) / 1000),
+        (Gauge, "round_seconds", "From the sampling of the last round to its metrics.", report.round_s),
+    )
+    for kind, name, text, value in (
+        *(of_round if report.sampled_at_ms is not None else ()),
+        (Gauge, "sample_errors", "What did not answer in the last round.", report.sample_errors),
+        (Counter, "rounds", "Rounds that were published.", report.rounds),
+        (Counter, "rounds_failed", "Rounds that no broker answered.", report.rounds_failed),
+    ):
+        yield family(kind, f"groupledger_{name}", text, ("cluster_name",), [((cluster,), value)])

@@ -20,21 +20,21 @@ ROUNDS_MISSED_MAX = 3
 
 
 def interval_seconds(text: str) -> int | None:
-    """Of `15s` or `2m`; None if it is neither, or zero."""
+    """Returns the seconds of `15s` or `2m`; None if the text is neither, or zero."""
     match = INTERVAL.fullmatch(text)
     return None if match is None else int(match[1]) * {"s": 1, "m": 60}[match[2]] or None
 
 
 def next_round_at(now_s: float, interval_s: int, ends_took_s: float) -> float:
-    """The next instant (in seconds since the epoch) at which the ends, read as fast as the last time, are read in good
-    time before a batch."""
+    """Returns the next instant (in seconds since the epoch) at which the ends, if they are read as fast as the last
+    time, are read in good time before a batch."""
     lead_s = min(max(LEAD_S_MIN, 2 * ends_took_s), interval_s / 2)
     return ((now_s + lead_s) // interval_s + 1) * interval_s - lead_s
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """`since_ms` is when the last stable offset was first seen where it still is."""
+    """The ends of a partition. `since_ms` is when the last stable offset was first seen where it still is."""
 
     last_stable_offset: int
     high_watermark: int
@@ -49,7 +49,7 @@ class Stalls:
         self._seen: dict[int, Stall] = {}
 
     def look(self, ends: Iterable[tuple[int, int, int]], at_ms: int) -> None:
-        """`ends` are partition, high watermark and last stable offset."""
+        """Takes note of partition, high watermark and last stable offset."""
         for partition, high_watermark, last_stable_offset in ends:
             before = self._seen.get(partition)
             has_stayed = before is not None and before.last_stable_offset == last_stable_offset < high_watermark
@@ -57,7 +57,7 @@ class Stalls:
             self._seen[partition] = Stall(last_stable_offset, high_watermark, since_ms)
 
     def hidden(self) -> Mapping[int, int]:
-        """Offsets that no read_committed reader sees, per partition that has any."""
+        """Returns the number of offsets that no read_committed reader sees, per partition that has any."""
         return {
             partition: seen.high_watermark - seen.last_stable_offset
             for partition, seen in self._seen.items()
@@ -65,14 +65,14 @@ class Stalls:
         }
 
     def stalled_ms(self, at_ms: int) -> dict[int, int]:
-        """For how long the reader has been held up, per partition where it is."""
+        """Returns for how long the reader has been held up, per partition where it is."""
         return {partition: at_ms - self._seen[partition].since_ms for partition in self.hidden()}
 
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """What health is judged by. `published_ms` is when the last round was, None before the first; `lag_offsets` how far
-    the ingest was behind its ends then."""
+    """What health is judged by. `published_ms` is when the last round was, None before the first; `lag_offsets` is how
+    far the ingest was behind its ends then."""
 
     is_ingesting: bool
     published_ms: int | None
@@ -81,7 +81,7 @@ class Vitals:
 
 
 def troubles(vitals: Vitals, now_ms: int, interval_s: int, stalled_after_s: int) -> list[str]:
-    """A sentence for each thing that is wrong, none if all is well."""
+    """Returns a sentence for each thing that is wrong."""
     found = []
     if not vitals.is_ingesting:
         found.append("The ingest has ended.")

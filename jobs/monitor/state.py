@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.history import update_history
-from groupledger.jobs.derive.lag import append_lag, group_histories, lag_rules, recover_state, rounds_after, update_lag
+from groupledger.jobs.derive.lag import append_lag, group_histories, recover_state, rounds_after, update_lag
 from groupledger.jobs.ingest.samples import append_round, last_sampled_at_ms, sampled_topics
 from groupledger.jobs.monitor.commits import commits_in, new_files
 from groupledger.jobs.monitor.lag_metrics import NO_INFO, GroupInfo, lag_metrics
-from groupledger.jobs.warehouse.warehouse import latest_version
+from groupledger.jobs.process.settings import rules_from
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
@@ -27,20 +27,19 @@ from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.words import StatsWindow
 from groupledger.transforms.lag.lag import commit_events, commit_of
-from groupledger.transforms.lag.rules import End, GroupHistory, LagState, Watermark, rollup
+from groupledger.transforms.lag.rules import End, GroupHistory, LagRules, LagState, Watermark, rollup
 from groupledger.transforms.lag.rules import Round as LagRound
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterator
     from concurrent.futures import Future
 
     from prometheus_client import Metric
-    from pyspark.sql import DataFrame
 
     from groupledger.jobs.kafka.sampling import GroupState, Round
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.schemas.tables.table import Table
+    from groupledger.jobs.warehouse.tables import Tables
     from groupledger.transforms.lag.rules import GroupFacts, LagRow, Rollup
 
 # More new rows than this at once, and it is cheaper to read what counts of them from the table.
@@ -55,7 +54,7 @@ class MonitorState:
     def __init__(self, ledger: Ledger) -> None:
         self.is_recovered = threading.Event()
         self._ledger = ledger
-        self._rules = lag_rules(ledger.settings)
+        self._rules = rules_from(LagRules, ledger.settings.lag)
         self._lag = LagState(self._rules)
         self._histories: dict[str, GroupHistory] = {}
         self._infos: dict[str, GroupInfo] = {}
@@ -70,8 +69,9 @@ class MonitorState:
     # From the tables
 
     def start(self, stop: threading.Event) -> None:
-        """Rounds that were sampled and not computed are computed, with the owners of then; then the tables are read."""
-        if rounds_after(self._ledger.rows, last_sampled_at_ms(self._ledger, LAG)):
+        """Computes the rounds that were sampled and not computed, with the owners of that time; then reads the
+        tables."""
+        if rounds_after(self._ledger, last_sampled_at_ms(self._ledger, LAG)):
             update_history(self._ledger, stop)
             update_lag(self._ledger, stop)
         self._read_history()
@@ -79,11 +79,11 @@ class MonitorState:
         self.is_recovered.set()
 
     def recover(self) -> None:
-        """What a round needs of the commits, from the tables; every round that they hold has its lag."""
+        """Reads from the tables what a round needs of the commits; every round that they hold has its lag."""
         self.await_written()
         ledger = self._ledger
         # Before the table is read: commits that come twice are passed over, and none must be left out.
-        self._version = latest_version(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
+        self._version = ledger.version(COORDINATOR_RECORDS)
         self._lag = recover_state(ledger, commit_log(ledger.rows(COORDINATOR_RECORDS)), self._rules)
         self._topics = sampled_topics(ledger)
 
@@ -93,11 +93,11 @@ class MonitorState:
         self._read_history()
 
     def _read_history(self) -> None:
-        self._histories = group_histories(self._ledger.rows)
-        self._infos = group_infos(self._ledger.rows)
+        self._histories = group_histories(self._ledger)
+        self._infos = group_infos(self._ledger)
 
     def read_commits(self) -> None:
-        """What the ingest has added to the table since the last time."""
+        """Reads what the ingest has added to the table since the last time."""
         files = new_files(self._ledger, self._version)
         if files.row_count > ROWS_FOLLOWED_MAX:
             self.recover()
@@ -113,11 +113,13 @@ class MonitorState:
     # A round
 
     def topics(self) -> set[str] | None:
-        """What a round asks about: topics with commits, and those subscribed to; None, all, while none is known."""
+        """Returns the topics that a round asks about: those with commits, and those subscribed to; None, which is all,
+        while none is known."""
         return self._topics
 
     def compute(self, sampled: Round, passed: Collection[int]) -> None:
-        """The lag of a round; `passed` are the partitions of `__consumer_offsets` that the ingest has read so far."""
+        """Computes the lag of a round; `passed` are the partitions of `__consumer_offsets` that the ingest has read so
+        far."""
         facts = {row.group_id: self._facts(row) for row in sampled.group_states}
         facts |= {name: history.facts_at(NOW, None) for name, history in self._histories.items() if name not in facts}
         self._rows = list(self._lag.round(lag_round(sampled, passed), facts))
@@ -132,7 +134,7 @@ class MonitorState:
         return history.facts_at(NOW, told.state, frozenset(told.subscribed_topics or ()) or None)
 
     def metrics(self, round_s: float) -> Iterator[Metric]:
-        """Of the last round, which took so long."""
+        """Yields the metrics of the last round, which took so long."""
         infos = {**self._infos}
         for row in self._states:
             known = infos.get(row.group_id, NO_INFO)
@@ -146,12 +148,12 @@ class MonitorState:
         yield from lag_metrics(cluster, self._rows, self.rollups, infos, settings, round(round_s * 1000))
 
     def append(self, sampled: Round) -> None:
-        """Have the last round written into the tables behind those before it."""
+        """Queues the last round for the writer, behind the rounds before it."""
         self.await_written(ROUNDS_WAITING_MAX)
         self._writing.append(self._writer.submit(self._append, sampled, self._rows))
 
     def await_written(self, waiting_max: int = 0) -> None:
-        """Until no more rounds than that wait. Raises what writing has raised."""
+        """Waits until no more rounds than that are queued. Raises what writing has raised."""
         while self._writing and (len(self._writing) > waiting_max or self._writing[0].done()):
             self._writing.popleft().result()
 
@@ -159,8 +161,8 @@ class MonitorState:
         self._writer.shutdown()
 
     def _append(self, sampled: Round, rows: list[LagRow]) -> None:
-        """`watermarks` come before `lag`: a round that has only them is computed at the next start; and after
-        `group_states`, which that needs."""
+        """Writes a round: `group_states`, then `watermarks`, then `lag`. One that has only the first two is computed at
+        the next start."""
         append_round(self._ledger, sampled)
         append_lag(self._ledger, sampled.sampled_at_ms, rows)
 
@@ -180,9 +182,10 @@ def lag_round(sampled: Round, passed: Collection[int]) -> LagRound:
     return LagRound(sampled.sampled_at_ms, ends, watermarks)
 
 
-def group_infos(rows: Callable[[Table], DataFrame]) -> dict[str, GroupInfo]:
-    """What the history says of each group. One without members is idle since its empty generation began, or, if it
-    never had any, since its last commit."""
+def group_infos(tables: Tables) -> dict[str, GroupInfo]:
+    """Returns what the history says of each group. One without members is idle since its empty generation began, or, if
+    it never had members, since its last commit."""
+    rows = tables.rows_if_any
     rebalances = rows(REBALANCE_STATS).where(F.col("window") == StatsWindow.DAY).groupBy("group_id")
     is_empty = F.col("is_current") & (F.col("member_count") == 0)
     empty = rows(GENERATIONS).where(is_empty).groupBy("group_id").agg(F.max("started_at").alias("empty_since"))

@@ -6,13 +6,13 @@ access, another writer). A job raises; only `jobs.cli.main` prints and exits.
 
 
 class JobError(Exception):
-    """Base of what a job raises on purpose; its text is for the user."""
+    """The base of what a job raises on purpose; its text is for the user."""
 
     exit_code = 2
 
 
 class InputError(JobError):
-    """Wrong usage, wrong settings, or a state of the warehouse that the job must not write to."""
+    """The usage or the settings are wrong, or the warehouse is in a state that the job must not write to."""
 
 
 class OutsideError(JobError):

@@ -38,7 +38,7 @@ OF_THE_MACHINE = ("spark.master", "spark.driver.")
 
 
 def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_options: str = "") -> SparkSession:
-    """The one session of this process. `overrides` win over the shipped defaults."""
+    """Returns the one session of this process. `overrides` win over the shipped defaults."""
     from pyspark.sql import SparkSession
 
     settings = submitted_settings() if SUBMITTED in os.environ else own_settings(java_options)
@@ -49,7 +49,7 @@ def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_op
 
 
 def own_settings(java_options: str) -> dict[str, str]:
-    """Of a session on this machine."""
+    """Returns the settings of a session on this machine."""
     # Spark's Python workers would otherwise be whatever `python3` the system has, without our libraries.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     logging = f"-Dlog4j2.configurationFile=file:{SHIPPED / 'log4j2.properties'}"
@@ -63,12 +63,12 @@ def own_settings(java_options: str) -> dict[str, str]:
 
 
 def class_archive_options() -> str:
-    """The JVM says what it passes over, unless it is told not to."""
+    """Returns the options for the class archive, with which the JVM does not print what it passes over."""
     return f"-XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:cds*=off" if CLASS_ARCHIVE.is_file() else ""
 
 
 def submitted_settings() -> dict[str, str]:
-    """What spark-submit left open."""
+    """Returns the defaults that spark-submit left open."""
     from pyspark import SparkConf
 
     submitted = SparkConf()

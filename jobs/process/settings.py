@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import is_dataclass
 from importlib import resources
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations at run time
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
@@ -19,6 +20,12 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from groupledger.jobs.process.errors import InputError
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from _typeshed import DataclassInstance
+
+Rules = TypeVar("Rules", bound="DataclassInstance")
 ClusterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
@@ -27,7 +34,7 @@ class Section(BaseModel):
 
 
 class Secret(Section):
-    """A reference to a secret; exactly one of the two is set."""
+    """A reference to a secret; exactly one of the two fields is set."""
 
     env: str | None = None
     file: Path | None = None
@@ -200,8 +207,31 @@ class Settings(Section):
     quality: QualitySettings
 
 
+def rules_from(model: type[Rules], *sections: Section) -> Rules:
+    """Returns a model of rules, a dataclass, filled from the settings of the same names. Settings are in seconds where
+    rules are in milliseconds (`window_s` and `window_ms`)."""
+    given: dict[str, Any] = {}
+    for section in sections:
+        for name, value in section:
+            given |= {f"{name[:-1]}ms": value * 1_000} if name.endswith("_s") else {name: value}
+    return _filled(model, given)
+
+
+def _filled(model: type[Rules], given: Mapping[str, Any]) -> Rules:
+    """Fills models inside the model, too: their settings may begin with the field's name, as `burrow_intervals`."""
+    kinds, values = get_type_hints(model), {}
+    for name in model.__dataclass_fields__:
+        if is_dataclass(kinds[name]):
+            own = {key.removeprefix(f"{name}_"): value for key, value in given.items() if key.startswith(f"{name}_")}
+            values[name] = _filled(kinds[name], {**given, **own})
+        else:
+            values[name] = given[name]
+    return model(**values)
+
+
 def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
-    """The shipped settings, then the user's file, then `overrides` that are not None (top-level keys).
+    """Returns the shipped settings, overlaid with the user's file, then with the `overrides` that are not None
+    (top-level keys).
 
     Raises InputError that names the file and the wrong key.
     """
@@ -234,7 +264,7 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
 
 
 def overlay(base: dict[str, Any], user: dict[str, Any]) -> dict[str, Any]:
-    """The user's keys over the shipped ones, section by section; a secret reference is taken whole."""
+    """Lays the user's keys over the shipped ones, section by section; a secret reference is taken whole."""
     result = dict(base)
     for key, value in user.items():
         below = result.get(key)
@@ -243,7 +273,8 @@ def overlay(base: dict[str, Any], user: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe(error: ValidationError) -> str:
-    """Each wrong key with what is wrong, never with its value, since a value may be a secret put in the wrong place."""
+    """Names each wrong key and what is wrong with it, never its value, since a value may be a secret put in the wrong
+    place."""
     return "; ".join(
         f"{'.'.join(str(part) for part in item['loc']) or 'settings'}: {item['msg']}" for item in error.errors()
     )

@@ -15,18 +15,18 @@ CELL_CHARACTERS_MAX = 200
 
 
 def printable(value: object) -> str:
-    """Text without control characters, bidirectional marks and the like, which become escapes; long text is cut."""
+    """Returns the text with escapes for control characters, bidirectional marks and the like; long text is cut."""
     shown = escaped("-" if value is None else str(value))
     return shown if len(shown) <= CELL_CHARACTERS_MAX else shown[:CELL_CHARACTERS_MAX] + "…"
 
 
 def escaped(text: str) -> str:
-    """The same, whole."""
+    """Returns the text with the same escapes, whole."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Numbers stand to the right. Goes to standard output."""
+    """Prints to standard output; numbers stand to the right."""
     cells = list(rows)
     table = Table(title=title, title_justify="left")
     for index, name in enumerate(columns):

@@ -15,7 +15,8 @@ CANCEL_EVERY_S = 1
 
 
 class Worker(threading.Thread):
-    """`cancel` breaks off what the work waits for; without it, a worker is waited for as long as it takes."""
+    """A watched thread. `cancel` breaks off what the work waits for; a worker without it is waited for as long as it
+    takes."""
 
     def __init__(self, name: str, work: Callable[[], object], cancel: Callable[[], None] | None = None) -> None:
         super().__init__(name=name, daemon=True)
@@ -36,7 +37,8 @@ class Worker(threading.Thread):
             raise failure
 
     def finish(self, seconds: float) -> None:
-        """Wait for it. What is not done in time is cancelled, as often as it begins something new, and may fail so."""
+        """Waits for the work. What is not done in time is cancelled, as often as it begins something new, and may fail
+        so."""
         self.join(None if self._cancel is None else seconds)
         if self._cancel is None or not self.is_alive():
             return
@@ -48,7 +50,7 @@ class Worker(threading.Thread):
 
 @contextmanager
 def working(stop: threading.Event, worker: Worker) -> Iterator[None]:
-    """At the end it is told to stop and waited for, and what it has raised is raised."""
+    """Starts a worker; at the end tells it to stop, waits for it, and raises what it has raised."""
     worker.start()
     try:
         yield
@@ -59,8 +61,8 @@ def working(stop: threading.Event, worker: Worker) -> Iterator[None]:
 
 
 def together(*steps: Callable[[], object]) -> None:
-    """All of them at once, to their ends. A step of Spark's is a hundred small jobs that leave a core idle, and the
-    planning between them is one thread's. Raises what the first of those that fail has raised."""
+    """Runs all of the steps at once, to their ends. A step of Spark's is a hundred small jobs that leave a core idle,
+    and the planning between them is one thread's. Raises what the first step that failed has raised."""
     with ThreadPoolExecutor(len(steps)) as pool:
         for future in [pool.submit(step) for step in steps]:
             future.result()

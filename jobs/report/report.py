@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import collect, no_group, within
+from groupledger.jobs.ask.answers import known_until, no_group, rebalances_told, within
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.report.page import assemble
 from groupledger.jobs.report.page.group_data import GroupRows, group_data
 from groupledger.jobs.report.page.overview import OverviewRows, overview
-from groupledger.jobs.warehouse.warehouse import table_exists
+from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
 from groupledger.schemas.tables.coverage import COVERAGE
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from groupledger.jobs.ask.answers import Answer, Warehouse
+    from groupledger.jobs.process.output import Answer
+    from groupledger.jobs.warehouse.tables import ClusterTables
     from groupledger.schemas.tables.table import Table
 
 PERIOD = timedelta(days=7)
@@ -54,7 +55,7 @@ OfGroup = defaultdict[str, list["Answer"]]
 
 
 def write_report(
-    warehouse: Warehouse,
+    tables: ClusterTables,
     file: Path,
     say: Callable[[str], None],
     names: Sequence[str] = (),
@@ -64,12 +65,12 @@ def write_report(
 ) -> None:
     """Raises InputError for a file that can't be one, an empty period and a group that nobody knows."""
     check_target(file)
-    until = until or warehouse.known_until()
-    since = since or max(until - PERIOD, known_from(warehouse) or until - PERIOD)
+    until = until or known_until(tables)
+    since = since or max(until - PERIOD, known_from(tables) or until - PERIOD)
     if since >= until:
         raise InputError("The report's period is empty: give a --since that lies before --until.")
     say("reading the tables")
-    selection = Selection(warehouse, since, until, limits or Limits(), tuple(names))
+    selection = Selection(tables, since, until, limits or Limits(), tuple(names))
     ranked = selection.ranked()
     page = assemble(overview(selection.overview(ranked)), selection.group_data(ranked))
     write_whole(file, page)
@@ -77,10 +78,10 @@ def write_report(
     say(f"{groups} from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC; the page is {file}")
 
 
-def known_from(warehouse: Warehouse) -> datetime | None:
-    """The first instant that the ledger saw as it was written."""
+def known_from(tables: ClusterTables) -> datetime | None:
+    """Returns the first instant that the ledger saw as it was written."""
     (first,) = collect(
-        warehouse.rows(COVERAGE).where(F.col("completeness") == F.lit(Completeness.TAILED)).agg(F.min("from_time"))
+        tables.rows(COVERAGE).where(F.col("completeness") == F.lit(Completeness.TAILED)).agg(F.min("from_time"))
     )
     return next(iter(first.values()), None)
 
@@ -110,28 +111,22 @@ def write_whole(file: Path, text: str) -> None:
 
 @dataclass(frozen=True)
 class Selection:
-    """One cluster's rows of [since, until); with `names`, of these groups only."""
+    """The cluster's rows of [since, until); with `names`, of these groups only."""
 
-    warehouse: Warehouse
+    tables: ClusterTables
     since: datetime
     until: datetime
     limits: Limits
     names: tuple[str, ...]
 
     def rows(self, table: Table) -> DataFrame:
-        return self.of_names(self.warehouse.rows(table))
+        return self.of_names(self.tables.rows(table))
 
     def of_names(self, rows: DataFrame) -> DataFrame:
         return rows.where(F.col("group_id").isin(*self.names)) if self.names else rows
 
-    def rows_if_there(self, table: Table) -> DataFrame:
-        """None of them where the warehouse lacks the table."""
-        if self.has(table):
-            return self.rows(table)
-        return self.warehouse.spark.createDataFrame([], table.schema)
-
-    def has(self, table: Table) -> bool:
-        return table_exists(self.warehouse.spark, self.warehouse.path, table)
+    def rows_if_any(self, table: Table) -> DataFrame:
+        return self.of_names(self.tables.rows_if_any(table))
 
     def groups(self) -> DataFrame:
         return self.rows(GROUPS).where(F.col("first_seen_at") < F.lit(self.until))
@@ -140,43 +135,43 @@ class Selection:
         return within(self.rows(REBALANCES), "happened_at", self.since, self.until)
 
     def incidents(self) -> DataFrame:
-        found = self.rows_if_there(INCIDENTS)
+        found = self.rows_if_any(INCIDENTS)
         return found.where((F.col("first_seen_at") < F.lit(self.until)) & (F.col("last_seen_at") >= F.lit(self.since)))
 
     def lag(self) -> DataFrame:
         days = F.col("sample_date").between(F.lit(self.since.date()), F.lit(self.until.date()))
-        return within(self.rows_if_there(LAG).where(days), "sampled_at", self.since, self.until)
+        return within(self.rows_if_any(LAG).where(days), "sampled_at", self.since, self.until)
 
     @property
     def window(self) -> str:
         return "hour" if self.until - self.since <= HOURLY_PERIOD_MAX else "day"
 
     def stats(self) -> DataFrame:
-        return selections.stats_of(self.rows_if_there(REBALANCE_STATS), self.window, self.since, self.until)
+        return selections.stats_of(self.rows_if_any(REBALANCE_STATS), self.window, self.since, self.until)
 
     def ranked(self) -> list[Answer]:
-        """The groups of the page."""
+        """Returns the groups of the page."""
         rounds = selections.lag_rounds(self.lag())
         found = collect(
             selections.ranked_groups(self.groups(), self.rebalances(), self.incidents(), rounds, self.limits)
         )
         missing = set(self.names) - {row["group_id"] for row in found}
         if missing and len(found) < self.limits.groups:
-            raise no_group(self.warehouse.cluster, min(missing))
+            raise no_group(self.tables.cluster, min(missing))
         return found
 
     def overview(self, ranked: Sequence[Answer]) -> OverviewRows:
-        has_stats = self.has(REBALANCE_STATS)
-        coverage = self.warehouse.rows(COVERAGE)
+        has_stats = self.tables.exists(REBALANCE_STATS)
+        coverage = self.tables.rows(COVERAGE)
         stats = self.stats()
         return OverviewRows(
-            cluster=self.warehouse.cluster,
+            cluster=self.tables.cluster,
             since=self.since,
             until=self.until,
             window=self.window,
             ranked=ranked,
             groups=collect(selections.group_totals(self.groups())),
-            incidents=collect(selections.incident_totals(self.incidents())) if self.has(INCIDENTS) else None,
+            incidents=collect(selections.incident_totals(self.incidents())) if self.tables.exists(INCIDENTS) else None,
             stats=collect(self.chosen(stats, ranked)) if has_stats else None,
             windows=collect(selections.rebalances_by_window(stats).orderBy("window_start")) if has_stats else None,
             coverage=collect(selections.coverage_totals(coverage, self.since, self.until)),
@@ -185,16 +180,16 @@ class Selection:
                     "kafka_partition", "from_offset"
                 )
             ),
-            has_lag=self.has(LAG),
+            has_lag=self.tables.exists(LAG),
         )
 
     def chosen(self, rows: DataFrame, ranked: Sequence[Answer]) -> DataFrame:
         keys = [(row["cluster"], row["group_id"]) for row in ranked]
-        of_page = self.warehouse.spark.createDataFrame(keys, "cluster string, group_id string")
+        of_page = self.tables.spark.createDataFrame(keys, "cluster string, group_id string")
         return rows.join(F.broadcast(of_page), GROUP, "left_semi")
 
     def group_data(self, ranked: Sequence[Answer]) -> Iterator[dict[str, object]]:
-        """In the order of `ranked`."""
+        """Yields the data of each group, in the order of `ranked`."""
 
         def by_group(rows: DataFrame) -> OfGroup:
             found: OfGroup = defaultdict(list)
@@ -212,15 +207,17 @@ class Selection:
         owned = by_group(selections.newest_intervals(intervals, limits))
         members = by_group(selections.newest_members(of_period(MEMBERS, "joined_at", "left_at"), limits))
         generations = by_group(selections.newest_generations(self.rows(GENERATIONS), self.since, self.until, limits))
-        told = within(self.of_names(self.warehouse.rebalances()), "happened_at", self.since, self.until)
+        told = within(self.of_names(rebalances_told(self.tables)), "happened_at", self.since, self.until)
         rebalances = by_group(selections.newest_rebalances(told, limits))
-        incidents = by_group(selections.newest_incidents(self.incidents(), limits)) if self.has(INCIDENTS) else None
+        incidents = (
+            by_group(selections.newest_incidents(self.incidents(), limits)) if self.tables.exists(INCIDENTS) else None
+        )
         lag = self.lag()
         rounds = selections.lag_points(selections.lag_rounds(lag), self.since, self.until, limits)
-        points = by_group(rounds) if self.has(LAG) else None
+        points = by_group(rounds) if self.tables.exists(LAG) else None
         partitions = by_group(selections.worst_partitions(lag, limits)) if points is not None else None
         coverage = defaultdict(list)
-        for row in collect(self.warehouse.rows(COVERAGE)):
+        for row in collect(self.tables.rows(COVERAGE)):
             coverage[row["kafka_partition"]].append(row)
         for group in ranked:
             name = group["group_id"]

@@ -19,7 +19,7 @@ LINES_BEFORE_SOURCES = 2
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`planned_batch` and `committed_batch` are None before the first."""
+    """How far a query has come; `planned_batch` and `committed_batch` are None before the first batch."""
 
     query_id: str
     planned_batch: int | None
@@ -27,7 +27,7 @@ class Checkpoint:
 
 
 def read_checkpoint(storage: Storage, folder: str) -> Checkpoint | None:
-    """None if there is no checkpoint."""
+    """Returns None if there is no checkpoint."""
     metadata = storage.read(f"{folder}/metadata")
     if metadata is None:
         return None
@@ -43,12 +43,12 @@ def last_batch(storage: Storage, folder: str) -> int | None:
 
 
 def source_offset(storage: Storage, folder: str, batch: int | None) -> str | None:
-    """Where the query's one source stands at the end of a batch, in the source's own words."""
+    """Returns where the query's one source stands at the end of a batch, in the source's own form."""
     text = None if batch is None else storage.read(f"{folder}/offsets/{batch}")
     return None if text is None else text.splitlines()[LINES_BEFORE_SOURCES]
 
 
 def kafka_positions(offset: str | None, topic: str) -> dict[int, int]:
-    """The next offset to read, per partition, of a Kafka source; empty before the first batch."""
+    """Returns per partition the next offset to read of a Kafka source; it is empty before the first batch."""
     positions = {} if offset is None else json.loads(offset)[topic]
     return {int(partition): position for partition, position in positions.items()}

@@ -17,11 +17,11 @@ import os
 import re
 import socket
 import threading
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.warehouse.storage import STATE_FOLDER
 
@@ -37,7 +37,8 @@ RENEWALS_PER_DURATION = 3
 
 
 def logs_of(cluster: str) -> str:
-    """What a lease on the tables of the logs is held for: an import of logs and an ingest may go on at once."""
+    """Returns the name under which the tables of the logs are leased: an import of logs and an ingest may go on at
+    once."""
     return f"{cluster}/logs"
 
 
@@ -64,7 +65,8 @@ class LeaseFile:
 
 
 class Lease:
-    """Use as a context manager; raises OutsideError that names the holder if somebody else writes."""
+    """A context manager that holds the right to write. It raises OutsideError that names the holder if somebody else
+    writes."""
 
     def __init__(self, storage: Storage, cluster: str, command: str, duration_s: float) -> None:
         self.lost = threading.Event()
@@ -97,6 +99,11 @@ class Lease:
         if not self.lost.is_set():
             self._storage.write(self._name(self._number), self._content(is_released=True))
 
+    def check(self) -> None:
+        """Raises OutsideError if the lease is lost."""
+        if self.lost.is_set():
+            raise OutsideError("Another writer took over the lease of this warehouse, so this one stopped.")
+
     def _refuse_if_held(self, number: int) -> None:
         text = self._storage.read(self._name(number))
         if text is None:
@@ -128,14 +135,9 @@ class Lease:
         return LeaseFile(self._holder, now_ms() + self._duration_ms, is_released).dump()
 
 
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def this_host() -> str:
-    """The host by name and, where the system tells, by its boot and process namespace: two containers that share a name
-    and a volume must not take each other's process numbers for their own.
-    """
+    """Returns the host's name and, where the system tells, its boot and process namespace: two containers that share a
+    name and a volume must not take each other's process numbers for their own."""
     marks = [socket.gethostname()]
     boot = Path("/proc/sys/kernel/random/boot_id")
     namespace = Path("/proc/self/ns/pid")

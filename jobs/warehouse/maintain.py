@@ -24,7 +24,7 @@ from groupledger.jobs.warehouse.lease import Lease, logs_of
 from groupledger.jobs.warehouse.readers import readers, unread_since
 from groupledger.jobs.warehouse.retention import Floor, raise_floors
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, open_storage
-from groupledger.jobs.warehouse.warehouse import read_table, table_path, tables_of
+from groupledger.jobs.warehouse.tables import Tables
 from groupledger.schemas.tables.all_tables import all_tables, date_column, table_named
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.table import IS_OPEN
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import date, datetime
 
-    from delta.tables import DeltaTable
     from pyspark.sql import Column, SparkSession
 
     from groupledger.jobs.process.settings import Settings
@@ -50,7 +49,8 @@ READ_FIRST = "a streaming reader has not read the table to its end (run `grouple
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`outcome` is a sentence; `is_finding` where something could not be done that should be."""
+    """What became of one step. `outcome` is a sentence; `is_finding` tells that something could not be done that should
+    be."""
 
     table: str
     action: str
@@ -62,17 +62,16 @@ class Step:
 class Maintenance:
     """One run. With `is_dry_run` nothing is changed."""
 
-    spark: SparkSession
+    tables: Tables
     storage: Storage
-    warehouse: str
     settings: Settings
     now: datetime
     is_dry_run: bool
     readers: Sequence[Reader]
 
     def steps(self, table: Table) -> list[Step]:
-        """What was done, or would be, in the order in which it is."""
-        since = unread_since(self.spark, self.warehouse, table, self.readers)
+        """Returns the steps that were done, or would be, in their order."""
+        since = unread_since(self.tables, table, self.readers)
         downtime_max = timedelta(days=self.settings.maintain.reader_downtime_days_max)
         found = []
         days = self.settings.maintain.retention_days.get(table.name)
@@ -85,11 +84,6 @@ class Maintenance:
         else:
             found.append(self._vacuum(table))
         return found
-
-    def _delta(self, table: Table) -> DeltaTable:
-        from delta.tables import DeltaTable
-
-        return DeltaTable.forPath(self.spark, table_path(self.warehouse, table))
 
     def _remove(self, table: Table, days: int, *, is_read: bool) -> Step:
         name = date_column(table)
@@ -106,15 +100,15 @@ class Maintenance:
             return Step(table.name, "retention", f"would remove {span}")
         if table is COORDINATOR_RECORDS:
             self._raise_floors(is_old)
-        self._delta(table).delete(is_old)
+        self.tables.delta(table).delete(is_old)
         return Step(table.name, "retention", f"removed {span}")
 
     def _dates(self, table: Table, name: str, is_old: Column) -> list[date]:
-        rows = read_table(self.spark, self.warehouse, table).where(is_old).select(name).distinct().collect()
+        rows = self.tables.rows(table).where(is_old).select(name).distinct().collect()
         return sorted(row[0] for row in rows)
 
     def _raise_floors(self, is_old: Column) -> None:
-        rows = read_table(self.spark, self.warehouse, COORDINATOR_RECORDS).where(is_old)
+        rows = self.tables.rows(COORDINATOR_RECORDS).where(is_old)
         by_partition = rows.groupBy("cluster", "kafka_partition").agg(
             F.max("kafka_offset").alias("last_offset"), F.unix_millis(F.max("kafka_timestamp")).alias("time_ms")
         )
@@ -128,7 +122,7 @@ class Maintenance:
         what, condition = self._closed(table)
         if self.is_dry_run:
             return Step(table.name, "optimize", f"would compact {what}")
-        builder = self._delta(table).optimize()
+        builder = self.tables.delta(table).optimize()
         builder = builder if condition is None else builder.where(condition)
         (row,) = builder.executeCompaction().collect()
         if not row.metrics.numFilesRemoved:
@@ -137,7 +131,7 @@ class Maintenance:
         return Step(table.name, "optimize", f"{what}: {counts}")
 
     def _closed(self, table: Table) -> tuple[str, str | None]:
-        """What no longer changes, in words and as a condition on the partitions."""
+        """Returns what no longer changes, in words and as a condition on the partitions."""
         name = date_column(table)
         if name is not None:
             today = self.now.date()
@@ -150,7 +144,7 @@ class Maintenance:
         kept = table.properties["delta.deletedFileRetentionDuration"].removeprefix("interval ")
         if self.is_dry_run:
             return Step(table.name, "vacuum", f"would delete files that nothing refers to for {kept}")
-        self._delta(table).vacuum()
+        self.tables.delta(table).vacuum()
         return Step(table.name, "vacuum", f"files that nothing refers to for {kept} are deleted")
 
 
@@ -163,11 +157,12 @@ def maintain(
     is_dry_run: bool,
     say: Callable[[str], None],
 ) -> list[Step]:
-    """What was done to every table that is there, all clusters' rows in it. Raises InputError if there
-    is none, OutsideError if somebody writes."""
+    """Maintains every table that is there, with the rows of all clusters; returns the steps. Raises InputError if there
+    is no table, OutsideError if somebody writes."""
     check_names(settings)
     storage = open_storage(spark, warehouse)
-    tables = tables_of(spark, warehouse)
+    tables = Tables(spark, warehouse)
+    found = tables.existing()
     with ExitStack() as stack:
         if not is_dry_run:
             for cluster in storage.names(STATE_FOLDER):
@@ -176,16 +171,16 @@ def maintain(
                     stack.enter_context(lease)
         spark.conf.set(MAX_FILE_SIZE, settings.maintain.optimize_file_mb * 1024 * 1024)
         spark.conf.set(LISTING_TASKS, LISTING_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-        run = Maintenance(spark, storage, warehouse, settings, now, is_dry_run, readers(storage))
+        run = Maintenance(tables, storage, settings, now, is_dry_run, readers(storage))
         steps: list[Step] = []
-        for table in tables:
+        for table in found:
             say(f"{table.name} ...")
             steps += run.steps(table)
     return steps
 
 
 def check_names(settings: Settings) -> None:
-    """Before anything is done. Raises InputError for a table that there is not, or that has no dates."""
+    """Raises InputError for a table that does not exist, or that has no dates, before anything is done."""
     with_dates = [table.name for table in all_tables() if date_column(table)]
     for name in settings.maintain.retention_days:
         if name not in with_dates:

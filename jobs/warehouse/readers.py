@@ -13,15 +13,13 @@ from datetime import timezone
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.warehouse.checkpoint import read_checkpoint, source_offset
-from groupledger.jobs.warehouse.warehouse import table_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from pyspark.sql import SparkSession
-
     from groupledger.jobs.warehouse.storage import Storage
+    from groupledger.jobs.warehouse.tables import Tables
     from groupledger.schemas.tables.table import Table
 
 CHECKPOINTS = "_checkpoints"
@@ -45,7 +43,7 @@ class Reader:
 
 
 def readers(storage: Storage) -> list[Reader]:
-    """Of all tables and clusters. A checkpoint that was set aside is nobody's."""
+    """Returns the readers of all tables and clusters. A checkpoint that was set aside belongs to no reader."""
     found = []
     for cluster in storage.names(CHECKPOINTS):
         for name in storage.names(f"{CHECKPOINTS}/{cluster}"):
@@ -59,7 +57,7 @@ def readers(storage: Storage) -> list[Reader]:
 
 
 def reader_at(cluster: str, name: str, offset: str) -> Reader | None:
-    """None if the query reads no Delta table."""
+    """Returns None if the query reads no Delta table."""
     fields = json.loads(offset)
     if "reservoirVersion" not in fields:
         return None
@@ -67,13 +65,11 @@ def reader_at(cluster: str, name: str, offset: str) -> Reader | None:
     return Reader(cluster, name, fields["reservoirId"], version)
 
 
-def unread_since(spark: SparkSession, warehouse: str, table: Table, all_readers: Sequence[Reader]) -> datetime | None:
-    """When the first rows came that a reader of the table has not read, in UTC; None if all have read all."""
-    from delta.tables import DeltaTable
-
+def unread_since(tables: Tables, table: Table, all_readers: Sequence[Reader]) -> datetime | None:
+    """Returns when the first rows came that a reader of the table has not read, in UTC; None if all have read all."""
     if not all_readers:
         return None
-    delta = DeltaTable.forPath(spark, table_path(warehouse, table))
+    delta = tables.delta(table)
     (detail,) = delta.detail().select("id").collect()
     next_versions = [reader.next_version for reader in all_readers if reader.table_id == detail.id]
     if not next_versions:

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.warehouse.warehouse import table_path, tables_of
+from groupledger.jobs.warehouse.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,14 +22,16 @@ HIVE = {"spark.sql.catalogImplementation": "hive"}
 
 
 def register_tables(spark: SparkSession, warehouse: str, database: str) -> list[str]:
-    """The names that are registered now. Raises InputError if one of them is another table there."""
+    """Registers the tables; returns their names. Raises InputError if the metastore has another table of such a
+    name."""
     if not database.isidentifier():
         raise InputError(f"{database!r} can't be a database: use letters, digits and underscores.")
-    found = tables_of(spark, warehouse)
+    tables = Tables(spark, warehouse)
+    found = tables.existing()
     # The name is an identifier, so it can't say anything else here.
     spark.sql(f"CREATE DATABASE IF NOT EXISTS {database}")
     for table in found:
-        add(spark, f"{database}.{table.name}", location(table_path(warehouse, table)))
+        add(spark, f"{database}.{table.name}", location(tables.path(table)))
     return [table.name for table in found]
 
 
@@ -48,5 +50,5 @@ def add(spark: SparkSession, name: str, path: str) -> None:
 
 
 def location(path: str) -> str:
-    """As Delta writes it."""
+    """Returns the path as Delta writes it."""
     return path if "://" in path else f"file:{Path(path.removeprefix('file:')).resolve()}"

@@ -29,14 +29,14 @@ class Floor:
 
 
 def read_floors(storage: Storage, cluster: str) -> dict[int, Floor]:
-    """By partition of `__consumer_offsets`; none where nothing was removed."""
+    """Returns the floors by partition of `__consumer_offsets`, for the partitions where something was removed."""
     text = storage.read(_name(cluster))
     fields = {} if text is None else json.loads(text)
     return {int(partition): Floor(**floor) for partition, floor in fields.items()}
 
 
 def raise_floors(storage: Storage, cluster: str, new: Mapping[int, Floor]) -> None:
-    """A floor never sinks."""
+    """Raises floors; a floor never sinks."""
     floors = read_floors(storage, cluster)
     for partition, floor in new.items():
         before = floors.get(partition, floor)
@@ -45,7 +45,7 @@ def raise_floors(storage: Storage, cluster: str, new: Mapping[int, Floor]) -> No
 
 
 def above_floors(coverage: Iterable[Mapping[str, Any]], floors: Mapping[int, Floor]) -> list[dict[str, Any]]:
-    """Rows of `coverage` as far as the records that they are about are still there."""
+    """Returns the rows of `coverage`, cut to the time since which the records are kept."""
     found = []
     for row in coverage:
         floor, known_from = floors.get(row["kafka_partition"]), row["from_time"]

@@ -17,7 +17,6 @@ from groupledger.transforms.coverage.rules.stretches import Reading
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from groupledger.jobs.kafka.offsets_topic import TopicIdentity
     from groupledger.jobs.warehouse.storage import Storage
 
 KAFKA = "kafka"
@@ -25,15 +24,25 @@ CAPTURE = "capture"
 
 
 @dataclass(frozen=True)
+class TopicIdentity:
+    """What must stay the same for offsets to mean the same record."""
+
+    cluster_id: str
+    topic_id: str
+    partition_count: int
+
+
+@dataclass(frozen=True)
 class Source:
-    """`identity` is None for a capture that does not tell where it is from."""
+    """What a ledger is fed from. `identity` is None for a capture that does not tell where it is from."""
 
     kind: str
     identity: TopicIdentity | None
     readings: Mapping[int, list[Reading]]
 
     def with_readings(self, new: Mapping[int, Reading]) -> Source:
-        """One more reading for some partitions: behind those that came as far as it resumes, none if it resumes none.
+        """Adds one reading for some partitions: behind the readings that came as far as it resumes, and instead of all
+        if it resumes none.
 
         An earlier reading that began further on was given up before it read anything.
         """
@@ -50,8 +59,6 @@ def source_name(cluster: str) -> str:
 
 
 def read_source(storage: Storage, cluster: str) -> Source | None:
-    from groupledger.jobs.kafka.offsets_topic import TopicIdentity
-
     text = storage.read(source_name(cluster))
     if text is None:
         return None

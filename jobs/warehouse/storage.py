@@ -22,30 +22,30 @@ STATE_FOLDER = "_groupledger"
 
 
 class Storage(Protocol):
-    """Names are relative to the warehouse, with `/` between parts."""
+    """A folder of small files. Names are relative to the warehouse, with `/` between parts."""
 
     def read(self, name: str) -> str | None:
-        """The text of a file, or None if there is none."""
+        """Returns the text of a file, or None if there is none."""
         ...
 
     def write(self, name: str, text: str) -> None:
-        """Replace a file in one step."""
+        """Replaces a file in one step."""
         ...
 
     def create(self, name: str, text: str) -> bool:
-        """Make a new file; False if the name is taken, also by somebody who was faster."""
+        """Makes a new file. Returns False if the name is taken, also by somebody who was faster."""
         ...
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, sorted; none if it does not exist."""
+        """Returns the names in a folder, sorted; none if it does not exist."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or folder to a free name."""
+        """Moves a file or folder to a free name."""
         ...
 
     def delete(self, name: str) -> None:
-        """Remove a file; no error if it is gone already."""
+        """Removes a file; it is no error if the file is gone already."""
         ...
 
 
@@ -91,7 +91,7 @@ class LocalStorage:
         (self.root / name).unlink(missing_ok=True)
 
     def _temporary(self, name: str, text: str) -> Path:
-        """A finished file with a name of its own in the same folder, forced to the disk."""
+        """Returns a finished file with a name of its own in the same folder, forced to the disk."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")

@@ -9,31 +9,31 @@ with a `fixed_time_column`, what lies before the earliest of the rows is left ou
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.warehouse.warehouse import snapshot, table_path
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from groupledger.jobs.warehouse.tables import ClusterTables, Tables
     from groupledger.schemas.tables.table import Table
 
 
-def upsert(warehouse: str, table: Table, rows: DataFrame, earliest_us: int | None = None) -> None:
-    """`rows` have each key once, and a time in `fixed_time_column`. `earliest_us` is what `earliest` finds in them, or
-    before that; a table without a `bounding_column` needs none."""
-    from delta.tables import DeltaTable
-
-    if snapshot(rows.sparkSession, warehouse, table).numOfFilesIfKnown().contains(0):
-        rows.select(*table.schema.names).write.format("delta").mode("append").save(table_path(warehouse, table))
+def upsert(tables: Tables, table: Table, rows: DataFrame, earliest_us: int | None = None) -> None:
+    """Writes rows that have each key once, and a time in `fixed_time_column`. `earliest_us` is what `earliest` finds in
+    them, or before that; a table without a `bounding_column` needs none."""
+    tables = replace(tables, spark=rows.sparkSession)  # a micro-batch has a session of its own
+    if tables.snapshot(table).numOfFilesIfKnown().contains(0):
+        rows.select(*table.schema.names).write.format("delta").mode("append").save(tables.path(table))
         return
     condition = reduce(and_, [F.col(f"old.{name}") == F.col(f"new.{name}") for name in table.key])
-    old = DeltaTable.forPath(rows.sparkSession, table_path(warehouse, table)).alias("old")
+    old = tables.delta(table).alias("old")
     merge = old.merge(rows.alias("new"), condition & within_reach(table, earliest_us))
     # A row that was carried over stays so, whatever ends it.
     changes: dict[str, str | Column] = {
@@ -43,7 +43,7 @@ def upsert(warehouse: str, table: Table, rows: DataFrame, earliest_us: int | Non
 
 
 def within_reach(table: Table, earliest_us: int | None) -> Column:
-    """Which rows of the table, as `old`, an upsert of rows from that time on can meet."""
+    """Returns the condition for rows of the table, as `old`, that an upsert of rows from that time on can meet."""
     if bounding_column(table) is None:
         return F.lit(True)
     name = f"old.{bounding_column(table)}"
@@ -52,7 +52,7 @@ def within_reach(table: Table, earliest_us: int | None) -> Column:
 
 
 def is_since(name: str, time_us: int) -> Column:
-    """Through an integer, since a Python datetime of the host's zone is ambiguous once a year."""
+    """Compares through an integer, since a Python datetime of the host's zone is ambiguous once a year."""
     return F.col(name) >= F.timestamp_micros(F.lit(time_us))
 
 
@@ -61,12 +61,13 @@ def bounding_column(table: Table) -> str | None:
 
 
 def earliest(table: Table, prefix: str = "") -> Column:
-    """To aggregate rows by: microseconds, null where there are none; `prefix` is the struct that the rows lie in."""
+    """Returns what to aggregate rows by: microseconds, null where there are none. `prefix` is the struct that the rows
+    lie in."""
     column = bounding_column(table)
     return F.lit(None) if column is None else F.unix_micros(F.min(f"{prefix}{column}"))
 
 
-def replace_cluster(warehouse: str, table: Table, cluster: str, rows: DataFrame) -> None:
-    """The rows of one cluster take the place of those it has, in one commit. A cluster's name holds no quote."""
+def replace_cluster(tables: ClusterTables, table: Table, rows: DataFrame) -> None:
+    """Replaces the cluster's rows of a table in one commit. A cluster's name holds no quote."""
     writer = rows.select(*table.schema.names).write.format("delta").mode("overwrite")
-    writer.option("replaceWhere", f"cluster = '{cluster}'").save(table_path(warehouse, table))
+    writer.option("replaceWhere", f"cluster = '{tables.cluster}'").save(tables.path(table))

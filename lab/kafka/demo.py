@@ -13,16 +13,17 @@ import click
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from groupledger.jobs.cli.options import say
-from groupledger.jobs.demo.demo import CLUSTER, advise, new_directory, report
+from groupledger.jobs.demo.demo import CLUSTER, REPORT, advise, new_directory
 from groupledger.jobs.derive.pipeline import derive
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.ingest.samples import sample
-from groupledger.jobs.ingest.stream import StopOnSignal
 from groupledger.jobs.process.errors import JobError, OutsideError
+from groupledger.jobs.process.output import say
 from groupledger.jobs.process.session import SHORT_LIVED
 from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.process.signals import StopOnSignal
 from groupledger.jobs.process.terminal import print_table
+from groupledger.jobs.report.report import write_report
 from groupledger.jobs.warehouse.ledger import open_ledger
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.groups import GROUPS
@@ -48,7 +49,8 @@ def run_demo_on_local_broker(directory: Path, seconds: int, say: Callable[[str],
         with LocalBroker(directory / "kafka") as broker:
             make_offsets_topic(broker.bootstrap_servers)
             ingest = KafkaIngest(settings, broker.bootstrap_servers)
-            with open_ledger(settings, warehouse, "demo", say, SHORT_LIVED) as ledger, StopOnSignal() as stop:
+            opened = open_ledger(settings, warehouse, "demo", say, java_options=SHORT_LIVED)
+            with opened as ledger, StopOnSignal() as stop:
                 # What is written from here on the ledger will have seen from its begin.
                 ingest_kafka(ledger, ingest, stop)
                 say(f"running consumers against the broker for about {seconds} seconds")
@@ -57,7 +59,7 @@ def run_demo_on_local_broker(directory: Path, seconds: int, say: Callable[[str],
                 ingest_kafka(ledger, ingest, stop)
                 derive(ledger, stop)
                 show(ledger)
-                report(ledger, directory, say)
+                write_report(ledger, directory / REPORT, say)
         advise(directory, settings, say)
     except LocalKafkaError as error:
         raise OutsideError(str(error)) from error

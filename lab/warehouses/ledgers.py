@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from groupledger.jobs.ingest.capture import Manifest, write_manifest
 from groupledger.jobs.ingest.ingest_capture import ingest_capture
-from groupledger.jobs.kafka.offsets_topic import TopicIdentity
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.ledger import Ledger
+from groupledger.jobs.warehouse.source import TopicIdentity
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -70,7 +70,9 @@ def open_test_ledger(spark: SparkSession, warehouse: Path, cluster: str = "test"
     storage = LocalStorage(warehouse)
     with Lease(storage, cluster, "pytest", 60) as lease:
         settings = load_settings(cluster=cluster)
-        yield Ledger(spark, storage, str(warehouse), cluster, lease, lambda _text: None, settings)
+        yield Ledger(
+            spark, str(warehouse), cluster, storage=storage, lease=lease, say=lambda _text: None, settings=settings
+        )
 
 
 def ingest(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from click.testing import CliRunner
 
-from groupledger.jobs.ask.answers import Warehouse
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.demo.demo import REPORT
+from groupledger.jobs.warehouse.tables import ClusterTables
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.lag import LAG
 from tests.broker.history import ODD_GROUPS
@@ -32,7 +32,7 @@ def test_every_step(spark: SparkSession, tmp_path: Path, broker: LocalBroker, ev
     titles = ("Records of __consumer_offsets", "Groups", "Furthest behind", "Incidents", "try: ")
     assert all(title in result.output for title in titles)
     assert "Beside what really happened" not in result.output
-    ledger = Warehouse(spark, str(directory / "warehouse"), "default")
+    ledger = ClusterTables(spark, str(directory / "warehouse"), "default")
     rows = ledger.rows(COORDINATOR_RECORDS).select("kafka_partition", "kafka_offset").collect()
     assert {(row.kafka_partition, row.kafka_offset) for row in rows} >= evidence.committed.keys()
     assert not ledger.rows(LAG).isEmpty()

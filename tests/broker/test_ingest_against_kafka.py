@@ -15,6 +15,7 @@ from groupledger.jobs.derive.validate import validate
 from groupledger.jobs.ingest.capture import capture
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.warehouse.tables import ClusterTables
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS, RECORD_STRUCTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
@@ -51,7 +52,7 @@ def test_the_table_is_what_kafka_prints(spark: SparkSession, warehouse: Path, ev
     """Goal: `records --json` is DumpLogSegments' JSON for every committed record, and has no other row."""
     shown = {
         (record["partition"], record["offset"]): json.dumps({"key": record["key"], "value": record["value"]})
-        for record in records(spark, str(warehouse), "test", group=None, limit=None)
+        for record in records(ClusterTables(spark, str(warehouse), "test"), group=None, limit=None)
     }
     shown = {position: text for position, text in shown.items() if is_witnessed(evidence, position)}
     expected = {

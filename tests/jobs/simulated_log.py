@@ -20,9 +20,8 @@ from groupledger.coordinator.simulator.scenarios.registry import Scenario
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, Settings
 from groupledger.jobs.demo.simulate import capture_table
 from groupledger.jobs.derive.history import TABLES, update_history
-from groupledger.jobs.kafka.offsets_topic import TopicIdentity
-from groupledger.jobs.warehouse.source import CAPTURE, Source, write_source
-from groupledger.jobs.warehouse.warehouse import create_table, table_path
+from groupledger.jobs.warehouse.source import CAPTURE, Source, TopicIdentity, write_source
+from groupledger.jobs.warehouse.warehouse import create_table
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.coverage.rules.stretches import Reading
 from groupledger.transforms.records.decode import decode
@@ -107,7 +106,7 @@ def append(spark: SparkSession, warehouse: Path, rows: DataFrame, ingest_date: s
         create_table(spark, str(warehouse), COORDINATOR_RECORDS)
     rows = rows.withColumn("cluster", F.lit("test")).withColumn("ingest_date", F.lit(ingest_date).cast("date"))
     rows.repartition(2, "kafka_offset").write.format("delta").mode("append").save(
-        table_path(str(warehouse), COORDINATOR_RECORDS)
+        str(warehouse / COORDINATOR_RECORDS.name)
     )
 
 
@@ -117,7 +116,7 @@ def run(spark: SparkSession, warehouse: Path, action: Callable[..., Any] = updat
 
 
 def table(spark: SparkSession, warehouse: Path, which: Table) -> DataFrame:
-    return spark.read.format("delta").load(table_path(str(warehouse), which))
+    return spark.read.format("delta").load(str(warehouse / which.name))
 
 
 def content(spark: SparkSession, warehouse: Path, which: Table) -> list[str]:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.jobs.ingest.coverage import write_coverage
 from groupledger.jobs.warehouse.source import read_source
-from groupledger.jobs.warehouse.warehouse import table_path
+from groupledger.schemas.tables.coverage import COVERAGE
 from lab.warehouses.ledgers import open_test_ledger
 from tests.jobs.simulated_log import HOUR_MS
 from tests.transforms.history.history_frames import (
@@ -40,11 +40,12 @@ def with_logs_by_hand(spark: SparkSession, history: Path, warehouse: Path) -> Pa
         source = read_source(ledger.storage, SIMULATED)
         assert source is not None
         ends = dict.fromkeys(source.readings, END_OFFSET)
+        ledger.create(COVERAGE)
         write_coverage(ledger, source, ends, BEGAN_AT_MS + HOUR_MS)
     by_hand = frames(spark, cooperative_group(), compacted_group(), simple_group(), emptied_group())
     for table, rows in by_hand.items():
         changed = rows.withColumn("cluster", F.lit(BY_HAND))
         if "ingest_date" in rows.columns:
             changed = changed.withColumn("ingest_date", F.lit(BY_HAND_DATE).cast("date"))
-        changed.write.format("delta").mode("append").save(table_path(str(warehouse), table))
+        changed.write.format("delta").mode("append").save(str(warehouse / table.name))
     return warehouse

@@ -11,7 +11,8 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from groupledger.jobs.warehouse.warehouse import create_table, read_table, table_path
+from groupledger.jobs.warehouse.tables import Tables
+from groupledger.jobs.warehouse.warehouse import create_table
 from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.transforms.offsets.offset_commits import offset_commits
@@ -51,7 +52,7 @@ def warehouse(spark: SparkSession, filled_warehouse: Path) -> Path:
 
 
 def opened(warehouse: Path, table: Table) -> DeltaTable:
-    return DeltaTable(table_path(str(warehouse), table))
+    return DeltaTable(str(warehouse / table.name))
 
 
 @pytest.mark.parametrize("table", all_tables(), ids=lambda table: table.name)
@@ -62,16 +63,16 @@ def test_delta_rs_reads_every_table(spark: SparkSession, warehouse: Path, table:
     assert there.metadata().description == table.comment
     comments = {field.name: field.metadata.get("comment") for field in there.schema().fields}
     assert comments == {field.name: field.metadata["comment"] for field in table.schema}
-    assert there.to_pyarrow_table().num_rows == read_table(spark, str(warehouse), table).count()
+    assert there.to_pyarrow_table().num_rows == Tables(spark, str(warehouse)).rows(table).count()
 
 
 @pytest.mark.usefixtures("far_from_utc")
 def test_one_instant(spark: SparkSession, warehouse: Path, tmp_path: Path) -> None:
     """Goal: written and read on a host that is not in UTC, each engine sees the same instants."""
-    rows = read_table(spark, str(warehouse), ASSIGNMENTS)
-    rows.write.format("delta").partitionBy(*ASSIGNMENTS.partition_columns).save(table_path(str(tmp_path), ASSIGNMENTS))
+    rows = Tables(spark, str(warehouse)).rows(ASSIGNMENTS)
+    rows.write.format("delta").partitionBy(*ASSIGNMENTS.partition_columns).save(str(tmp_path / ASSIGNMENTS.name))
     there = opened(tmp_path, ASSIGNMENTS)
-    by_spark = read_table(spark, str(tmp_path), ASSIGNMENTS).selectExpr("unix_micros(valid_from)").toArrow()
+    by_spark = Tables(spark, str(tmp_path)).rows(ASSIGNMENTS).selectExpr("unix_micros(valid_from)").toArrow()
     by_delta_rs = there.to_pyarrow_table(columns=["valid_from"])["valid_from"].cast("int64")
     connection = duckdb.connect()
     connection.execute(f"SET TimeZone = '{FAR_FROM_UTC}'")
@@ -87,7 +88,7 @@ def test_the_view_of_commits(spark: SparkSession, warehouse: Path) -> None:
     """Goal: `offset_commits` in plain SQL gives in Spark and in DuckDB the rows of the transform."""
     text = (resources.files("groupledger.schemas") / "views" / "offset_commits.sql").read_text()
     tables = {table.name: table for table in all_tables()}
-    frames = [read_table(spark, str(warehouse), tables[name]) for name in READ_BY_THE_VIEW]
+    frames = [Tables(spark, str(warehouse)).rows(tables[name]) for name in READ_BY_THE_VIEW]
     view = offset_commits(*frames)
     expected = Counter(map(repr, view.selectExpr(*compared("unix_micros(kafka_timestamp)")).toArrow().to_pylist()))
     for name, frame in zip(READ_BY_THE_VIEW, frames, strict=True):

@@ -13,7 +13,7 @@ from groupledger.jobs.ask.group_timeline import heading, lines, places
 from groupledger.jobs.ask.offsets_at import reset_file_lines
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.warehouse.warehouse import create_table, table_path
+from groupledger.jobs.warehouse.warehouse import create_table
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.coverage.rules.coverage_at import why_unknown
@@ -48,7 +48,7 @@ def ask(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ask:
     warehouse = str(tmp_path_factory.mktemp("questions"))
     for table, rows in frames(spark, cooperative_group(), compacted_group(), simple_group(), emptied_group()).items():
         writer = rows.write.format("delta").partitionBy(*table.partition_columns)
-        writer.save(table_path(warehouse, table))
+        writer.save(f"{warehouse}/{table.name}")
 
     def run(command: str, *arguments: str) -> Result:
         result = CliRunner().invoke(main, [command, "--warehouse", warehouse, "--cluster", CLUSTER, *arguments])

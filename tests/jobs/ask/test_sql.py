@@ -13,11 +13,12 @@ import pytest
 from click.testing import CliRunner
 
 from groupledger.jobs.ask.named_queries import NamedQuery, named_queries, parse, query_named
-from groupledger.jobs.ask.sql import as_json, ask, register_views, text_of
+from groupledger.jobs.ask.sql import ask, register_views, text_of
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.output import json_text
 from groupledger.jobs.warehouse.register import register_tables
-from groupledger.jobs.warehouse.warehouse import table_path
+from groupledger.jobs.warehouse.tables import Tables
 from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.lag import LAG
@@ -90,7 +91,7 @@ def test_values_as_text() -> None:
     at = datetime(2026, 1, 31, 14, 3, tzinfo=timezone.utc)
     assert text_of(at) == "2026-01-31T14:03:00.000Z"
     assert text_of([{"at": at, "on": date(2026, 1, 31)}]) == '[{"at":"2026-01-31T14:03:00.000Z","on":"2026-01-31"}]'
-    assert as_json({"raw": b"\x00\xff", "number": Decimal("1.50"), "name": "é\x1b"}) == (
+    assert json_text({"raw": b"\x00\xff", "number": Decimal("1.50"), "name": "é\x1b"}) == (
         '{"raw":"AP8=","number":"1.50","name":"\\u00e9\\u001b"}'
     )
 
@@ -101,7 +102,7 @@ def test_values_as_text() -> None:
 @pytest.fixture(scope="module")
 def views(spark: SparkSession, filled_warehouse: Path) -> list[str]:
     """Those of the warehouse, and some rows of tables that its jobs don't fill."""
-    names = register_views(spark, str(filled_warehouse))
+    names = register_views(Tables(spark, str(filled_warehouse)))
     earlier = good_row(LAG) | {"sampled_at": EARLY, "lag": 1}
     frame(spark, LAG, [earlier, good_row(LAG)]).createOrReplaceTempView("lag")
     frame(spark, INCIDENTS, [good_row(INCIDENTS)]).createOrReplaceTempView("incidents")
@@ -244,7 +245,7 @@ def test_register(spark: SparkSession, filled_warehouse: Path, tmp_path: Path) -
         assert {"groups", "rebalances"} <= set(names)
         assert register_tables(spark, str(filled_warehouse), "ledger_of_tests") == names
         assert spark.table("ledger_of_tests.groups").count() == spark.table("groups").count()
-        spark.read.format("delta").load(table_path(str(filled_warehouse), all_tables()[0])).write.format("delta").save(
+        spark.read.format("delta").load(str(filled_warehouse / all_tables()[0].name)).write.format("delta").save(
             str(tmp_path / all_tables()[0].name)
         )
         with pytest.raises(InputError, match="is another table already"):
@@ -258,4 +259,4 @@ def test_register(spark: SparkSession, filled_warehouse: Path, tmp_path: Path) -
 def test_no_warehouse(spark: SparkSession, tmp_path: Path) -> None:
     """Goal: an empty place is named as one."""
     with pytest.raises(InputError, match="has no tables: check the path"):
-        register_views(spark, str(tmp_path))
+        register_views(Tables(spark, str(tmp_path)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -47,9 +48,27 @@ def test_wrong_usage(arguments: list[str], sentence: str) -> None:
     assert "Traceback" not in text
 
 
+def test_options_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: an option that is not given is looked for in the environment by its own name; what is given wins."""
+    monkeypatch.setenv("GROUPLEDGER_WAREHOUSE", "w")
+    monkeypatch.setenv("GROUPLEDGER_CAPTURE", "c")
+    monkeypatch.setenv("GROUPLEDGER_CLUSTER", "../x")
+    assert "cluster: String should match" in run("ingest")[1]
+    assert "A capture has an end" in run("ingest", "--continuous")[1]
+    assert "none.yaml can't be read" in run("ingest", "--cluster", "y", "--conf", "none.yaml")[1]
+    names = {
+        option.envvar
+        for command in main.commands.values()
+        for option in command.params
+        if isinstance(option, click.Option) and option.expose_value
+    }
+    assert {"GROUPLEDGER_BOOTSTRAP_SERVERS", "GROUPLEDGER_CONF", "GROUPLEDGER_METRICS_PORT"} < names
+    assert None not in names
+
+
 def test_the_command_line_does_not_load_spark() -> None:
     """Goal: `--help` answers at once; nothing heavy is imported before a command needs it."""
     heavy = "{'pyspark', 'pyarrow', 'great_expectations', 'kafka', 'pandas'} & set(sys.modules)"
-    code = f"import sys, jobs.cli; print(sorted({heavy}))"
+    code = f"import sys, groupledger.jobs.cli.main; print(sorted({heavy}))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from click.testing import CliRunner
 
 import groupledger.jobs.demo.demo
-from groupledger.jobs.ask.answers import Warehouse
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.demo.truth import beside_truth
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse.ledger import open_ledger
+from groupledger.jobs.warehouse.tables import ClusterTables
 from groupledger.schemas.tables.lag import LAG
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def test_every_step(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Mon
     assert all(title in result.output for title in titles)
     assert "zombie-commits" in (directory / groupledger.jobs.demo.demo.REPORT).read_text()
     warehouse = str(directory / "warehouse")
-    assert not Warehouse(spark, warehouse, groupledger.jobs.demo.demo.CLUSTER).rows(LAG).isEmpty()
+    assert not ClusterTables(spark, warehouse, groupledger.jobs.demo.demo.CLUSTER).rows(LAG).isEmpty()
     with open_ledger(load_settings(cluster=groupledger.jobs.demo.demo.CLUSTER), warehouse, "test", print) as ledger:
         counts = beside_truth(ledger, directory / "simulation" / "truth")
     counts.pop("the same, inferred")  # is not sure to be right

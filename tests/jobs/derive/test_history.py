@@ -17,7 +17,6 @@ from groupledger.jobs.derive.history import rebuild_history
 from groupledger.jobs.derive.validate import has_errors, print_findings, validate
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.upsert import upsert
-from groupledger.jobs.warehouse.warehouse import table_path
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from groupledger.jobs.warehouse.tables import Tables
     from groupledger.schemas.tables.table import Table
     from tests.jobs.simulated_log import Simulated
 
@@ -83,12 +83,12 @@ class KillBefore:
         self.survived = survived
         self.has_killed = False
 
-    def __call__(self, warehouse: str, which: Table, rows: DataFrame, earliest_us: int | None = None) -> None:
+    def __call__(self, tables: Tables, which: Table, rows: DataFrame, earliest_us: int | None = None) -> None:
         if self.survived == 0:
             self.has_killed = True
             raise KilledError
         self.survived -= 1
-        upsert(warehouse, which, rows, earliest_us)
+        upsert(tables, which, rows, earliest_us)
 
 
 def test_any_cut_and_any_kill(
@@ -122,7 +122,7 @@ def test_a_rebuild_keeps_what_retention_has_removed(
     append(spark, tmp_path, simulated.between(0, RETAINED_FROM_MINUTE), OLD)
     append(spark, tmp_path, simulated.between(RETAINED_FROM_MINUTE, 50), NEW)
     run(spark, tmp_path)
-    DeltaTable.forPath(spark, table_path(str(tmp_path), COORDINATOR_RECORDS)).delete(F.col("ingest_date") == F.lit(OLD))
+    DeltaTable.forPath(spark, str(tmp_path / COORDINATOR_RECORDS.name)).delete(F.col("ingest_date") == F.lit(OLD))
     run(spark, tmp_path, rebuild_history)
     append(spark, tmp_path, simulated.between(50, LAST_MINUTE), NEW)
     run(spark, tmp_path)

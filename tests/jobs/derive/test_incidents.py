@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
+from groupledger.jobs.ask.incidents import lines
 from groupledger.jobs.cli.main import main
-from groupledger.jobs.derive.incidents import lines, update_incidents
+from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.ingest.import_logs import LogSources, import_logs
 from groupledger.jobs.process.settings import load_settings
-from groupledger.jobs.warehouse.warehouse import table_path
 from groupledger.schemas.tables.incidents import INCIDENTS
 from lab.warehouses.ledgers import open_test_ledger
 from tests.jobs.simulated_log import REQUESTS_OF
@@ -38,7 +38,7 @@ REFUSED = {"fenced_instance", "unknown_member", "illegal_generation"}
 def update(spark: SparkSession, warehouse: Path) -> list[Row]:
     with open_test_ledger(spark, warehouse, SIMULATED) as ledger:
         update_incidents(ledger)
-    table = spark.read.format("delta").load(table_path(str(warehouse), INCIDENTS))
+    table = spark.read.format("delta").load(str(warehouse / INCIDENTS.name))
     rows: list[Row] = table.orderBy("incident_id").toArrow().to_pylist()
     return rows
 

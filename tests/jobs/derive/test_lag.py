@@ -12,18 +12,19 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from groupledger.jobs.ask.answers import collect
 from groupledger.jobs.ask.lag_answers import answer, changes, lag_rows
 from groupledger.jobs.cli.main import main
-from groupledger.jobs.derive.lag import group_histories, lag_rules, recover_state, rounds_after, update_lag
+from groupledger.jobs.derive.lag import group_histories, recover_state, rounds_after, update_lag
 from groupledger.jobs.ingest.samples import append
-from groupledger.jobs.warehouse.warehouse import create_table, table_path
+from groupledger.jobs.process.settings import rules_from
+from groupledger.jobs.warehouse.tables import collect
+from groupledger.jobs.warehouse.warehouse import create_table
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.lag.rules import Round, Watermark
+from groupledger.transforms.lag.rules import LagRules, Round, Watermark
 from groupledger.transforms.offsets.offset_commits import commit_log
 from lab.warehouses.ledgers import open_test_ledger
 from tests.transforms.history.history_frames import CLUSTER, START_MS, cooperative_group, frames, simple_group
@@ -93,7 +94,7 @@ def add_rounds(ledger: Ledger, numbers: Sequence[int]) -> None:
 def new_warehouse(spark: SparkSession, path: Path) -> Path:
     for table, rows in frames(spark, cooperative_group(), simple_group()).items():
         writer = rows.coalesce(1).write.format("delta").partitionBy(*table.partition_columns)
-        writer.save(table_path(str(path), table))
+        writer.save(str(path / table.name))
     return path
 
 
@@ -144,16 +145,16 @@ def test_cut_runs_and_memory(spark: SparkSession, warehouse: Path, tmp_path: Pat
         add_rounds(ledger, range(CUT))
         update_lag(ledger, threading.Event())
         log = commit_log(ledger.rows(COORDINATOR_RECORDS))
-        state = recover_state(ledger, log, lag_rules(ledger.settings))
+        state = recover_state(ledger, log, rules_from(LagRules, ledger.settings.lag))
         add_rounds(ledger, range(CUT, len(ROUNDS)))
         in_memory = [
             row
-            for at_ms, ends in rounds_after(ledger.rows, FIRST_MS + (CUT - 1) * ROUND_MS)
+            for at_ms, ends in rounds_after(ledger, FIRST_MS + (CUT - 1) * ROUND_MS)
             for row in state.round(Round(at_ms, ends, watermarks_at(ledger, at_ms)), {})
         ]
         update_lag(ledger, threading.Event())
         assert table_rows(ledger) == expected
-        assert set(group_histories(ledger.rows)) == {"g1"}
+        assert set(group_histories(ledger)) == {"g1"}
     later = [row for row in expected if row.sampled_at_ms >= FIRST_MS + CUT * ROUND_MS]
     assert {numbers(row) for row in in_memory} == {numbers(row) for row in later if row.committed_offset is not None}
 

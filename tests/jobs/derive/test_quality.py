@@ -25,7 +25,7 @@ from groupledger.jobs.derive.quality import (
     with_rules,
 )
 from groupledger.jobs.process.settings import load_settings
-from groupledger.jobs.warehouse.warehouse import read_table
+from groupledger.jobs.warehouse.tables import Tables
 from groupledger.schemas.tables.all_tables import all_tables, table_named
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.quality_results import QUALITY_RESULTS
@@ -177,13 +177,13 @@ def test_quality_of_a_warehouse(
     settings = load_settings().quality.model_copy(update={"recent_days": 10_000})
     with open_test_ledger(spark, copy, SIMULATED) as ledger:
         assert not has_failed(check(ledger, settings))
-        rows = read_table(spark, str(copy), GROUPS).where(F.col("cluster") == SIMULATED).limit(1)
+        rows = Tables(spark, str(copy)).rows(GROUPS).where(F.col("cluster") == SIMULATED).limit(1)
         rows.write.format("delta").mode("append").save(str(copy / GROUPS.name))
         results = check(ledger, settings, tmp_path / "docs")
     failed = [result for result in results if not result["is_success"]]
     assert [(result["table_name"], result["unexpected_rows"]) for result in failed] == [("groups", 2)]
     assert failed == results[:1]
-    assert read_table(spark, str(copy), QUALITY_RESULTS).where("NOT is_success").count() == 1
+    assert Tables(spark, str(copy)).rows(QUALITY_RESULTS).where("NOT is_success").count() == 1
     print_results(results, as_json=True)
     assert json.loads(capsys.readouterr().out.splitlines()[0])["table_name"] == "groups"
     pages = [path.read_text() for path in (tmp_path / "docs").rglob("*.html")]

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from groupledger.jobs.ingest import decode_again
 from groupledger.jobs.ingest.ingest_capture import ingest_capture
 from groupledger.jobs.process.errors import OutsideError
-from groupledger.jobs.warehouse.warehouse import latest_version, table_path
+from groupledger.jobs.warehouse.tables import Tables
 from groupledger.schemas.codec.records import Record, decode_record, encode_record
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
@@ -148,11 +148,11 @@ def test_an_upgrade(
     before, of_other = records(spark, warehouse), records(spark, warehouse, "other")
     assert quarantined(before) == sorted(NEW_TO_IT + NEVER)
     assert generations(spark, warehouse) == [5, 7]
-    version = latest_version(spark, str(warehouse), COORDINATOR_RECORDS)
+    version = Tables(spark, str(warehouse)).version(COORDINATOR_RECORDS)
     upgrade()
     assert ingest(spark, warehouse, capture) == ["decoding 5 quarantined records again: 3 are decoded now"]
     found = records(spark, warehouse)
-    assert latest_version(spark, str(warehouse), COORDINATOR_RECORDS) == version + 1
+    assert Tables(spark, str(warehouse)).version(COORDINATOR_RECORDS) == version + 1
     assert {at: row for at, row in found.items() if at not in NEW_TO_IT} == {
         at: row for at, row in before.items() if at not in NEW_TO_IT
     }
@@ -170,10 +170,10 @@ def test_an_upgrade(
     assert generations(spark, warehouse) == [5, 6, 7]
 
     assert ingest(spark, warehouse, capture) == []
-    assert latest_version(spark, str(warehouse), COORDINATOR_RECORDS) == version + 1
-    history = latest_version(spark, str(warehouse), GROUPS)
+    assert Tables(spark, str(warehouse)).version(COORDINATOR_RECORDS) == version + 1
+    history = Tables(spark, str(warehouse)).version(GROUPS)
     run(spark, warehouse)
-    assert latest_version(spark, str(warehouse), GROUPS) == history
+    assert Tables(spark, str(warehouse)).version(GROUPS) == history
 
     fresh = tmp_path / "fresh"
     ingest(spark, fresh, capture)
@@ -192,7 +192,7 @@ def test_kills(
 ) -> None:
     """Goal: runs that are killed before the commit, right after it, and after the request for a rebuild are made good
     by the next one: there is one commit, and the history has it all."""
-    version = latest_version(spark, str(warehouse), COORDINATOR_RECORDS)
+    version = Tables(spark, str(warehouse)).version(COORDINATOR_RECORDS)
     upgrade()
     for killed_at, is_committed in (("replace_rows", False), ("request_rebuild", True), ("write_state", True)):
 
@@ -207,7 +207,7 @@ def test_kills(
         assert quarantined(records(spark, warehouse)) == (NEVER if is_committed else sorted(NEW_TO_IT + NEVER))
     ingest(spark, warehouse, capture)
     assert ingest(spark, warehouse, capture) == []
-    assert latest_version(spark, str(warehouse), COORDINATOR_RECORDS) == version + 1
+    assert Tables(spark, str(warehouse)).version(COORDINATOR_RECORDS) == version + 1
     run(spark, warehouse)
     assert generations(spark, warehouse) == [5, 6, 7]
 
@@ -217,7 +217,7 @@ def test_other_writers_in_the_way(
 ) -> None:
     """Goal: a commit that another cluster's writer has overtaken is tried again, but not for ever; a date without a
     quarantined row is not written again."""
-    path = table_path(str(warehouse), COORDINATOR_RECORDS)
+    path = Tables(spark, str(warehouse)).path(COORDINATOR_RECORDS)
     old = table(spark, warehouse, COORDINATOR_RECORDS).where("decode_error IS NULL AND cluster = 'test'")
     moved = old.withColumn("ingest_date", F.lit("2026-01-01").cast("date"))
     moved.withColumn("kafka_offset", F.col("kafka_offset") - 10).write.format("delta").mode("append").save(path)

@@ -33,7 +33,7 @@ warehouse, capture = sys.argv[1:]
 spark = spark_session("large values", {"spark.driver.memory": "2g"})
 storage = LocalStorage(Path(warehouse))
 with Lease(storage, "test", "pytest", 60) as lease:
-    ledger = Ledger(spark, storage, warehouse, "test", lease, print, load_settings())
+    ledger = Ledger(spark, warehouse, "test", storage=storage, lease=lease, say=print, settings=load_settings())
     totals = ingest_capture(ledger, capture, threading.Event(), recover=False)
 print(totals.rows, totals.quarantined)
 """

@@ -17,7 +17,7 @@ from groupledger.jobs.kafka import sampling
 from groupledger.jobs.monitor.commits import commits_in, new_files
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.ledger import last_transaction
-from groupledger.jobs.warehouse.warehouse import latest_version
+from groupledger.jobs.warehouse.tables import Tables
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.watermarks import WATERMARKS
@@ -135,13 +135,13 @@ def test_new_commits_only(spark: SparkSession, tmp_path: Path) -> None:
 
     add("first", range(3))
     with open_test_ledger(spark, warehouse) as ledger:
-        version = latest_version(spark, str(warehouse), COORDINATOR_RECORDS)
+        version = Tables(spark, str(warehouse)).version(COORDINATOR_RECORDS)
     add("other", range(9), cluster="other")
     add("second", range(3, 5))
     DeltaTable.forPath(spark, str(warehouse / COORDINATOR_RECORDS.name)).optimize().executeCompaction()
     with open_test_ledger(spark, warehouse) as ledger:
         files = new_files(ledger, version)
-        assert files.version == latest_version(spark, str(warehouse), COORDINATOR_RECORDS)
+        assert files.version == Tables(spark, str(warehouse)).version(COORDINATOR_RECORDS)
         assert files.row_count == 9 + 2
         found = commits_in(ledger, files).select("group_id", "topic", "committed_offset").collect()
         assert sorted(map(tuple, found)) == [("g", "topic-3", 3), ("g", "topic-4", 4)]

@@ -8,7 +8,9 @@ import pytest
 
 from groupledger.jobs.kafka.offsets_topic import kafka_python_security, spark_security
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.process.settings import load_settings, rules_from
+from groupledger.transforms.incidents.rules import Rules
+from groupledger.transforms.lag.rules import BurrowRules, LagRules, StatusRules
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +46,17 @@ def test_the_user_wins_key_by_key(tmp_path: Path) -> None:
     assert (settings.cluster, settings.ingest.read_tasks) == ("east", 8)
     assert settings.ingest.max_poll_records == load_settings().ingest.max_poll_records
     assert load_settings(path, cluster="west").cluster == "west"
+
+
+def test_rules_are_filled_by_name(tmp_path: Path) -> None:
+    """Goal: every rule has its setting, in milliseconds where that is in seconds; the shipped ones are the defaults."""
+    settings = load_settings()
+    assert rules_from(LagRules, settings.lag) == LagRules()
+    assert rules_from(Rules, settings.incidents, settings.history) == Rules()
+    changed = load_settings(write(tmp_path, "lag: {window_s: 90, burrow_intervals: 7, burrow_min_distance_s: 2}")).lag
+    rules = rules_from(LagRules, changed)
+    assert rules.status == StatusRules(window_ms=90_000)
+    assert rules.burrow == BurrowRules(intervals=7, min_distance_ms=2_000)
 
 
 @pytest.mark.parametrize(

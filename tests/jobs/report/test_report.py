@@ -15,7 +15,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.report.report import write_whole
-from groupledger.jobs.warehouse.warehouse import table_path
 from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.lag import LAG
@@ -51,7 +50,7 @@ def at(seconds: float) -> datetime:
 def save(spark: SparkSession, warehouse: str, table: Table, rows: Sequence[dict[str, Any]]) -> None:
     arrow = pa.Table.from_pylist([{"cluster": CLUSTER, **row} for row in rows], schema=to_arrow_schema(table.schema))
     frame = spark.createDataFrame(arrow, table.schema)
-    frame.write.format("delta").partitionBy(*table.partition_columns).save(table_path(warehouse, table))
+    frame.write.format("delta").partitionBy(*table.partition_columns).save(f"{warehouse}/{table.name}")
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +58,7 @@ def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     """The history of four groups, without lag, incidents and statistics."""
     warehouse = str(tmp_path_factory.mktemp("report"))
     for table, rows in frames(spark, cooperative_group(), compacted_group(), simple_group(), emptied_group()).items():
-        rows.write.format("delta").partitionBy(*table.partition_columns).save(table_path(warehouse, table))
+        rows.write.format("delta").partitionBy(*table.partition_columns).save(f"{warehouse}/{table.name}")
     save(spark, warehouse, CONNECT_ASSIGNMENTS, [])
     return warehouse
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
-from groupledger.jobs.warehouse.lease import Holder, Lease, LeaseFile, now_ms, this_host
+from groupledger.jobs.warehouse.lease import Holder, Lease, LeaseFile, this_host
 from groupledger.jobs.warehouse.storage import LocalStorage
 
 if TYPE_CHECKING:

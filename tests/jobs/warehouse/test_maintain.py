@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import Warehouse
 from groupledger.jobs.ask.offsets_at import offsets_at
 from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.process.errors import InputError, OutsideError
@@ -20,7 +19,7 @@ from groupledger.jobs.warehouse.maintain import maintain
 from groupledger.jobs.warehouse.readers import reader_at
 from groupledger.jobs.warehouse.retention import Floor, above_floors, raise_floors, read_floors
 from groupledger.jobs.warehouse.storage import LocalStorage
-from groupledger.jobs.warehouse.warehouse import latest_version, read_table
+from groupledger.jobs.warehouse.tables import ClusterTables, Tables
 from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -97,9 +96,9 @@ def test_upkeep(spark: SparkSession, warehouse: Path) -> None:
     """Goal: what is unread stays, and a dry run changes nothing; then old dates are gone, their floors stand, closed
     files are one, and the history is as it was."""
     keep = settings(retention_days={"coordinator_records": 30})
-    records = read_table(spark, str(warehouse), COORDINATOR_RECORDS)
+    records = Tables(spark, str(warehouse)).rows(COORDINATOR_RECORDS)
     simulated = records.where(F.col("cluster") == SIMULATED).count()
-    history = sorted(map(repr, read_table(spark, str(warehouse), ASSIGNMENTS).collect()))
+    history = sorted(map(repr, Tables(spark, str(warehouse)).rows(ASSIGNMENTS).collect()))
 
     # Rows that a reader of the table has not read are not removed, since it would never see them.
     refused = run(spark, warehouse, keep, is_dry_run=True)["coordinator_records", "retention"]
@@ -110,19 +109,19 @@ def test_upkeep(spark: SparkSession, warehouse: Path) -> None:
     for table in all_tables():  # upkeep of the others would show nothing more
         if table not in {COORDINATOR_RECORDS, ASSIGNMENTS, COVERAGE}:
             shutil.rmtree(warehouse / table.name, ignore_errors=True)
-    version = latest_version(spark, str(warehouse), COORDINATOR_RECORDS)
+    version = Tables(spark, str(warehouse)).version(COORDINATOR_RECORDS)
     planned = run(spark, warehouse, keep, is_dry_run=True)["coordinator_records", "retention"]
     assert planned.outcome == f"would remove 1 dates, {BY_HAND_DATE} to {BY_HAND_DATE}"
-    assert latest_version(spark, str(warehouse), COORDINATOR_RECORDS) == version
+    assert Tables(spark, str(warehouse)).version(COORDINATOR_RECORDS) == version
 
     done = run(spark, warehouse, keep)
     assert not any(step.is_finding for step in done.values())
     assert done["coordinator_records", "retention"].outcome == f"removed 1 dates, {BY_HAND_DATE} to {BY_HAND_DATE}"
     assert "files became 1" in done["assignments", "optimize"].outcome
-    left = read_table(spark, str(warehouse), COORDINATOR_RECORDS)
+    left = Tables(spark, str(warehouse)).rows(COORDINATOR_RECORDS)
     assert left.where(F.col("cluster") == BY_HAND).isEmpty()
     assert left.count() == simulated
-    assert sorted(map(repr, read_table(spark, str(warehouse), ASSIGNMENTS).collect())) == history
+    assert sorted(map(repr, Tables(spark, str(warehouse)).rows(ASSIGNMENTS).collect())) == history
     assert read_floors(LocalStorage(warehouse), BY_HAND)[5] == Floor(7, 1_760_000_002_000)
     with open_test_ledger(spark, warehouse, BY_HAND) as ledger:
         assert known_positions(ledger)[5] == 100  # coverage knows further than the floor
@@ -135,7 +134,7 @@ def test_what_is_removed_is_unknown(spark: SparkSession, filled_warehouse: Path,
     """Goal: below the floor the committed offsets are unknown, not absent."""
     shutil.copytree(filled_warehouse, tmp_path / "w")
     raise_floors(LocalStorage(tmp_path / "w"), BY_HAND, {5: Floor(5, 1_760_000_001_600)})
-    answers = Warehouse(spark, str(tmp_path / "w"), BY_HAND)
+    answers = ClusterTables(spark, str(tmp_path / "w"), BY_HAND)
     at = datetime.fromtimestamp(1_760_000_001, timezone.utc)
     with pytest.raises(InputError, match=r"the log is known from 2025-10-09T08:53:21\.600Z on"):
         offsets_at(answers, ["simple"], at)

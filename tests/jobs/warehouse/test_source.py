@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.kafka.offsets_topic import TopicIdentity
-from groupledger.jobs.warehouse.source import KAFKA, Source, read_source, write_source
+from groupledger.jobs.warehouse.source import KAFKA, Source, TopicIdentity, read_source, write_source
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.transforms.coverage.rules.stretches import Reading
 

@@ -1,0 +1,68 @@
+"""What a job prints: answers to standard output, as a table or as JSON, and talk about progress to standard error.
+
+An answer is a dict whose instants are aware datetimes in UTC. JSON is one object a line, exact and ASCII only, so that
+no name can do anything to a terminal.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from groupledger.jobs.process.terminal import print_table
+from groupledger.transforms.coverage.rules.coverage_at import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+Answer = dict[str, Any]
+
+
+def say(text: str) -> None:
+    """Tells about progress."""
+    click.echo(text, err=True)
+
+
+def print_answers(title: str, columns: Sequence[str], answers: Iterable[Answer], *, as_json: bool) -> None:
+    """Prints all fields of the answers as JSON, or the columns as a table."""
+    if as_json:
+        print_json(answers)
+    else:
+        # Spaces, so that a narrow terminal breaks the headings between words.
+        print_table(
+            title,
+            [name.replace("_", " ") for name in columns],
+            ([_cell(answer[name]) for name in columns] for answer in answers),
+        )
+
+
+def print_answer(title: str, answer: Answer) -> None:
+    """Prints a line for each field of one answer that has a value."""
+    print_table(title, ("what", "value"), [(name, _cell(value)) for name, value in answer.items() if value is not None])
+
+
+def print_json(answers: Iterable[Mapping[str, Any]]) -> None:
+    for answer in answers:
+        sys.stdout.write(json_text(answer) + "\n")
+
+
+def json_text(value: object) -> str:
+    """Returns compact JSON with instants and dates in ISO 8601, and bytes as base64."""
+    return json.dumps(value, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, datetime):
+        return iso(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def _cell(value: object) -> object:
+    return iso(value) if isinstance(value, datetime) else value

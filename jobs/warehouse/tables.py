@@ -1,0 +1,107 @@
+"""The one handle by which jobs read the Delta tables of a warehouse: their paths, rows and versions.
+
+Reading never makes a table. A table that is not there is an InputError that names the command which writes it, or an
+empty frame where a job can do without it (`rows_if_any`). Tables are made by those who write them (`Ledger.create`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from groupledger.jobs.process.errors import InputError
+from groupledger.schemas.tables.all_tables import all_tables
+
+if TYPE_CHECKING:
+    from delta.tables import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
+
+    from groupledger.schemas.tables.table import Table
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of a warehouse (a directory or a URI), with the rows of all clusters."""
+
+    spark: SparkSession
+    warehouse: str
+
+    def path(self, table: Table) -> str:
+        return f"{self.warehouse.rstrip('/')}/{table.name}"
+
+    def exists(self, table: Table) -> bool:
+        from delta.tables import DeltaTable
+
+        return bool(DeltaTable.isDeltaTable(self.spark, self.path(table)))
+
+    def existing(self) -> list[Table]:
+        """Returns the tables that are there. Raises InputError if there are none."""
+        found = [table for table in all_tables() if self.exists(table)]
+        if not found:
+            raise InputError(
+                f"The warehouse {self.warehouse} has no tables: check the path, or run `groupledger ingest` first."
+            )
+        return found
+
+    def rows(self, table: Table, version: int | None = None) -> DataFrame:
+        """Returns the rows of a table, as of now or of a version. Raises InputError if the table is not there."""
+        if not self.exists(table):
+            self.existing()
+            raise InputError(
+                f"The warehouse {self.warehouse} has no table {table.name} yet: run `groupledger {table.written_by}`"
+                " first."
+            )
+        return self._load(table, version)
+
+    def rows_if_any(self, table: Table) -> DataFrame:
+        """Returns the rows of a table, and none if the table is not there."""
+        return self._load(table) if self.exists(table) else self.spark.createDataFrame([], table.schema)
+
+    def version(self, table: Table) -> int:
+        """Returns the number of the last commit in the table's Delta log."""
+        return int(self.snapshot(table).version())
+
+    def delta(self, table: Table) -> DeltaTable:
+        from delta.tables import DeltaTable
+
+        return DeltaTable.forPath(self.spark, self.path(table))
+
+    def snapshot(self, table: Table) -> Any:
+        """Returns Delta's own object for the table as it is now, for what Delta's Python API does not show."""
+        jvm: Any = self.spark.sparkContext._jvm  # noqa: SLF001 - the only way to Delta's log
+        session: Any = self.spark._jsparkSession  # noqa: SLF001 - as above
+        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session, self.path(table))
+        return log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty())
+
+    def _load(self, table: Table, version: int | None = None) -> DataFrame:
+        reader = self.spark.read.format("delta")
+        if version is not None:
+            reader = reader.option("versionAsOf", version)
+        return reader.load(self.path(table))
+
+
+@dataclass(frozen=True)
+class ClusterTables(Tables):
+    """The same tables, with the rows of one cluster."""
+
+    cluster: str
+
+    def rows_of_group(self, table: Table, group_id: str) -> DataFrame:
+        return self.rows(table).where(F.col("group_id") == F.lit(group_id))
+
+    def _load(self, table: Table, version: int | None = None) -> DataFrame:
+        return super()._load(table, version).where(F.col("cluster") == F.lit(self.cluster))
+
+
+def collect(rows: DataFrame) -> list[dict[str, Any]]:
+    """Returns the rows as dicts, by way of Arrow: it keeps the zone of instants, and Spark's own rows have none."""
+    found: list[dict[str, Any]] = rows.toArrow().to_pylist()
+    return found
+
+
+def not_a_pattern(path: str) -> str:
+    """Returns the pattern that fits this path only, since Spark's file source takes a path for a pattern."""
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
