@@ -2,9 +2,9 @@
 
 The first run folds all that the table holds; later ones follow it as a stream, a micro-batch of new rows at a time.
 Each batch writes the derived tables first and `open_groups` last, so that a batch that was killed in between is folded
-again from the old state and gives the same rows. A rebuild folds everything into the same tables, each replaced in one
-Delta commit: readers see a table as it was, or as it is, and `open_groups` comes last here too. What it can't make
-again, since retention has removed the records, it takes over from the tables as they were
+again from the old state and gives the same rows. A rebuild (`rebuild`) folds everything into the same tables, each
+replaced in one Delta commit: readers see a table as it was, or as it is, and `open_groups` comes last here too. What it
+can't make again, since retention has removed the records, it takes over from the tables as they were
 (`transforms.history.carried_over`).
 
 Rows of one cluster only; several share the tables.
@@ -12,29 +12,30 @@ Rows of one cluster only; several share the tables.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PythonException
 from pyspark.sql import functions as F
 
+from groupledger.jobs.derive import rebuild
 from groupledger.jobs.derive.rebalance_stats import COUNTED, rebuild_rebalance_stats, update_rebalance_stats
 from groupledger.jobs.ingest.stream import must_stop, wait
-from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.checkpoint import read_checkpoint
 from groupledger.jobs.warehouse.ledger import set_checkpoint_aside
 from groupledger.jobs.warehouse.source import read_source
 from groupledger.jobs.warehouse.upsert import earliest, replace_cluster, upsert
 from groupledger.jobs.warehouse.warehouse import create_table, latest_version, read_table, table_exists, table_path
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.schemas.tables.generations import GENERATIONS
-from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
 from groupledger.transforms.coverage.rules.stretches import stretches
-from groupledger.transforms.history.carried_over import carried_over, horizons, open_states, taken_over
 from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
 from groupledger.transforms.history.rules import Coverage
+from groupledger.transforms.history.rules.state import UnknownStateError
 
 if TYPE_CHECKING:
     import threading
@@ -71,11 +72,13 @@ class HistoryTotals:
 
 
 def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
-    """All that `coordinator_records` holds and the history has not.
+    """Folds all that `coordinator_records` holds and the history has not; finishes a rebuild that was killed.
 
     Raises InputError if there is nothing to read, or if a table of the history is gone.
     """
-    records = read_table(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
+    if rebuild.is_unfinished(ledger):
+        ledger.say("history: a rebuild was begun and not finished: it is made again")
+        return rebuild_history(ledger, stop)
     # A checkpoint without a batch does not say where it would begin.
     checkpoint = read_checkpoint(ledger.storage, checkpoint_folder(ledger))
     is_first = checkpoint is None or checkpoint.planned_batch is None
@@ -85,14 +88,27 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
             f"The history has been written before, and its tables {', '.join(missing)} are gone: run `groupledger"
             " history --rebuild` to make all of them again."
         )
+    records = open_tables(ledger)
     return fold_all(ledger, records, stop) if is_first else follow(ledger, HistoryTotals({}), stop)
 
 
 def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
-    """Everything again, from all rows of `coordinator_records` that are left."""
-    records = read_table(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
+    """Folds everything again, from all rows of `coordinator_records` that are left."""
+    records = open_tables(ledger)
+    rebuild.begin(ledger)
     set_checkpoint_aside(ledger.storage, checkpoint_folder(ledger))
     return fold_all(ledger, records, stop, is_rebuild=True)
+
+
+def open_tables(ledger: Ledger) -> DataFrame:
+    """Brings the tables that the history reads and writes to this version; returns `coordinator_records`.
+
+    Raises InputError if there is nothing to read.
+    """
+    read_table(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
+    for table in (COORDINATOR_RECORDS, *TABLES):
+        create_table(ledger.spark, ledger.warehouse, table)
+    return read_table(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
 
 
 def checkpoint_folder(ledger: Ledger) -> str:
@@ -100,10 +116,8 @@ def checkpoint_folder(ledger: Ledger) -> str:
 
 
 def fold_all(ledger: Ledger, records: DataFrame, stop: threading.Event, *, is_rebuild: bool = False) -> HistoryTotals:
-    """The table as a whole, since a stream's first read of it has no order; then what is added to it."""
+    """Folds the table as a whole, since a stream's first read of it has no order; then what is added to it."""
     version = latest_version(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)
-    for table in TABLES:
-        create_table(ledger.spark, ledger.warehouse, table)
     totals = HistoryTotals({})
     totals.add(apply_batch(ledger, records, is_rebuild=is_rebuild))
     return follow(ledger, totals, stop, from_version=version)
@@ -112,14 +126,23 @@ def fold_all(ledger: Ledger, records: DataFrame, stop: threading.Event, *, is_re
 def follow(
     ledger: Ledger, totals: HistoryTotals, stop: threading.Event, *, from_version: int | None = None
 ) -> HistoryTotals:
-    """What was added to the table since the checkpoint, or since a version that is folded already."""
+    """Folds what was added to the table since the checkpoint, or since a version that is folded already.
+
+    The query ends when it has read all there is, so that each pass begins one. Delta's source refuses a table whose
+    schema changes under a running query; a new query from the same checkpoint reads the commits of both schemas.
+    """
     stream = ledger.spark.readStream.format("delta").option("skipChangeCommits", "true")
     stream = stream.option("maxFilesPerTrigger", str(FILES_PER_BATCH))
     if from_version is not None:
         stream = stream.option("startingVersion", str(from_version))
+    refused: list[InputError] = []
 
     def on_batch(batch: DataFrame, _number: int) -> None:
-        totals.add(apply_batch(ledger, batch))
+        try:
+            totals.add(apply_batch(ledger, batch))
+        except InputError as error:
+            refused.append(error)
+            raise
 
     query = (
         stream.load(table_path(ledger.warehouse, COORDINATOR_RECORDS))
@@ -128,17 +151,24 @@ def follow(
         .trigger(availableNow=True)
         .start()
     )
-    while not wait(query):
-        if must_stop(ledger, query, stop):
-            break
+    try:
+        while not wait(query):
+            if must_stop(ledger, query, stop):
+                break
+    except OutsideError as error:
+        raise refused[0] if refused else error from None
     return totals
 
 
 def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False) -> dict[str, int]:
-    """Fold rows of `coordinator_records` and write what comes of it; gives the rows written by table."""
+    """Folds rows of `coordinator_records` and writes what comes of it; returns the number of rows by table.
+
+    Raises InputError if a state was written by a newer version of groupledger.
+    """
     records = records_of(ledger, records).persist()
     extents = extents_of(records)
-    before = HistoryBefore(ledger, extents) if is_rebuild else None
+    retained_from = {partition: first for partition, (first, _) in extents.items()}
+    before = rebuild.HistoryBefore(ledger, retained_from) if is_rebuild else None
     marks = marks_of(ledger, extents)
     open_groups = open_groups_of(ledger, records) if before is None else before.open_groups(marks)
     folded = fold_groups(group_events(records, open_groups, marks), marks).persist()
@@ -168,6 +198,11 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
         elif counted_us:
             update_rebalance_stats(ledger, rows, min(counted_us))
         write(OPEN_GROUPS)
+        if is_rebuild:
+            rebuild.end(ledger)
+    except PythonException as error:
+        unknown = re.search(rf"{UnknownStateError.__name__}: (.*)", str(error))
+        raise (error if unknown is None else InputError(unknown[1])) from error
     finally:
         folded.unpersist()
         records.unpersist()
@@ -175,33 +210,6 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
         told = ", ".join(f"{counts[table.name]:,} {table.name}" for table in DERIVED_TABLES if counts[table.name])
         ledger.say(f"history: rows written: {told}")
     return counts
-
-
-class HistoryBefore:
-    """The history as it was when a rebuild began, whatever is written meanwhile; and the groups that have lost records
-    since. A rebuild that was killed and is run again finds the same."""
-
-    def __init__(self, ledger: Ledger, extents: Extents) -> None:
-        self._ledger = ledger
-        self._versions = {
-            table: latest_version(ledger.spark, ledger.warehouse, table) for table in (*DERIVED_TABLES, OPEN_GROUPS)
-        }
-        retained_from = {partition: first for partition, (first, _) in extents.items()}
-        self._horizons = horizons(self._rows(GROUPS), self._rows(GENERATIONS), retained_from).persist()
-        self._has_lost = not self._horizons.isEmpty()
-
-    def _rows(self, table: Table) -> DataFrame:
-        reader = self._ledger.spark.read.format("delta").option("versionAsOf", self._versions[table])
-        rows = reader.load(table_path(self._ledger.warehouse, table))
-        return rows.where(F.col("cluster") == F.lit(self._ledger.cluster))
-
-    def open_groups(self, marks: Marks) -> DataFrame:
-        return open_states(self._rows(OPEN_GROUPS), self._horizons, marks)
-
-    def with_carried_over(self, table: Table, rows: DataFrame) -> DataFrame:
-        if not self._has_lost:
-            return rows
-        return taken_over(table, rows, carried_over(table, self._rows(table), self._horizons))
 
 
 def records_of(ledger: Ledger, records: DataFrame) -> DataFrame:
@@ -214,13 +222,13 @@ def extents_of(records: DataFrame) -> Extents:
 
 
 def all_events(ledger: Ledger, records: DataFrame) -> tuple[DataFrame, Marks]:
-    """Of every group, from the first record on; and the stretches of coverage."""
+    """Returns the events of every group, from the first record on, and the stretches of coverage."""
     marks = marks_of(ledger, extents_of(records))
     return group_events(records, records.sparkSession.createDataFrame([], OPEN_GROUPS.schema), marks), marks
 
 
 def open_groups_of(ledger: Ledger, records: DataFrame) -> DataFrame:
-    """In the session of the records: a micro-batch has one of its own."""
+    """Returns the open states, read in the session of the records: a micro-batch has one of its own."""
     open_groups = records.sparkSession.read.format("delta").load(table_path(ledger.warehouse, OPEN_GROUPS))
     return open_groups.where(F.col("cluster") == F.lit(ledger.cluster))
 
@@ -235,7 +243,7 @@ def table_rows(folded: DataFrame, table: Table, cluster: str) -> DataFrame:
 
 
 def marks_of(ledger: Ledger, extents: Extents) -> Marks:
-    """The starts of the stretches of coverage, as far as each partition is read."""
+    """Returns the starts of the stretches of coverage, as far as each partition is read."""
     source = read_source(ledger.storage, ledger.cluster)
     if source is None:
         raise InputError(

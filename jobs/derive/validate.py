@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from groupledger.jobs.ask.answers import print_answers
+from groupledger.jobs.derive import rebuild
 from groupledger.jobs.derive.history import all_events, records_of
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.jobs.warehouse.warehouse import create_table, read_table
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 
 def validate(ledger: Ledger) -> list[Row]:
-    """The findings, in log order. Raises InputError if there is nothing to replay."""
+    """Returns the findings, in log order. Raises InputError if there is nothing to replay."""
+    if rebuild.is_unfinished(ledger):
+        ledger.say("validate: a rebuild of the history was not finished: run `groupledger history` to finish it")
     records = records_of(ledger, read_table(ledger.spark, ledger.warehouse, COORDINATOR_RECORDS)).persist()
     create_table(ledger.spark, ledger.warehouse, REPLAY_FINDINGS)
     found = replay_findings(*all_events(ledger, records)).withColumn("cluster", F.lit(ledger.cluster))

@@ -6,8 +6,8 @@
 
 Everything about a group lies in one partition of `__consumer_offsets`, and order is kafka_offset. No state is kept
 here: it comes with `open_groups` and goes out as a new row of it. A group takes part if it has new records, or if a
-hole in coverage has opened behind what was known of it. `marks` are by partition the starts of the stretches of
-coverage, in order, as far as the log is read: what lies beyond is not known to hold.
+hole in coverage has opened behind what was known of it. `marks` are, by partition, the starts of the stretches of
+coverage in order, as far as the log is read.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ DERIVED_TABLES = (GENERATIONS, MEMBERS, ASSIGNMENTS, CONNECT_ASSIGNMENTS, REBALA
 
 
 OF_THE_JOB = ("cluster", IS_CARRIED_OVER.name, IS_OPEN.name)
-"""Columns that the fold does not fill."""
+"""Columns that the job fills, and not the fold."""
 
 
 def _folded_columns(table: Table) -> StructType:
@@ -60,7 +60,7 @@ def _folded_columns(table: Table) -> StructType:
 
 
 FOLDED = StructType([StructField(table.name, _folded_columns(table)) for table in (*DERIVED_TABLES, OPEN_GROUPS)])
-"""One struct for each table, without what the job knows; each row fills one of them."""
+"""One struct for each table, without the columns that the job fills; each row fills one of the structs."""
 
 GROUP_METADATA = "group_metadata"
 # The other types of group, by how their record types begin; the record that tells the epoch is their own metadata.
@@ -73,7 +73,7 @@ def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> Da
     """Grain: a group's open state, a record, or a summary of commits; of the groups that have something new.
 
     `records` are rows of one cluster, with `topic`, `partition` and `committed_offset` of an offset commit beside their
-    own columns; those that are kept undecoded are nobody's.
+    own columns; records that are kept undecoded belong to no group.
     """
     guard = open_groups.select("group_id", F.col("last_kafka_offset").alias("folded_to"))
     new = (
@@ -94,7 +94,7 @@ def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> Da
 
 
 def _commit_summaries(new: DataFrame, marks: Marks) -> DataFrame:
-    """Commits of a partition between two events of its group and within one stretch of coverage."""
+    """Grain: the commits of a partition between two events of its group and within one stretch of coverage."""
     log = Window.partitionBy("kafka_partition", "group_id").orderBy("kafka_offset")
     is_commit = F.col("topic").isNotNull()
     cut = new.withColumn("segment", F.count_if(~is_commit).over(log)).withColumn("stretch", _stretch(marks))
@@ -125,7 +125,7 @@ def _commit_summaries(new: DataFrame, marks: Marks) -> DataFrame:
 
 
 def _stretch(marks: Marks) -> Column:
-    """The number of the stretch that a row lies in; the first one needs no telling."""
+    """Returns the number of the stretch that a row lies in, from 0."""
     number = F.lit(0)
     for partition, starts in marks.items():
         for mark in starts[1:]:
@@ -135,7 +135,7 @@ def _stretch(marks: Marks) -> Column:
 
 
 def _is_behind_a_hole(marks: Marks) -> Column:
-    """The log is read beyond a hole that this open group has not met: nobody knows what became of it."""
+    """Returns whether the log is read beyond a hole that the open group has not met: then what was open must end."""
     found = F.lit(False)
     for partition, starts in marks.items():
         for mark in starts:
@@ -146,7 +146,8 @@ def _is_behind_a_hole(marks: Marks) -> Column:
 
 
 def fold_groups(events: DataFrame, marks: Marks) -> DataFrame:
-    """The rows to upsert; columns are `FOLDED`. Its tasks raise `LogOrderError` if the log was not read in order."""
+    """Returns the rows to upsert, in the columns of `FOLDED`. Its tasks raise `LogOrderError` if the log was not read
+    in order, and `UnknownStateError` if a newer version of groupledger has written a state."""
 
     def fold_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for log in group_logs(batches, marks):
@@ -156,13 +157,13 @@ def fold_groups(events: DataFrame, marks: Marks) -> DataFrame:
 
 
 def in_log_order(events: DataFrame) -> DataFrame:
-    """Each group in one task, in the order that `group_logs` reads."""
+    """Returns the events with each group in one task, in the order that `group_logs` reads."""
     return events.repartition("group_id").sortWithinPartitions("group_id", "kafka_offset", "topic", "partition")
 
 
 @dataclass(frozen=True)
 class GroupLog:
-    """What is new of a group; `state` is its open state, None if it has none yet."""
+    """The new events of a group, and its open `state`, which is None if it has none yet."""
 
     group_id: str
     kafka_partition: int
@@ -193,7 +194,7 @@ def _fold_group(log: GroupLog) -> Iterator[pa.RecordBatch]:
 
 
 def _events(rows: list[dict[str, Any]], marks: Sequence[Coverage]) -> Iterator[Event]:
-    """The events of a group, and before each the marks up to it; then those that the log has passed since."""
+    """Yields the events of a group, before each the marks up to it, and in the end the marks behind the last event."""
     waiting = list(marks)
     for row in rows:
         event = _event(row)
