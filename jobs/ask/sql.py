@@ -24,7 +24,7 @@ from rich.console import Console
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.terminal import escaped, print_table, printable
-from groupledger.jobs.warehouse.warehouse import table_path, tables_of
+from groupledger.jobs.warehouse.warehouse import read_table, tables_of
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
@@ -60,7 +60,7 @@ DOING = ("InsertInto", "Compound", "ScriptTransformation", "Call")
 def register_views(spark: SparkSession, warehouse: str) -> list[str]:
     """A temporary view for each table that is there; gives their names. Raises InputError if there is none."""
     found = tables_of(spark, warehouse)
-    views = {table: spark.read.format("delta").load(table_path(warehouse, table)) for table in found}
+    views = {table: read_table(spark, warehouse, table) for table in found}
     for table, rows in views.items():
         rows.createOrReplaceTempView(table.name)
     names = [table.name for table in found]

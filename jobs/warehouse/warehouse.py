@@ -1,20 +1,24 @@
 """The Delta tables of a warehouse: where they lie, how they are made, whether they are there.
 
-A table is made once, from its file in `schemas/tables`, with its comments, partitioning and properties. One that is
-there already must have all the columns of its file; more are no harm, since schemas only grow.
+A table is made once, from its file in `schemas/tables`, with its comments, partitioning and properties. Who writes
+brings all older tables of the warehouse to today's definition first (`migrate`); who reads changes nothing, and sees
+nulls in the columns that an older table lacks.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.migrate import plan, with_all_columns
 from groupledger.schemas.tables.all_tables import all_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from groupledger.jobs.warehouse.migrate import Plan
     from groupledger.schemas.tables.table import Table
 
 
@@ -40,7 +44,7 @@ def read_table(spark: SparkSession, warehouse: str, table: Table) -> DataFrame:
         raise InputError(
             f"The warehouse {warehouse} has no table {table.name} yet: run `groupledger {table.written_by}` first."
         )
-    return spark.read.format("delta").load(table_path(warehouse, table))
+    return with_all_columns(spark.read.format("delta").load(table_path(warehouse, table)), table)
 
 
 def tables_of(spark: SparkSession, warehouse: str) -> list[Table]:
@@ -68,11 +72,15 @@ def snapshot(spark: SparkSession, warehouse: str, table: Table) -> Any:
 
 
 def create_table(spark: SparkSession, warehouse: str, table: Table) -> None:
-    """Make the table if it is not there. Raises InputError if it is there with other columns."""
+    """Makes the table if it is not there, or brings it to today's columns and properties if it is older.
+
+    Raises InputError if a table can't be brought there.
+    """
     from delta.tables import DeltaTable
 
     if table_exists(spark, warehouse, table):
-        check_schema(read_table(spark, warehouse, table), table)
+        if plan_for(spark, warehouse, table).is_needed:
+            migrate(spark, warehouse)
         return
     builder = DeltaTable.createIfNotExists(spark).location(table_path(warehouse, table)).comment(table.comment)
     for field in table.schema:
@@ -82,11 +90,22 @@ def create_table(spark: SparkSession, warehouse: str, table: Table) -> None:
     builder.partitionedBy(*table.partition_columns).execute()
 
 
-def check_schema(found: DataFrame, table: Table) -> None:
-    types = dict(found.dtypes)
-    wrong = [field.name for field in table.schema if types.get(field.name) != field.dataType.simpleString()]
-    if wrong:
-        raise InputError(
-            f"The table {table.name} was written by another version of groupledger: its columns {', '.join(wrong)} are"
-            " missing or of another type. Use that version, or another warehouse."
-        )
+def migrate(spark: SparkSession, warehouse: str) -> None:
+    """Brings all tables that are there to today's columns and properties. Raises InputError before the first is changed
+    if one of them can't be brought there."""
+    plans = {table: plan_for(spark, warehouse, table) for table in tables_of(spark, warehouse)}
+    for table, needed in plans.items():
+        if needed.refused:
+            raise InputError(
+                f"The table {table.name} was written by another version of groupledger, and can't be brought to this"
+                f" one: {'; '.join(needed.refused)}. Use that version, or another warehouse."
+            )
+    for needed in plans.values():
+        for statement in needed.statements:
+            spark.sql(statement)
+
+
+def plan_for(spark: SparkSession, warehouse: str, table: Table) -> Plan:
+    """Returns what brings a table that is there to today's definition."""
+    metadata = json.loads(snapshot(spark, warehouse, table).metadata().json())["metaData"]
+    return plan(metadata, table, table_path(warehouse, table))
