@@ -2,9 +2,9 @@
 
 The first run folds all that the table holds; later ones follow it as a stream, a micro-batch of new rows at a time.
 Each batch writes the derived tables first and `open_groups` last, so that a batch that was killed in between is folded
-again from the old state and gives the same rows. A rebuild folds everything into the same tables, each replaced in one
-Delta commit: readers see a table as it was, or as it is, and `open_groups` comes last here too. What it can't make
-again, since retention has removed the records, it takes over from the tables as they were
+again from the old state and gives the same rows. A rebuild (`rebuild`) folds everything into the same tables, each
+replaced in one Delta commit: readers see a table as it was, or as it is, and `open_groups` comes last here too. What it
+can't make again, since retention has removed the records, it takes over from the tables as they were
 (`transforms.history.carried_over`).
 
 Rows of one cluster only; several share the tables.
@@ -12,30 +12,31 @@ Rows of one cluster only; several share the tables.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PythonException
 from pyspark.sql import functions as F
 
+from groupledger.jobs.derive import rebuild
 from groupledger.jobs.derive.rebalance_stats import COUNTED, rebuild_rebalance_stats, update_rebalance_stats
 from groupledger.jobs.ingest.stream import must_stop, wait
-from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.checkpoint import read_checkpoint
 from groupledger.jobs.warehouse.ledger import set_checkpoint_aside
-from groupledger.jobs.warehouse.rebuild import rebuild_request, remove_request
+from groupledger.jobs.warehouse.rebuild_request import rebuild_request, remove_request
 from groupledger.jobs.warehouse.source import read_source
 from groupledger.jobs.warehouse.upsert import earliest, replace_cluster, upsert
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.schemas.tables.generations import GENERATIONS
-from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
 from groupledger.transforms.conform import conform
 from groupledger.transforms.coverage.rules.stretches import stretches
-from groupledger.transforms.history.carried_over import carried_over, horizons, open_states, taken_over
 from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
 from groupledger.transforms.history.rules import Coverage
+from groupledger.transforms.history.rules.state import UnknownStateError
 
 if TYPE_CHECKING:
     import threading
@@ -72,14 +73,17 @@ class HistoryTotals:
 
 
 def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
-    """All that `coordinator_records` holds and the history has not.
+    """Folds all that `coordinator_records` holds and the history has not; makes a rebuild that was asked for, or was
+    killed.
 
     Raises InputError if there is nothing to read, or if a table of the history is gone.
     """
+    if rebuild.is_unfinished(ledger):
+        ledger.say("history: a rebuild was begun and not finished: it is made again")
+        return rebuild_history(ledger, stop)
     if rebuild_request(ledger) is not None:
         ledger.say("history: rebuilt, because records behind it have changed")
         return rebuild_history(ledger, stop)
-    records = ledger.rows(COORDINATOR_RECORDS)
     # A checkpoint without a batch does not say where it would begin.
     checkpoint = read_checkpoint(ledger.storage, checkpoint_folder(ledger))
     is_first = checkpoint is None or checkpoint.planned_batch is None
@@ -89,43 +93,65 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
             f"The history has been written before, and its tables {', '.join(missing)} are gone: run `groupledger"
             " history --rebuild` to make all of them again."
         )
-    return fold_all(ledger, records, stop) if is_first else follow(ledger, HistoryTotals({}), stop)
+    prepare_tables(ledger)
+    return fold_all(ledger, stop) if is_first else follow(ledger, HistoryTotals({}), stop)
 
 
 def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
-    """Everything again, from all rows of `coordinator_records` that are left."""
+    """Folds everything again, from all rows of `coordinator_records` that are left."""
     request = rebuild_request(ledger)
-    records = ledger.rows(COORDINATOR_RECORDS)
+    prepare_tables(ledger)
+    rebuild.begin(ledger)
     set_checkpoint_aside(ledger.storage, checkpoint_folder(ledger))
-    totals = fold_all(ledger, records, stop, is_rebuild=True)
+    totals = fold_all(ledger, stop, is_rebuild=True)
     remove_request(ledger, request)
     return totals
+
+
+def prepare_tables(ledger: Ledger) -> None:
+    """Makes the tables that the history writes, and brings older ones, that it reads too, to this release.
+
+    Raises InputError if there is nothing to read.
+    """
+    ledger.rows(COORDINATOR_RECORDS)
+    ledger.create(COORDINATOR_RECORDS, *TABLES)
 
 
 def checkpoint_folder(ledger: Ledger) -> str:
     return f"_checkpoints/{ledger.cluster}/{CHECKPOINT_NAME}"
 
 
-def fold_all(ledger: Ledger, records: DataFrame, stop: threading.Event, *, is_rebuild: bool = False) -> HistoryTotals:
-    """The table as a whole, since a stream's first read of it has no order; then what is added to it."""
+def fold_all(ledger: Ledger, stop: threading.Event, *, is_rebuild: bool = False) -> HistoryTotals:
+    """Folds the table as a whole, since a stream's first read of it has no order; then what is added to it.
+
+    The table is read in one version, from which the stream goes on: nothing that is added meanwhile falls between.
+    """
     version = ledger.version(COORDINATOR_RECORDS)
-    ledger.create(*TABLES)
     totals = HistoryTotals({})
-    totals.add(apply_batch(ledger, records, is_rebuild=is_rebuild))
+    totals.add(apply_batch(ledger, ledger.rows(COORDINATOR_RECORDS, version), is_rebuild=is_rebuild))
     return follow(ledger, totals, stop, from_version=version)
 
 
 def follow(
     ledger: Ledger, totals: HistoryTotals, stop: threading.Event, *, from_version: int | None = None
 ) -> HistoryTotals:
-    """What was added to the table since the checkpoint, or since a version that is folded already."""
+    """Folds what was added to the table since the checkpoint, or since a version that is folded already.
+
+    The query ends when it has read all there is, so that each pass begins one. Delta's source refuses a table whose
+    schema changes under a running query; a new query from the same checkpoint reads the commits of both schemas.
+    """
     stream = ledger.spark.readStream.format("delta").option("skipChangeCommits", "true")
     stream = stream.option("maxFilesPerTrigger", str(FILES_PER_BATCH))
     if from_version is not None:
         stream = stream.option("startingVersion", str(from_version))
+    refused: list[InputError] = []
 
     def on_batch(batch: DataFrame, _number: int) -> None:
-        totals.add(apply_batch(ledger, batch))
+        try:
+            totals.add(apply_batch(ledger, batch))
+        except InputError as error:
+            refused.append(error)
+            raise
 
     query = (
         stream.load(ledger.path(COORDINATOR_RECORDS))
@@ -134,17 +160,24 @@ def follow(
         .trigger(availableNow=True)
         .start()
     )
-    while not wait(query):
-        if must_stop(ledger, query, stop):
-            break
+    try:
+        while not wait(query):
+            if must_stop(ledger, query, stop):
+                break
+    except OutsideError as error:
+        raise refused[0] if refused else error from None
     return totals
 
 
 def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False) -> dict[str, int]:
-    """Fold rows of `coordinator_records` and write what comes of it; gives the rows written by table."""
+    """Folds rows of `coordinator_records` and writes what comes of it; returns the number of rows by table.
+
+    Raises InputError if a state was written by a newer version of groupledger.
+    """
     records = records_of(ledger, records).persist()
     extents = extents_of(records)
-    before = HistoryBefore(ledger, extents) if is_rebuild else None
+    retained_from = {partition: first for partition, (first, _) in extents.items()}
+    before = rebuild.HistoryBefore(ledger, retained_from) if is_rebuild else None
     marks = marks_of(ledger, extents)
     open_groups = open_groups_of(ledger, records) if before is None else before.open_groups(marks)
     folded = fold_groups(group_events(records, open_groups, marks), marks).persist()
@@ -174,6 +207,11 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
         elif counted_us:
             update_rebalance_stats(ledger, rows, min(counted_us))
         write(OPEN_GROUPS)
+        if is_rebuild:
+            rebuild.end(ledger)
+    except PythonException as error:
+        unknown = re.search(rf"{UnknownStateError.__name__}: (.*)", str(error))
+        raise (error if unknown is None else InputError(unknown[1])) from error
     finally:
         folded.unpersist()
         records.unpersist()
@@ -181,29 +219,6 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
         told = ", ".join(f"{counts[table.name]:,} {table.name}" for table in DERIVED_TABLES if counts[table.name])
         ledger.say(f"history: rows written: {told}")
     return counts
-
-
-class HistoryBefore:
-    """The history as it was when a rebuild began, whatever is written meanwhile; and the groups that have lost records
-    since. A rebuild that was killed and is run again finds the same."""
-
-    def __init__(self, ledger: Ledger, extents: Extents) -> None:
-        self._ledger = ledger
-        self._versions = {table: ledger.version(table) for table in (*DERIVED_TABLES, OPEN_GROUPS)}
-        retained_from = {partition: first for partition, (first, _) in extents.items()}
-        self._horizons = horizons(self._rows(GROUPS), self._rows(GENERATIONS), retained_from).persist()
-        self._has_lost = not self._horizons.isEmpty()
-
-    def _rows(self, table: Table) -> DataFrame:
-        return self._ledger.rows(table, self._versions[table])
-
-    def open_groups(self, marks: Marks) -> DataFrame:
-        return open_states(self._rows(OPEN_GROUPS), self._horizons, marks)
-
-    def with_carried_over(self, table: Table, rows: DataFrame) -> DataFrame:
-        if not self._has_lost:
-            return rows
-        return taken_over(table, rows, carried_over(table, self._rows(table), self._horizons))
 
 
 def records_of(ledger: Ledger, records: DataFrame) -> DataFrame:

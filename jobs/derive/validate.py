@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from groupledger.jobs.derive import rebuild
 from groupledger.jobs.derive.history import all_events, records_of
 from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.warehouse.upsert import replace_cluster
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 def validate(ledger: Ledger) -> list[Row]:
     """Returns the findings, in log order. Raises InputError if there is nothing to replay."""
+    if rebuild.is_unfinished(ledger):
+        ledger.say("validate: a rebuild of the history was not finished: run `groupledger history` to finish it")
     records = records_of(ledger, ledger.rows(COORDINATOR_RECORDS)).persist()
     ledger.create(REPLAY_FINDINGS)
     found = replay_findings(*all_events(ledger, records)).withColumn("cluster", F.lit(ledger.cluster))

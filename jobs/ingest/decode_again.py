@@ -24,7 +24,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from groupledger.jobs.process.errors import OutsideError
-from groupledger.jobs.warehouse.rebuild import request_rebuild
+from groupledger.jobs.warehouse.rebuild_request import request_rebuild
 from groupledger.jobs.warehouse.storage import STATE_FOLDER
 from groupledger.schemas.codec.digest import codec_digest
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.migrate import with_all_columns
 from groupledger.schemas.tables.all_tables import all_tables
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Tables:
         reader = self.spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
-        return reader.load(self.path(table))
+        return with_all_columns(reader.load(self.path(table)), table)
 
 
 @dataclass(frozen=True)

@@ -4,35 +4,41 @@ Retention removes the oldest rows of `coordinator_records`, whole dates of them.
 again from the first record that is left and began a generation (`begins_at`): what ended there or before stays as it
 was, and what is older and went on is cut there, with an unknown end; the new rows begin with an unknown start. So both
 say less than the history before, and neither says what is wrong. A group without such a record keeps everything, its
-open state too, and its history goes on from there. One that has lost nothing is made again from its first record, and
-is equal.
+open state too, and its history goes on from there; a state that this version can't read is made of the group's open
+rows. A group that has lost nothing is made again from its first record, and is equal.
 """
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
 
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
+from groupledger.schemas.words import Completeness
 from groupledger.transforms.by_group import map_rows
-from groupledger.transforms.history.rules.horizon import state_before
+from groupledger.transforms.history.rules import Coverage
+from groupledger.transforms.history.rules.horizon import OpenRows, readable_state, state_before
+from groupledger.transforms.history.rules.rows import open_group_row
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import Column, DataFrame
 
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.history.group_history import Marks
 
-_HORIZON = ("begins_at", "begun_at", "begins_in", "generation_before")
+_TELLING_THE_STATE = (GROUPS, GENERATIONS, MEMBERS, ASSIGNMENTS, CONNECT_ASSIGNMENTS)
 
 
 def horizons(groups: DataFrame, generations: DataFrame, retained_from: Mapping[int, int]) -> DataFrame:
@@ -62,14 +68,14 @@ def horizons(groups: DataFrame, generations: DataFrame, retained_from: Mapping[i
 
 
 def _floor(partition: str, retained_from: Mapping[int, int]) -> Column:
-    """Null where nothing is left."""
+    """Returns the oldest offset that is left of a partition, null where nothing is left."""
     pairs = [F.lit(number) for pair in retained_from.items() for number in pair]
     found = F.try_element_at(F.create_map(*pairs), partition) if pairs else F.lit(None)
     return found.cast("long")
 
 
 def carried_over(table: Table, rows: DataFrame, horizon: DataFrame) -> DataFrame:
-    """Those of `rows`, the table before the rebuild, that stay; in the table's columns."""
+    """Returns the rows that stay, in the table's columns; `rows` are those before the rebuild."""
     kept = rows.join(horizon, "group_id")
     if IS_CARRIED_OVER.name in table.schema.names:
         kept = kept.withColumn(IS_CARRIED_OVER.name, F.lit(True))
@@ -103,22 +109,54 @@ def _cut(intervals: DataFrame) -> DataFrame:
     )
 
 
-def open_states(open_groups: DataFrame, horizon: DataFrame, marks: Marks) -> DataFrame:
-    """The states from which the groups of `horizon` go on; in the columns of `open_groups`."""
-    found = open_groups.join(horizon, "group_id").select(*OPEN_GROUPS.schema.names, *_HORIZON)
-    return map_rows(found, lambda rows: (_begin_again(row, marks) for row in rows), OPEN_GROUPS.schema)
+def open_states(before: Callable[[Table], DataFrame], horizon: DataFrame, marks: Marks) -> DataFrame:
+    """Returns the states from which the groups of `horizon` go on, in the columns of `open_groups`; `before` gives the
+    rows of a table as they were."""
+    parts = [_open_rows(table, before(table)) for table in _TELLING_THE_STATE]
+    open_rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    of_group = open_rows.groupBy("group_id").agg(
+        *[F.collect_list(table.name).alias(table.name) for table in _TELLING_THE_STATE]
+    )
+    found = before(OPEN_GROUPS).join(horizon, "group_id").join(of_group, "group_id")
+    return map_rows(found, lambda told: (_begin_again(row, marks) for row in told), OPEN_GROUPS.schema)
+
+
+def _open_rows(table: Table, rows: DataFrame) -> DataFrame:
+    """Returns the rows that nothing has ended as structs with instants in microseconds, and nulls for other tables."""
+    if IS_OPEN.name in table.schema.names:
+        rows = rows.where(F.col(IS_OPEN.name) == F.lit(1))
+    instants = {each.name: F.unix_micros(each.name) for each in table.schema if each.dataType == TimestampType()}
+    return rows.withColumns(instants).select("group_id", F.struct(*table.schema.names).alias(table.name))
 
 
 def _begin_again(row: dict[str, Any], marks: Marks) -> dict[str, Any]:
+    rows = OpenRows(
+        group=row[GROUPS.name][0],
+        generation=next(iter(row[GENERATIONS.name]), None),
+        members=row[MEMBERS.name],
+        assignments=[
+            *row[ASSIGNMENTS.name],
+            *(
+                {**each, "topic": each["connector"], "partition": each["task"]}
+                for each in row[CONNECT_ASSIGNMENTS.name]
+            ),
+        ],
+    )
+    stretches = [Coverage(row["coverage_offset"], Completeness.UNKNOWN), *marks.get(row["kafka_partition"], ())]
+
+    def stretch_at(offset: int) -> Coverage:
+        return [stretch for stretch in stretches if stretch.from_offset <= offset][-1]
+
+    group = readable_state(row["state"], rows, stretch_at(row["coverage_offset"]))
     if row["begins_at"] is None:
-        return {name: row[name] for name in OPEN_GROUPS.schema.names}
-    stretch = [mark for mark in marks[row["kafka_partition"]] if mark.from_offset <= row["begins_at"]][-1]
-    state = state_before(row["state"], row["begins_in"], row["begins_at"], stretch)
+        state = open_group_row(group)
+    else:
+        state = state_before(group, row["begins_in"], row["begins_at"], stretch_at(row["begins_at"]))
     return {"cluster": row["cluster"], **state}
 
 
 def taken_over(table: Table, new: DataFrame, kept: DataFrame) -> DataFrame:
-    """The new rows, and of the kept ones those that they don't continue."""
+    """Returns the new rows, and the kept rows whose key is not among them."""
     if IS_CARRIED_OVER.name in table.schema.names:
         continued = kept.select(*table.key, F.col(IS_CARRIED_OVER.name).alias("continued"))
         new = new.drop(IS_CARRIED_OVER.name).join(continued, list(table.key), "left")

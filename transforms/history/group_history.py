@@ -6,8 +6,8 @@
 
 Everything about a group lies in one partition of `__consumer_offsets`, and order is kafka_offset. No state is kept
 here: it comes with `open_groups` and goes out as a new row of it. A group takes part if it has new records, or if a
-hole in coverage has opened behind what was known of it. `marks` are by partition the starts of the stretches of
-coverage, in order, as far as the log is read: what lies beyond is not known to hold.
+hole in coverage has opened behind what was known of it. `marks` are, by partition, the starts of the stretches of
+coverage in order, as far as the log is read.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ DERIVED_TABLES = (GENERATIONS, MEMBERS, ASSIGNMENTS, CONNECT_ASSIGNMENTS, REBALA
 
 
 OF_THE_JOB = ("cluster", IS_CARRIED_OVER.name, IS_OPEN.name)
-"""Columns that the fold does not fill."""
+"""Columns that the job fills, and not the fold."""
 
 
 FOLDED = StructType([StructField(table.name, table.without(*OF_THE_JOB)) for table in (*DERIVED_TABLES, OPEN_GROUPS)])
@@ -138,7 +138,8 @@ def _is_behind_a_hole(marks: Marks) -> Column:
 
 
 def fold_groups(events: DataFrame, marks: Marks) -> DataFrame:
-    """Returns the rows to upsert, as `FOLDED`. Its tasks raise `LogOrderError` if the log was not read in order."""
+    """Returns the rows to upsert, as `FOLDED`. Its tasks raise `LogOrderError` if the log was not read in order, and
+    `UnknownStateError` if a newer version of groupledger has written a state."""
 
     def fold_group(log: GroupLog) -> Iterator[dict[str, Any]]:
         folded = fold(log.group_id, log.kafka_partition, log.state, log.events)

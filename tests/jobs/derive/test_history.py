@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,25 +13,30 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 import groupledger.jobs.derive.history
+import groupledger.jobs.derive.rebalance_stats
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
-from groupledger.jobs.derive.history import rebuild_history
+from groupledger.jobs.derive import rebuild
+from groupledger.jobs.derive.history import TABLES, rebuild_history, update_history
 from groupledger.jobs.derive.validate import has_errors, print_findings, validate
 from groupledger.jobs.process.errors import InputError, OutsideError
-from groupledger.jobs.warehouse.upsert import upsert
+from groupledger.jobs.warehouse.tables import Tables
+from groupledger.jobs.warehouse.upsert import replace_cluster, upsert
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from lab.warehouses.ledgers import open_test_ledger
 from tests.jobs.simulated_log import HOUR_MS, append, assert_equal_tables, run, table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-    from groupledger.jobs.warehouse.tables import Tables
     from groupledger.schemas.tables.table import Table
     from tests.jobs.simulated_log import Simulated
 
@@ -77,18 +83,19 @@ class KilledError(Exception):
 
 
 class KillBefore:
-    """An upsert that ends the run before so many tables are written."""
+    """A way to write a table (`upsert`, `replace_cluster`) that ends the run before so many tables are written."""
 
-    def __init__(self, survived: int) -> None:
+    def __init__(self, survived: int, write: Callable[..., None]) -> None:
         self.survived = survived
         self.has_killed = False
+        self._write = write
 
-    def __call__(self, tables: Tables, which: Table, rows: DataFrame, earliest_us: int | None = None) -> None:
+    def __call__(self, *arguments: Any) -> None:
         if self.survived == 0:
             self.has_killed = True
             raise KilledError
         self.survived -= 1
-        upsert(tables, which, rows, earliest_us)
+        self._write(*arguments)
 
 
 def test_any_cut_and_any_kill(
@@ -99,7 +106,7 @@ def test_any_cut_and_any_kill(
     append(spark, tmp_path, simulated.between(0, CUT_MINUTE))
     run(spark, tmp_path)
     append(spark, tmp_path, simulated.between(CUT_MINUTE, LAST_MINUTE))
-    kill = KillBefore(TABLES_BEFORE_KILL)
+    kill = KillBefore(TABLES_BEFORE_KILL, upsert)
     with monkeypatch.context() as patched, suppress(KilledError, OutsideError):
         patched.setattr(groupledger.jobs.derive.history, "upsert", kill)
         run(spark, tmp_path)
@@ -114,26 +121,90 @@ OLD, NEW = "2026-01-04", "2026-01-05"
 RETAINED_FROM_MINUTE = 25
 
 
+@pytest.fixture(scope="module")
+def thinned(spark: SparkSession, simulated: Simulated, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A history whose oldest records retention has removed. Who writes takes a copy."""
+    warehouse = tmp_path_factory.mktemp("thinned")
+    append(spark, warehouse, simulated.between(0, RETAINED_FROM_MINUTE), OLD)
+    append(spark, warehouse, simulated.between(RETAINED_FROM_MINUTE, 50), NEW)
+    run(spark, warehouse)
+    records = Tables(spark, str(warehouse)).path(COORDINATOR_RECORDS)
+    DeltaTable.forPath(spark, records).delete(F.col("ingest_date") == F.lit(OLD))
+    return warehouse
+
+
+@pytest.fixture(scope="module")
+def rebuilt(spark: SparkSession, thinned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, made again in one piece. Who writes takes a copy."""
+    warehouse = tmp_path_factory.mktemp("rebuilt") / "copy"
+    shutil.copytree(thinned, warehouse)
+    run(spark, warehouse, rebuild_history)
+    return warehouse
+
+
 def test_a_rebuild_keeps_what_retention_has_removed(
-    spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path
+    spark: SparkSession, simulated: Simulated, whole: Path, rebuilt: Path, tmp_path: Path
 ) -> None:
     """Goal: without the oldest date's records a rebuild loses no generation, no rebalance and no group, gives no owner
     another time than it had, and marks what it took over; and the history goes on from there."""
-    append(spark, tmp_path, simulated.between(0, RETAINED_FROM_MINUTE), OLD)
-    append(spark, tmp_path, simulated.between(RETAINED_FROM_MINUTE, 50), NEW)
-    run(spark, tmp_path)
-    DeltaTable.forPath(spark, str(tmp_path / COORDINATOR_RECORDS.name)).delete(F.col("ingest_date") == F.lit(OLD))
-    run(spark, tmp_path, rebuild_history)
-    append(spark, tmp_path, simulated.between(50, LAST_MINUTE), NEW)
-    run(spark, tmp_path)
+    warehouse = tmp_path / "copy"
+    shutil.copytree(rebuilt, warehouse)
+    append(spark, warehouse, simulated.between(50, LAST_MINUTE), NEW)
+    run(spark, warehouse)
     for which in (GENERATIONS, REBALANCES, GROUPS):
-        assert keys(spark, tmp_path, which) == keys(spark, whole, which)
-    flags = table(spark, tmp_path, GENERATIONS).select("is_carried_over").distinct().collect()
+        assert keys(spark, warehouse, which) == keys(spark, whole, which)
+    flags = table(spark, warehouse, GENERATIONS).select("is_carried_over").distinct().collect()
     assert sorted(row[0] for row in flags) == [False, True]
-    assert owned_seconds(spark, tmp_path) == owned_seconds(spark, whole)
+    assert owned_seconds(spark, warehouse) == owned_seconds(spark, whole)
     groups = ("group_id", "incarnation", "generation", "committed_partition_count", "first_kafka_offset")
-    found, kept = (table(spark, each, GROUPS).select(*groups, "first_seen_at").collect() for each in (tmp_path, whole))
+    found, kept = (table(spark, each, GROUPS).select(*groups, "first_seen_at").collect() for each in (warehouse, whole))
     assert sorted(found) == sorted(kept)
+
+
+def test_a_rebuild_that_was_killed_is_finished(
+    spark: SparkSession, thinned: Path, rebuilt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: a rebuild killed behind its first table, taken up by the next pass and killed behind the second, and so on
+    up to the last: each pass knows that it is not finished, `validate` says so, and the tables in the end are those of
+    a rebuild that nothing disturbed, with the rows that it takes over from before."""
+    warehouse = tmp_path / "copy"
+    shutil.copytree(thinned, warehouse)
+    for survived in range(1, len(TABLES)):
+        kill = KillBefore(survived, replace_cluster)
+        with monkeypatch.context() as patched, suppress(KilledError):
+            patched.setattr(groupledger.jobs.derive.history, "replace_cluster", kill)
+            patched.setattr(groupledger.jobs.derive.rebalance_stats, "replace_cluster", kill)
+            run(spark, warehouse, update_history if survived > 1 else rebuild_history)
+        assert kill.has_killed
+    said: list[str] = []
+    with open_test_ledger(spark, warehouse) as ledger:
+        assert rebuild.is_unfinished(ledger)
+        validate(replace(ledger, say=said.append))
+        assert "run `groupledger history` to finish it" in said[0]
+    run(spark, warehouse)
+    with open_test_ledger(spark, warehouse) as ledger:
+        assert not rebuild.is_unfinished(ledger)
+    assert_equal_tables(spark, warehouse, rebuilt)
+
+
+def test_a_state_of_a_newer_version(spark: SparkSession, simulated: Simulated, thinned: Path, tmp_path: Path) -> None:
+    """Goal: a state in an unknown format ends a pass with a sentence that names the remedy; the remedy works though
+    records are gone, gives the rows that it would with a readable state, and the history goes on from there."""
+    warehouse = tmp_path / "copy"
+    shutil.copytree(thinned, warehouse)
+    states = DeltaTable.forPath(spark, Tables(spark, str(warehouse)).path(OPEN_GROUPS))
+    states.update(set={"state": F.regexp_replace("state", '"format":[0-9]+', '"format":99')})
+    append(spark, warehouse, simulated.between(50, LAST_MINUTE), NEW)
+    with pytest.raises(InputError, match=r"format 99.* run `groupledger history --rebuild`"):
+        run(spark, warehouse)
+    run(spark, warehouse, rebuild_history)
+    again = tmp_path / "again"
+    shutil.copytree(thinned, again)
+    append(spark, again, simulated.between(50, LAST_MINUTE), NEW)
+    run(spark, again, rebuild_history)
+    for which in (GENERATIONS, MEMBERS, ASSIGNMENTS):
+        assert keys(spark, warehouse, which) == keys(spark, again, which)
+    assert owned_seconds(spark, warehouse) == owned_seconds(spark, again)
 
 
 def keys(spark: SparkSession, warehouse: Path, which: Table) -> list[tuple[Any, ...]]:

@@ -5,7 +5,7 @@ state. Where the facts come from: Kafka's GroupMetadataManager and ClassicGroup 
 members), KIP-415 (incremental Connect), KIP-429 (cooperative rebalancing), KIP-848 (conversions), and real brokers.
 
     events      what the fold is fed               ownership_answer   owned, unowned or unknown
-    fold        lives of a group, coverage, commits  changes            what differs between two records
+    fold        incarnations, coverage, commits    changes            what differs between two records
     generation  a record becomes rows              cost               what moved, who stood still
     state       the open state and its JSON        trigger            what probably started a rebalance
     rows        the tables' rows
@@ -13,10 +13,10 @@ members), KIP-415 (incremental Connect), KIP-429 (cooperative rebalancing), KIP-
 Rules
 - Order is the log's. Times are for people; no decision compares them but those about durations, and one: records of one
   operation of a coordinator have one timestamp.
-- A life (incarnation) begins with the first record or commit, and ends with the group's tombstone, unless records of
-  the same operation carry it over to a `consumer` group whose epoch is not below the generation. The way back, after
-  the consumer group's own tombstone, is another life, though it goes on from the epoch. A generation that goes down
-  begins a new life too, and is a finding where no tombstone can have been missed.
+- An incarnation begins with the first record or commit, and ends with the group's tombstone, unless records of the
+  same operation carry it over to a `consumer` group whose epoch is not below the generation. The way back, after the
+  consumer group's own tombstone, is another incarnation, though it goes on from the epoch. A generation that goes down
+  begins a new incarnation too, and is a finding where no tombstone can have been missed.
 - A record that repeats its generation with another content is a revision; with the same content, nothing.
 - Every increment that has a record is a row of `rebalances`; increments without one are that row's `generation_gap`.
 - Interval and tenure end with the first record that no longer shows them; an owner who stays is one interval.
@@ -27,7 +27,7 @@ the last one there was: itself tailed, or the one that a compacted stretch left.
     transition                           rows                                  changes, movement, pauses, trigger
     known, generation + 1                is_hole false                         stated
     known, generation + n                is_hole true, not_synced, gap n-1     null
-    not known, a record before in life   is_hole true, not_covered             null
+    not known, a record before it        is_hole true, not_covered             null
     not known, no record before          no row of `rebalances`                -
     into generation 1 from nothing or 0  changes are group_started alone       gained only
 

@@ -129,7 +129,8 @@ def watch(group: OpenGroup, row: dict[str, Any], moves: Movement | None) -> Open
             if committed is not None and committed.last_ms is not None:
                 watched[unit] = Watch(committed.last_ms, committed.committed_offset)
     times_ms = (committed.last_ms for committed in group.commits.values())
-    return OpenRebalance(row, max((each for each in times_ms if each is not None), default=None), watched)
+    last_commit_ms = max((each for each in times_ms if each is not None), default=None)
+    return OpenRebalance(row=row, last_commit_ms=last_commit_ms, watched=watched)
 
 
 def observe(rebalance: OpenRebalance, commits: Commits) -> None:

@@ -1,8 +1,8 @@
 """The fold of one group: `fold(open state, events in log order) -> rows to upsert, new open state`.
 
-It is pure: the state comes and goes as text. Events at or below the state's `last_kafka_offset` were folded before and
-are passed over, so that a batch may come twice. This file decides the order of things, the lives of a group (its
-incarnations) and what coverage allows to claim; what a new generation means stands in `generation`.
+The fold is pure: the state comes and goes as text. Events at or below the state's `last_kafka_offset` were folded
+before and are passed over, so that a batch may come twice. This file decides in which order things happen, where a
+group's incarnations begin and end, and what coverage allows to claim; `generation` says what a new generation means.
 """
 
 from __future__ import annotations
@@ -25,24 +25,28 @@ from groupledger.transforms.history.rules.rows import End, Rows, open_group_row,
 from groupledger.transforms.history.rules.state import Ending, OpenGroup, PartitionCommits, load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 class LogOrderError(ValueError):
-    """The events are not in the order of the log, or summaries were not cut where the fold left off."""
+    """The events are not in the order of the log, or a summary of commits spans the offset where the fold left off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Upserts by table, to be written first; then the row of `open_groups`."""
+    """The rows to upsert by table, which are written first, and the row of `open_groups`, which is written last."""
 
     rows: dict[str, list[dict[str, Any]]]
     open_group: dict[str, Any]
 
 
 def fold(group_id: str, kafka_partition: int, open_state: str | None, events: Iterable[Event]) -> Folded:
-    """`events` are in log order; a `Coverage` mark stands before what lies at its offset. Marks may be repeated."""
-    group = OpenGroup(group_id, kafka_partition) if open_state is None else load(open_state)
+    """Returns the rows and the state that the events lead to.
+
+    `events` are in log order; a `Coverage` mark stands before what lies at its offset. Marks may be repeated.
+    """
+    new = OpenGroup(group_id=group_id, kafka_partition=kafka_partition)
+    group = new if open_state is None else load(open_state)
     rows = Rows()
     guard = group.last_kafka_offset
     for event in events:
@@ -51,14 +55,7 @@ def fold(group_id: str, kafka_partition: int, open_state: str | None, events: It
                 _enter_stretch(group, event, rows)
         elif event.last_kafka_offset > guard:
             _advance(group, event)
-            if isinstance(event, Commits):
-                _commits(group, event, rows)
-            elif isinstance(event, GroupRecord):
-                _group_record(group, event, rows)
-            elif isinstance(event, GroupTombstone):
-                _group_tombstone(group, event, rows)
-            else:
-                _other_group_type(group, event, rows)
+            _FOLDED_BY[type(event)](group, event, rows)
     _write_rebalance(group, rows)
     put_group(rows, group)
     return Folded(rows.by_table(), open_group_row(group))
@@ -84,7 +81,8 @@ def _advance(group: OpenGroup, event: GroupRecord | GroupTombstone | OtherGroupT
 
 
 def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
-    """A hole ends what was open, for nobody knows what became of it; what follows begins with nothing known."""
+    """Begins a stretch of coverage. A hole ends what was open, for nobody knows what became of it, and what follows it
+    begins with nothing known."""
     if mark.from_offset <= group.record_offset:
         raise LogOrderError(
             f"a coverage mark at offset {mark.from_offset} comes after {group.record_offset} was folded"
@@ -93,7 +91,7 @@ def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
     group.coverage_offset, group.completeness = mark.from_offset, mark.completeness
     if mark.completeness == Completeness.UNKNOWN:
         if group.ending is not None:
-            _end_life(group)
+            _end_incarnation(group)
         _write_rebalance(group, rows)
         close_classic_rows(group, rows, End(mark.from_offset, group.last_seen_ms or 0, is_known=False), EndedBy.HOLE)
         group.owners, group.rebalance, group.is_state_known = {}, None, False
@@ -104,28 +102,29 @@ def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
 
 
 def _is_known(group: OpenGroup) -> bool:
-    """Nothing about the group lies unseen between its last record and the one at hand."""
+    """Returns whether everything between the group's last record and the present one was read."""
     return group.completeness == Completeness.TAILED and group.is_state_known
 
 
-# Lives
+# Incarnations
 
 
-def _begin_life(group: OpenGroup) -> None:
+def _begin_incarnation(group: OpenGroup) -> None:
     if not group.is_alive:
         group.is_alive = True
         group.incarnation += 1
         group.group_type = GroupType.CLASSIC
 
 
-def _end_life(group: OpenGroup) -> None:
+def _end_incarnation(group: OpenGroup) -> None:
     forget_classic(group)
     group.is_alive, group.number, group.ending = False, None, None
     group.commits = {}
 
 
 def _settle_ending(group: OpenGroup, rows: Rows, event: GroupRecord | OtherGroupType | Commits) -> bool:
-    """After a tombstone: was it a live conversion? False while only a later record of the same operation can tell.
+    """Decides after a tombstone whether the group ended or was converted. Returns False while only a later record of
+    the same operation can tell.
 
     A conversion writes the tombstone and the records of the other type in one operation, and so with one timestamp, and
     goes on from the generation where the group was.
@@ -135,11 +134,11 @@ def _settle_ending(group: OpenGroup, rows: Rows, event: GroupRecord | OtherGroup
         return True
     is_same_operation = isinstance(event, Commits) or event.kafka_timestamp_ms == ending.kafka_timestamp_ms
     if not isinstance(event, OtherGroupType) or event.group_type != GroupType.CONSUMER or not is_same_operation:
-        _end_life(group)
+        _end_incarnation(group)
     elif event.group_epoch is None:
         return False
     elif event.group_epoch < (group.number or 0):
-        _end_life(group)
+        _end_incarnation(group)
     else:
         end = End(ending.kafka_offset, ending.kafka_timestamp_ms, is_known=ending.is_known)
         close_classic_rows(group, rows, end, EndedBy.UPGRADE)
@@ -152,9 +151,9 @@ def _group_tombstone(group: OpenGroup, event: GroupTombstone, rows: Rows) -> Non
     is_known = _is_known(group)
     group.is_state_known = True
     if group.ending is not None:
-        _end_life(group)
+        _end_incarnation(group)
     if group.is_alive or not group.incarnation:
-        _begin_life(group)
+        _begin_incarnation(group)
         _write_rebalance(group, rows)
         end = End(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_known)
         close_classic_rows(group, rows, end, EndedBy.TOMBSTONE)
@@ -173,12 +172,12 @@ def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> No
         close_classic_rows(group, rows, End(event.kafka_offset, event.kafka_timestamp_ms, is_known=False), EndedBy.HOLE)
         forget_classic(group)
     if epoch is not None and group.number is not None and epoch < group.number:
-        _end_life(group)
+        _end_incarnation(group)
     if event.is_group_tombstone:
         if group.is_alive:
             group.ending = Ending(event.kafka_offset, event.kafka_timestamp_ms, is_known)
         return
-    _begin_life(group)
+    _begin_incarnation(group)
     group.group_type = event.group_type
     if epoch is not None:
         group.number = epoch
@@ -188,7 +187,7 @@ def _group_record(group: OpenGroup, record: GroupRecord, rows: Rows) -> None:
     is_downgrade = group.group_type != GroupType.CLASSIC and _goes_on_as_classic(group, record)
     _settle_ending(group, rows, record)
     if group.is_alive and group.group_type != GroupType.CLASSIC:
-        _end_life(group)
+        _end_incarnation(group)
     is_known = _is_known(group) and not is_downgrade
     group.is_state_known = True
     finding = None
@@ -196,10 +195,10 @@ def _group_record(group: OpenGroup, record: GroupRecord, rows: Rows) -> None:
         _write_rebalance(group, rows)
         end = End(record.kafka_offset, record.kafka_timestamp_ms, is_known=False)
         close_classic_rows(group, rows, end, EndedBy.GENERATION_DECREASE)
-        _end_life(group)
+        _end_incarnation(group)
         finding = FindingKind.GENERATION_DECREASED if is_known else None
         is_known = False
-    _begin_life(group)
+    _begin_incarnation(group)
     is_new = group.generation is None or group.generation.generation != record.generation
     if is_new:
         _write_rebalance(group, rows)
@@ -209,7 +208,8 @@ def _group_record(group: OpenGroup, record: GroupRecord, rows: Rows) -> None:
 
 
 def _goes_on_as_classic(group: OpenGroup, record: GroupRecord) -> bool:
-    """A downgrade, or one whose tombstones are not in the log: a new life that did not begin with this record."""
+    """Returns whether the group was a `consumer` group before: then its new incarnation did not begin with this record.
+    The tombstones of that group may be missing in the log."""
     if group.ending is None:
         return group.is_alive
     return record.generation > 0 and record.kafka_timestamp_ms == group.ending.kafka_timestamp_ms
@@ -222,7 +222,7 @@ def _commits(group: OpenGroup, event: Commits, rows: Rows) -> None:
     _settle_ending(group, rows, event)
     unit = (event.topic, event.partition)
     if event.commit_count:
-        _begin_life(group)
+        _begin_incarnation(group)
         _remember_commits(group, event)
         if group.rebalance is not None:
             cost.observe(group.rebalance, event)
@@ -251,3 +251,11 @@ def _write_rebalance(group: OpenGroup, rows: Rows) -> None:
     if group.rebalance is not None and group.rebalance.is_dirty:
         put_rebalance(rows, group.rebalance, cost.pauses(group.rebalance))
         group.rebalance.is_dirty = False
+
+
+_FOLDED_BY: dict[type[Event], Callable[[OpenGroup, Any, Rows], None]] = {
+    Commits: _commits,
+    GroupRecord: _group_record,
+    GroupTombstone: _group_tombstone,
+    OtherGroupType: _other_group_type,
+}

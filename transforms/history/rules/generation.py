@@ -1,9 +1,9 @@
 """A `group_metadata` record becomes rows: a new generation, a revision of the present one, or nothing new.
 
 A revision repeats the generation with another content (a static member's replacement); a repetition with the same
-content adds nothing. A rebalance is an increment of the generation within one life. Where increments have no record
-(`generation_gap`: their leader never synced, or nobody saw them), or where something may lie unseen between the two
-records, the transition is a hole: it stands there with its numbers, and claims nothing else.
+content adds nothing. A rebalance is an increment of the generation within one incarnation. Where increments have no
+record (`generation_gap`: their leader never synced, or nobody saw them), or where something may lie unseen between the
+two records, the transition is a hole: it stands there with its numbers, and claims nothing else.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 _FOLLOW_UP_CHANGES = {COOPERATIVE_FOLLOW_UP.name, LEADER_CHANGED.name}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Transition:
-    """From the group's generation as it stands to a record. `is_known`: nothing lies unseen between the two.
+    """The step from the group's present generation to a record. `is_known` says that nothing lies unseen between them.
 
     `changes` and `departures` (by member id) are empty where the transition is a hole.
     """
@@ -71,7 +71,9 @@ def open_generation(
         return
     members = turnover(group.members, record.members)
     gap = before.generation_gap if before is not None and is_revision else _gap(group, record, is_known=is_known)
-    transition = Transition(record, members, is_known, is_revision, gap, finding)
+    transition = Transition(
+        record=record, members=members, is_known=is_known, is_revision=is_revision, gap=gap, finding=finding
+    )
     if not transition.is_hole:
         _explain(group, transition)
     if record.generation and not is_revision and (before is not None or (is_known and group.number is None)):
@@ -83,7 +85,7 @@ def open_generation(
 
 
 def _repeats(group: OpenGroup, record: GroupRecord) -> bool:
-    """The same content again, timestamps aside, while the row is open."""
+    """Returns whether the record has the content of the open generation, whatever the timestamps."""
     before = group.generation
     return (
         before is not None
@@ -98,7 +100,7 @@ def _repeats(group: OpenGroup, record: GroupRecord) -> bool:
 
 
 def _gap(group: OpenGroup, record: GroupRecord, *, is_known: bool) -> int | None:
-    """Increments without a record; None where nobody can count them."""
+    """Returns the number of increments that have no record; None where it can't be known."""
     if group.generation is not None:
         return record.generation - group.generation.generation - 1
     return max(record.generation - 1, 0) if is_known and group.number is None else None
@@ -153,7 +155,8 @@ def _open_rebalance(group: OpenGroup, transition: Transition) -> None:
 
 
 def _close_before(group: OpenGroup, transition: Transition, rows: Rows) -> None:
-    """The generation's row, and the intervals whose owners are others now. What can't be read now ends unknown."""
+    """Ends the generation's row, and the intervals whose owners have changed. Ownership that can't be read in the
+    record ends with an unknown end."""
     before, record, end = group.generation, transition.record, transition.end
     if before is None:
         return
@@ -185,8 +188,13 @@ def _replace_members(group: OpenGroup, transition: Transition, rows: Rows) -> No
         facts = member.facts
         known = group.members.get(facts.member_id)
         if known is None:
-            is_start_known = not transition.is_hole
-            known = Tenure(facts, record.generation, record.kafka_offset, record.kafka_timestamp_ms, is_start_known)
+            known = Tenure(
+                facts=facts,
+                from_generation=record.generation,
+                from_offset=record.kafka_offset,
+                joined_at_ms=record.kafka_timestamp_ms,
+                is_start_known=not transition.is_hole,
+            )
             put_member(rows, group, known)
         elif known.facts != facts:
             known.facts = facts
@@ -196,7 +204,8 @@ def _replace_members(group: OpenGroup, transition: Transition, rows: Rows) -> No
 
 
 def _replacement(transition: Transition) -> tuple[str | None, float | None]:
-    """For certain in a revision. Into another generation the instance may have been removed, and have joined again."""
+    """Returns the cause of a replacement and its confidence: certain in a revision; before another generation the
+    instance may have been removed and have joined again."""
     if transition.is_hole:
         return None, None
     return LeaveCause.REPLACED, 1.0 if transition.is_revision else 0.6
@@ -207,30 +216,30 @@ def _open_after(group: OpenGroup, transition: Transition, rows: Rows) -> None:
     was_known = before is None or before.is_ownership_known
     owners = record.owners
     group.generation = Generation(
-        record.generation,
-        before.revision + 1 if before is not None and transition.is_revision else 0,
-        record.protocol_type,
-        record.protocol,
-        record.leader,
-        record.kafka_offset,
-        record.kafka_timestamp_ms,
-        record.current_state_timestamp_ms,
-        transition.gap,
-        transition.is_known,
-        record.is_ownership_known,
-        len(record.members),
-        len(owners),
-        transition.changes if transition.is_revision and not transition.is_hole else None,
-        transition.finding,
+        generation=record.generation,
+        revision=before.revision + 1 if before is not None and transition.is_revision else 0,
+        protocol_type=record.protocol_type,
+        protocol=record.protocol,
+        leader=record.leader,
+        kafka_offset=record.kafka_offset,
+        started_at_ms=record.kafka_timestamp_ms,
+        current_state_timestamp_ms=record.current_state_timestamp_ms,
+        generation_gap=transition.gap,
+        is_start_known=transition.is_known,
+        is_ownership_known=record.is_ownership_known,
+        member_count=len(record.members),
+        owned_count=len(owners),
+        changes=transition.changes if transition.is_revision and not transition.is_hole else None,
+        finding=transition.finding,
     )
     put_generation(rows, group, group.generation)
     begun = {
         unit: Interval(
-            member_ids,
-            record.generation,
-            record.kafka_offset,
-            record.kafka_timestamp_ms,
-            transition.is_known and was_known,
+            owners=member_ids,
+            from_generation=record.generation,
+            from_offset=record.kafka_offset,
+            valid_from_ms=record.kafka_timestamp_ms,
+            is_start_known=transition.is_known and was_known,
         )
         for unit, member_ids in owners.items()
         if unit not in group.owners
@@ -240,7 +249,7 @@ def _open_after(group: OpenGroup, transition: Transition, rows: Rows) -> None:
 
 
 def _prepare_next(group: OpenGroup, transition: Transition) -> None:
-    """What the next transition will be judged by."""
+    """Remembers what the next transition will be compared with."""
     record = transition.record
     # Over a hole the partitions may have become more without us: they are not counted against what was before.
     group.universe = grow_universe(group.universe if transition.is_known else {}, record)
@@ -251,8 +260,8 @@ def _prepare_next(group: OpenGroup, transition: Transition) -> None:
 
 
 def close_classic_rows(group: OpenGroup, rows: Rows, end: End, ended_by: str) -> None:
-    """A tombstone, a conversion or a hole ends what is open. Over a hole members stay members: ids are never used
-    again, so that one who is seen behind it was there all the time."""
+    """Ends what is open at a tombstone, a conversion or a hole. Over a hole members stay members: an id is never used
+    again, so that a member that is seen behind the hole was there all the time."""
     generation = group.generation
     if generation is None:
         return
@@ -269,6 +278,6 @@ def close_classic_rows(group: OpenGroup, rows: Rows, end: End, ended_by: str) ->
 
 
 def forget_classic(group: OpenGroup) -> None:
-    """Its rows are closed: nothing of them is needed any more."""
+    """Removes from the state what only open rows of a classic group need."""
     group.generation = group.rebalance = group.cause_generation = None
     group.members, group.owners, group.universe, group.pending, group.revokers = {}, {}, {}, {}, []

@@ -1,29 +1,64 @@
-"""Where a history is made again from a record in the middle of a group's life, because older records are gone.
+"""The states from which a fold begins where older records are gone.
 
-What came before is not known to the fold then, as behind a hole in coverage: no member, no owner, no generation. Known
-is only what does not depend on the instant: which life it is, when the group was first seen, and which partitions it
-has committed. The latter are those of the state at the end, without their times: one that was committed only later is
+`state_before` is for a group that is folded again from a record in the middle of an incarnation. What came before is
+not known to the fold then, as behind a hole in coverage: no member, no owner, no generation. Known is only what does
+not depend on the instant: which incarnation it is, when the group was first seen, and which partitions it has
+committed. The latter are those of the state at the end, without their times: one that was committed only later is
 committed again by the records that are left, and one that was removed is removed again.
+
+`state_of_rows` stands in for a state that this version of groupledger can't read: it says what the open rows of the
+tables say. The commits are not known then, and the next transition is a hole.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from groupledger.transforms.history.rules.events import MemberFacts
 from groupledger.transforms.history.rules.rows import open_group_row
-from groupledger.transforms.history.rules.state import OpenGroup, PartitionCommits, load
+from groupledger.transforms.history.rules.state import (
+    Generation,
+    Interval,
+    OpenGroup,
+    PartitionCommits,
+    Tenure,
+    UnknownStateError,
+    load,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from groupledger.transforms.history.rules.events import Coverage
 
 
-def state_before(open_state: str, incarnation: int, kafka_offset: int, stretch: Coverage) -> dict[str, Any]:
-    """The row of `open_groups` from which a fold begins with the record at this offset, in this stretch of coverage."""
-    old = load(open_state)
+@dataclass(frozen=True, slots=True)
+class OpenRows:
+    """The rows of a group that nothing has ended, from the table that each field is named after, as dicts by column
+    with instants in microseconds; `connect_assignments` are among the `assignments`, as topic and partition."""
+
+    group: Mapping[str, Any]
+    generation: Mapping[str, Any] | None
+    members: Iterable[Mapping[str, Any]]
+    assignments: Iterable[Mapping[str, Any]]
+
+
+def readable_state(state: str, rows: OpenRows, stretch: Coverage) -> OpenGroup:
+    """Returns the group as its state says, or as its rows say where the state can't be read."""
+    try:
+        return load(state)
+    except UnknownStateError:
+        return state_of_rows(rows, stretch)
+
+
+def state_before(old: OpenGroup, incarnation: int, kafka_offset: int, stretch: Coverage) -> dict[str, Any]:
+    """Returns the row of `open_groups` from which a fold begins with the record at this offset, in this stretch of
+    coverage; `old` is the group as it was at the end."""
     commits = {unit: PartitionCommits(None, committed.committed_offset) for unit, committed in old.commits.items()}
     group = OpenGroup(
-        old.group_id,
-        old.kafka_partition,
+        group_id=old.group_id,
+        kafka_partition=old.kafka_partition,
         first_kafka_offset=old.first_kafka_offset,
         last_kafka_offset=kafka_offset - 1,
         record_offset=kafka_offset - 1,
@@ -35,3 +70,62 @@ def state_before(open_state: str, incarnation: int, kafka_offset: int, stretch: 
         commits=commits,
     )
     return open_group_row(group)
+
+
+def state_of_rows(rows: OpenRows, stretch: Coverage) -> OpenGroup:
+    """Returns the group as its open rows say, in the stretch of coverage that its last record lies in."""
+    group = rows.group
+    return OpenGroup(
+        group_id=group["group_id"],
+        kafka_partition=group["kafka_partition"],
+        first_kafka_offset=group["first_kafka_offset"],
+        last_kafka_offset=group["last_kafka_offset"],
+        record_offset=group["last_kafka_offset"],
+        coverage_offset=stretch.from_offset,
+        completeness=stretch.completeness,
+        incarnation=group["incarnation"],
+        is_alive=group["is_alive"],
+        group_type=group["group_type"],
+        number=group["generation"] if group["group_epoch"] is None else group["group_epoch"],
+        first_seen_ms=millis(group["first_seen_at"]),
+        last_seen_ms=millis(group["last_seen_at"]),
+        last_commit_ms=millis(group["last_commit_at"]),
+        last_memberless_commit_ms=millis(group["last_memberless_commit_at"]),
+        generation=None if rows.generation is None else _generation(rows.generation),
+        members={row["member_id"]: _tenure(row) for row in rows.members},
+        owners={
+            (row["topic"], row["partition"]): Interval(
+                owners=(row["member_id"], *row["other_member_ids"]),
+                from_generation=row["from_generation"],
+                from_offset=row["from_offset"],
+                valid_from_ms=row["valid_from"] // 1_000,
+                is_start_known=row["is_start_known"],
+            )
+            for row in rows.assignments
+        },
+    )
+
+
+def millis(microseconds: int | None) -> int | None:
+    return None if microseconds is None else microseconds // 1_000
+
+
+def _generation(row: Mapping[str, Any]) -> Generation:
+    same = {each.name: row[each.name] for each in fields(Generation) if each.name in row}
+    return Generation(
+        **same,
+        started_at_ms=row["started_at"] // 1_000,
+        current_state_timestamp_ms=millis(row["current_state_at"]),
+    )
+
+
+def _tenure(row: Mapping[str, Any]) -> Tenure:
+    facts = {each.name: row[each.name] for each in fields(MemberFacts) if each.name in row}
+    topics = row["subscribed_topics"]
+    return Tenure(
+        facts=MemberFacts(**facts, topics=None if topics is None else tuple(topics)),
+        from_generation=row["from_generation"],
+        from_offset=row["from_offset"],
+        joined_at_ms=row["joined_at"] // 1_000,
+        is_start_known=row["is_start_known"],
+    )

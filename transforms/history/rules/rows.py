@@ -27,7 +27,7 @@ def micros(milliseconds: int | None) -> int | None:
 
 
 class Rows:
-    """Upserts by table and key; the key's parts after the group stand first in each `put`."""
+    """The rows to upsert, by table and by the parts of the key that follow the group."""
 
     def __init__(self) -> None:
         self._tables: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {table: {} for table in TABLES}
@@ -41,7 +41,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How something ended: by the record at an offset and time, for certain or at the latest then."""
+    """Where something ended: at the record with this offset and time, or before it if the end is not known."""
 
     kafka_offset: int
     at_ms: int
@@ -127,7 +127,8 @@ def put_intervals(
     end: End | None = None,
     to_generation: int | None = None,
 ) -> None:
-    """Of the present generation's protocol type; the owners are still, or already, among the group's members."""
+    """Writes ownership intervals into the table of the present generation's protocol type. The owners must be among the
+    group's members."""
     is_connect = group.generation is not None and group.generation.protocol_type == CONNECT
     table = "connect_assignments" if is_connect else "assignments"
     name_column, number_column = ("connector", "task") if is_connect else ("topic", "partition")

@@ -1,8 +1,13 @@
 """The open state of a group: all that the fold remembers between two batches, and its JSON form for `open_groups`.
 
 It is as large as the group is now, never as its history is long: the present members, owners and committed partitions,
-the generation and the rebalance whose rows may still change. In JSON, lists of topics and intervals that many members
-or partitions share are written once.
+the generation and the rebalance whose rows may still change.
+
+The JSON form writes each record as a list of its values, and once for each kind of record the names of these values
+(`names`). A field that an older version did not know takes its default, so a new field must have one. `format` changes
+only when what is written means something else. A format or a name that is not known here was written by a newer
+version, and is refused. Format 2 had no `names`: its lists hold the fields of `_NAMES_OF_FORMAT_2` in this order. Lists
+of topics and intervals that many members or partitions share are written once.
 """
 
 from __future__ import annotations
@@ -18,31 +23,20 @@ from groupledger.transforms.history.rules.events import MemberFacts, Unit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-FORMAT = 2
-_SCALARS = (
-    "group_id",
-    "kafka_partition",
-    "first_kafka_offset",
-    "last_kafka_offset",
-    "record_offset",
-    "coverage_offset",
-    "completeness",
-    "is_state_known",
-    "incarnation",
-    "is_alive",
-    "group_type",
-    "number",
-    "first_seen_ms",
-    "last_seen_ms",
-    "last_commit_ms",
-    "last_memberless_commit_ms",
-    "universe",
-    "revokers",
-    "cause_generation",
-)
+FORMAT = 3
 
 
-@dataclass(slots=True)
+class UnknownStateError(ValueError):
+    """A newer version of groupledger has written the state, in a format or with fields that this one does not know."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"The open state of a group has {what}, which this version of groupledger does not know: use the version"
+            " that wrote it, or run `groupledger history --rebuild`."
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class Generation:
     """The newest generation row; `ended_by` is None while it is open."""
 
@@ -64,9 +58,9 @@ class Generation:
     ended_by: str | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Tenure:
-    """A present member, and since when it is one."""
+    """A present member, and where its membership began."""
 
     facts: MemberFacts
     from_generation: int
@@ -75,7 +69,7 @@ class Tenure:
     is_start_known: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Interval:
     """An open ownership interval."""
 
@@ -88,8 +82,8 @@ class Interval:
 
 @dataclass(slots=True)
 class PartitionCommits:
-    """The newest commit of a partition, and how often its present owner has committed it: `owner_commits` of them
-    since `owner_first_ms`. `last_ms` is None where a hole in coverage may hide newer ones."""
+    """The newest commit of a partition, and how often its present owner has committed it: `owner_commits` times since
+    `owner_first_ms`. `last_ms` is None where a hole in coverage may hide newer commits."""
 
     last_ms: int | None
     committed_offset: int
@@ -99,7 +93,7 @@ class PartitionCommits:
 
 @dataclass(slots=True)
 class Watch:
-    """A partition that a rebalance stopped: the commit before it, and the first one after."""
+    """A partition that a rebalance stopped, with the last commit before it and the first one after it."""
 
     last_ms: int
     committed_before: int
@@ -107,31 +101,32 @@ class Watch:
     committed_after: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class OpenRebalance:
-    """The newest rebalance: its row but for the pauses, and the commits that still have to bound these."""
+    """The newest rebalance: its row without the pauses, and the commits that bound these; `is_dirty` is not stored."""
 
     row: dict[str, Any]
     last_commit_ms: int | None
     watched: dict[Unit, Watch]
     first_commit_ms: int | None = None
-    is_dirty: bool = True  # its row must be written; never stored
+    is_dirty: bool = True  # its row must be written
 
 
 @dataclass(slots=True)
 class Ending:
-    """The group's tombstone, as long as the next record may show that it was a conversion to another type."""
+    """The group's tombstone, kept while the next record may show that the group was converted to another type."""
 
     kafka_offset: int
     kafka_timestamp_ms: int
     is_known: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class OpenGroup:
-    """`number` is the last generation or epoch of this life. `is_state_known`: nothing about the group was missed since
-    its last record. `record_offset` is that of the last group-level event. `pending` are units that nobody owns now,
-    with whom they were taken from; `revokers` the members who have to join again for it."""
+    """What the fold knows of a group. `number` is the last generation or epoch of this incarnation. `is_state_known`
+    says that nothing about the group was missed since its last record. `record_offset` is that of the last group-level
+    event. `pending` holds the units that nobody owns now, with the identity of the member that gave each up; `revokers`
+    are the members that have to join again because of it."""
 
     group_id: str
     kafka_partition: int
@@ -161,15 +156,50 @@ class OpenGroup:
     rebalance: OpenRebalance | None = None
 
 
+_KINDS: dict[str, type[Any]] = {
+    "facts": MemberFacts,
+    "tenure": Tenure,
+    "interval": Interval,
+    "commits": PartitionCommits,
+    "watch": Watch,
+    "rebalance": OpenRebalance,
+    "ending": Ending,
+    "generation": Generation,
+}
+_NAMES = {kind: [each.name for each in fields(of) if each.name != "is_dirty"] for kind, of in _KINDS.items()}
+_NAMES_OF_FORMAT_2 = {
+    "facts": [
+        *("member_id", "group_instance_id", "client_id", "client_host", "session_timeout_ms", "rebalance_timeout_ms"),
+        *("rack_id", "topics", "subscription_error", "assignment_error"),
+    ],
+    "tenure": ["facts", "from_generation", "from_offset", "joined_at_ms", "is_start_known"],
+    "interval": ["owners", "from_generation", "from_offset", "valid_from_ms", "is_start_known"],
+    "commits": ["last_ms", "committed_offset", "owner_first_ms", "owner_commits"],
+    "watch": ["last_ms", "committed_before", "first_ms", "committed_after"],
+    "rebalance": ["row", "last_commit_ms", "watched", "first_commit_ms"],
+    "ending": ["kafka_offset", "kafka_timestamp_ms", "is_known"],
+    "generation": [
+        *("generation", "revision", "protocol_type", "protocol", "leader", "kafka_offset", "started_at_ms"),
+        *("current_state_timestamp_ms", "generation_gap", "is_start_known", "is_ownership_known", "member_count"),
+        *("owned_count", "changes", "finding", "ended_by"),
+    ],
+}
+_GETTERS = {of: attrgetter(*_NAMES[kind]) for kind, of in _KINDS.items()}
+_RECORDS = ("ending", "generation", "members", "owners", "pending", "commits", "rebalance")
+_SCALARS = tuple(each.name for each in fields(OpenGroup) if each.name not in _RECORDS)
+
+
 def dump(group: OpenGroup) -> str:
+    """Returns the state as JSON; equal states give equal texts."""
     topic_lists: dict[tuple[str, ...] | None, int] = {}
     members = []
     for tenure in group.members.values():
         facts = _values(tenure.facts)
-        facts[_TOPICS] = topic_lists.setdefault(tenure.facts.topics, len(topic_lists))
+        facts[_NAMES["facts"].index("topics")] = topic_lists.setdefault(tenure.facts.topics, len(topic_lists))
         members.append([facts, *_values(tenure)[1:]])
     packed = {name: getattr(group, name) for name in _SCALARS} | {
         "format": FORMAT,
+        "names": _NAMES,
         "ending": group.ending and _values(group.ending),
         "generation": group.generation and _values(group.generation),
         "topic_lists": list(topic_lists),
@@ -183,40 +213,70 @@ def dump(group: OpenGroup) -> str:
 
 
 def load(text: str) -> OpenGroup:
-    packed = json.loads(text)
-    if packed["format"] != FORMAT:
-        raise ValueError(f"open state of format {packed['format']}, not {FORMAT}: rebuild the history tables")
-    group = OpenGroup(**{name: packed[name] for name in _SCALARS})
-    group.ending = packed["ending"] and Ending(*packed["ending"])
-    group.generation = packed["generation"] and Generation(*packed["generation"])
-    topic_lists = [topics if topics is None else tuple(topics) for topics in packed["topic_lists"]]
-    for facts, *since in packed["members"]:
-        facts[_TOPICS] = topic_lists[facts[_TOPICS]]
-        group.members[facts[0]] = Tenure(MemberFacts(*facts), *since)
-    for unit, (owners, *since) in _unpack_shared(packed["owners"]):
-        group.owners[unit] = Interval(tuple(owners), *since)
-    group.pending = dict(_unpack_shared(packed["pending"]))
-    group.commits = {unit: PartitionCommits(*values) for unit, values in _unpack(packed["commits"])}
-    group.rebalance = packed["rebalance"] and _unpack_rebalance(packed["rebalance"])
+    """Returns the state that a text of `dump` holds, of this version or an older one. Raises UnknownStateError."""
+    packed = _parse(text)
+    names = packed.pop("names")
+
+    # Of these there may be thousands, and by position they are made three times as fast.
+    in_order = [kind for kind in ("commits", "watch") if names[kind] == _NAMES[kind]]
+
+    def by_name(kind: str, values: Iterable[Any]) -> dict[str, Any]:
+        return dict(zip(names[kind], values, strict=True))
+
+    def make(kind: str, values: Iterable[Any]) -> Any:
+        return _KINDS[kind](*values) if kind in in_order else _KINDS[kind](**by_name(kind, values))
+
+    records = {name: packed.pop(name) for name in (*_RECORDS, "topic_lists")}
+    group = OpenGroup(**packed)
+    group.ending = records["ending"] and make("ending", records["ending"])
+    group.generation = records["generation"] and make("generation", records["generation"])
+    topic_lists = [topics if topics is None else tuple(topics) for topics in records["topic_lists"]]
+    topics_at = names["facts"].index("topics")
+    for facts, *since in records["members"]:
+        facts[topics_at] = topic_lists[facts[topics_at]]
+        tenure = make("tenure", (make("facts", facts), *since))
+        group.members[tenure.facts.member_id] = tenure
+    for values, units in records["owners"]:
+        interval = by_name("interval", values)
+        interval["owners"] = tuple(interval["owners"])
+        group.owners.update({unit: Interval(**interval) for unit in _unpack_units(units)})
+    for identity, units in records["pending"]:
+        group.pending.update(dict.fromkeys(_unpack_units(units), identity))
+    group.commits = {unit: make("commits", values) for unit, values in _unpack(records["commits"])}
+    if records["rebalance"]:
+        rebalance = make("rebalance", records["rebalance"])
+        rebalance.watched = {unit: make("watch", values) for unit, values in _unpack(rebalance.watched)}
+        rebalance.is_dirty = False
+        group.rebalance = rebalance
     return group
 
 
-_TOPICS = [each.name for each in fields(MemberFacts)].index("topics")
+def _parse(text: str) -> dict[str, Any]:
+    """Returns the JSON object with `names`, and without `format`."""
+    try:
+        packed: dict[str, Any] = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UnknownStateError("a form other than JSON") from error
+    found = packed.pop("format", None)
+    if found not in (2, FORMAT):
+        raise UnknownStateError(f"format {found}")
+    unknown = packed.keys() - {*_SCALARS, *_RECORDS, "topic_lists", "names"}
+    if packed.setdefault("names", _NAMES_OF_FORMAT_2) != _NAMES:
+        unknown |= {
+            f"{kind}.{name}" for kind in packed["names"] for name in {*packed["names"][kind]} - {*_NAMES.get(kind, ())}
+        }
+    if unknown:
+        raise UnknownStateError(f"the fields {', '.join(sorted(unknown))}")
+    return packed
 
 
 def _values(record: Any) -> list[Any]:
-    """The fields of a dataclass of several; `astuple` would copy what is inside."""
+    """Returns the fields of a record that are stored; `dataclasses.astuple` would copy what is inside them."""
     return list(_GETTERS[type(record)](record))
 
 
-_GETTERS: dict[type[Any], attrgetter[Any]] = {
-    kind: attrgetter(*(each.name for each in fields(kind)))
-    for kind in (MemberFacts, Generation, Tenure, Interval, PartitionCommits, Watch, Ending)
-}
-
-
 def _pack(by_unit: Mapping[Unit, Any]) -> dict[str, list[list[Any]]]:
-    """By topic, a list of [partition, fields]; sorted, so that equal states are equal texts."""
+    """Returns by topic a list of [partition, values]; sorted, so that equal states are equal texts."""
     packed: dict[str, list[list[Any]]] = {}
     for (name, number), record in sorted(by_unit.items(), key=itemgetter(0)):
         packed.setdefault(name, []).append([number, *_values(record)])
@@ -228,22 +288,16 @@ def _unpack(packed: Mapping[str, list[list[Any]]]) -> Iterable[tuple[Unit, list[
 
 
 def _pack_shared(pairs: Iterable[tuple[Unit, Any]]) -> list[tuple[Any, dict[str, list[int]]]]:
-    """Each value once, with its units by topic."""
+    """Returns each value once, with its units by topic."""
     packed: dict[Any, dict[str, list[int]]] = {}
     for (name, number), value in sorted(pairs, key=itemgetter(0)):
         packed.setdefault(value, {}).setdefault(name, []).append(number)
     return list(packed.items())
 
 
-def _unpack_shared(packed: list[tuple[Any, dict[str, list[int]]]]) -> Iterable[tuple[Unit, Any]]:
-    return (((name, number), value) for value, units in packed for name, numbers in units.items() for number in numbers)
+def _unpack_units(by_topic: Mapping[str, list[int]]) -> Iterable[Unit]:
+    return ((name, number) for name, numbers in by_topic.items() for number in numbers)
 
 
 def _pack_rebalance(rebalance: OpenRebalance) -> list[Any]:
-    return [rebalance.row, rebalance.last_commit_ms, _pack(rebalance.watched), rebalance.first_commit_ms]
-
-
-def _unpack_rebalance(packed: list[Any]) -> OpenRebalance:
-    row, last_commit_ms, watched, first_commit_ms = packed
-    units = {unit: Watch(*values) for unit, values in _unpack(watched)}
-    return OpenRebalance(row, last_commit_ms, units, first_commit_ms, is_dirty=False)
+    return [_pack(value) if value is rebalance.watched else value for value in _values(rebalance)]

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from groupledger.transforms.history.rules import Coverage
-from groupledger.transforms.history.rules.horizon import state_before
+from groupledger.transforms.history.rules.horizon import OpenRows, readable_state, state_before
+from groupledger.transforms.history.rules.rows import open_group_row
+from groupledger.transforms.history.rules.state import load
 from lab.truth.histories import KEYS, Log, Tables, folded, member, position
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def made_again(whole: Tables, entries: list[Entry], row: dict[str, Any]) -> Tabl
     """From the record of a row of `generations` on."""
     assert whole.open_group is not None
     tables = Tables(
-        open_group=state_before(whole.open_group["state"], row["incarnation"], row["kafka_offset"], STRETCH)
+        open_group=state_before(load(whole.open_group["state"]), row["incarnation"], row["kafka_offset"], STRETCH)
     )
     tables.take(sorted([STRETCH, *entries], key=position))
     return tables
@@ -57,3 +59,37 @@ def test_what_is_made_again(begin: int) -> None:
     same = ("incarnation", "generation", "member_count", "committed_partition_count", "first_kafka_offset")
     assert [again.group[name] for name in same] == [whole.group[name] for name in same]
     assert set(KEYS) == set(again.rows)
+
+
+def open_rows(tables: Tables) -> OpenRows:
+    """What Spark reads from the tables."""
+    return OpenRows(
+        group=tables.group,
+        generation=next((row for row in tables.table("generations") if row["is_current"]), None),
+        members=[row for row in tables.table("members") if row["to_offset"] is None],
+        assignments=[row for row in tables.table("assignments") if row["to_offset"] is None],
+    )
+
+
+@pytest.mark.parametrize("cut", range(1, len(life().entries)))
+def test_a_state_that_can_not_be_read(cut: int) -> None:
+    """Goal: wherever the log is cut, the state that the open rows tell goes on to the same generations, members and
+    owners with the same begins and ends; only the next transition is a hole, and its ends may be later than known."""
+    entries = life().entries
+    whole, tables = folded(entries), folded(entries[:cut])
+    unreadable = '{"format":99}'
+    tables.open_group = open_group_row(readable_state(unreadable, open_rows(tables), STRETCH))
+    tables.take(sorted([STRETCH, *entries[cut:]], key=position))
+    vague = ("is_start_known", "is_end_known", "generation_gap", "leave_cause", "leave_cause_confidence")
+    for name in ("generations", "members", "assignments"):
+        found, expected = (
+            [{column: value for column, value in row.items() if column not in vague} for row in each.table(name)]
+            for each in (tables, whole)
+        )
+        assert found == expected
+    claimed = [row for row in tables.table("rebalances") if not row["is_hole"]]
+    keys = ("incarnation", "to_generation", "kafka_offset")
+    for row in claimed:
+        assert tuple(row[key] for key in keys) in {
+            tuple(each[key] for key in keys) for each in whole.table("rebalances")
+        }

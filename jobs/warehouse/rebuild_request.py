@@ -1,4 +1,4 @@
-"""A request to rebuild the history: `_groupledger/<cluster>/rebuild.json`.
+"""A request to rebuild the history: `_groupledger/<cluster>/rebuild_request.json`.
 
 Whoever changes rows of `coordinator_records` that the history may have folded already leaves the request; the next pass
 of the history rebuilds, and then removes it. A request that came while a rebuild was under way has another text, and
@@ -34,4 +34,4 @@ def remove_request(ledger: Ledger, request: str | None) -> None:
 
 
 def _name(ledger: Ledger) -> str:
-    return f"{STATE_FOLDER}/{ledger.cluster}/rebuild.json"
+    return f"{STATE_FOLDER}/{ledger.cluster}/rebuild_request.json"

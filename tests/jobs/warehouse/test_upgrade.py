@@ -1,0 +1,148 @@
+"""Goal: a warehouse that an earlier release has written goes on with today's code, and holds the same truth.
+
+`tests/data/warehouses` holds one archive for each release: the warehouse, and beside it what each cluster's ledger was
+fed from (`east`, `west`: capture, samples, logs). Spark's checkpoints in it name the files of the captures by the paths
+that they had then. These paths are not needed: which rows of a capture are new is told by their offsets.
+"""
+
+from __future__ import annotations
+
+import tarfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+import groupledger.jobs.derive.history
+from groupledger.jobs.derive.history import TABLES
+from groupledger.jobs.derive.incidents import update_incidents
+from groupledger.jobs.derive.pipeline import derive
+from groupledger.jobs.derive.validate import validate
+from groupledger.jobs.ingest.import_logs import LogSources, import_logs
+from groupledger.jobs.ingest.import_samples import import_samples
+from groupledger.jobs.ingest.ingest_capture import ingest_capture
+from groupledger.jobs.warehouse.tables import Tables
+from groupledger.jobs.warehouse.warehouse import plan_for
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.transforms.history.rules.state import load
+from lab.warehouses.ledgers import open_test_ledger
+from tests.jobs.simulated_log import append, assert_equal_tables, run, table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
+    from tests.jobs.simulated_log import Simulated
+
+ARCHIVES = sorted((Path(__file__).parents[2] / "data/warehouses").glob("*.tar.gz"))
+CLUSTERS = ("east", "west")
+# What tells when and from where a row was written.
+OF_THE_RUN = {
+    "ingest_date",
+    "computed_at",
+    "imported_at",
+    "source_file",
+    "recorded_at",
+}
+# Tables about the runs themselves.
+ABOUT_RUNS = ("quality_results", "log_files")
+
+
+def feed(spark: SparkSession, warehouse: Path, inputs: Path, cluster: str) -> int:
+    """One pass of `pipeline`; gives the number of records that it added."""
+    with open_test_ledger(spark, warehouse, cluster) as ledger:
+        import_samples(ledger, str(inputs))
+        totals = ingest_capture(ledger, str(inputs / "capture"), threading.Event(), recover=False)
+        derive(ledger, threading.Event())
+    return totals.rows
+
+
+def fed_as_then(spark: SparkSession, warehouse: Path, inputs: Path, cluster: str) -> None:
+    """What was done with each release: a pass, the logs, and what follows from them."""
+    feed(spark, warehouse, inputs, cluster)
+    with open_test_ledger(spark, warehouse, cluster) as ledger:
+        sources = LogSources([*(inputs / "request-log").iterdir()], [*(inputs / "server-log").iterdir()])
+        import_logs(ledger, ledger.settings.logs, sources, threading.Event())
+        update_incidents(ledger)
+        validate(ledger)
+
+
+def content(spark: SparkSession, warehouse: Path, which: Table) -> list[str]:
+    """All rows without what tells about the run, in an order that is the same for equal tables."""
+    rows = table(spark, warehouse, which).drop(*OF_THE_RUN).toArrow().to_pylist()
+    if which is OPEN_GROUPS:
+        rows = [row | {"state": load(row["state"])} for row in rows]
+    return sorted(map(repr, rows))
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda archive: archive.name.removesuffix(".tar.gz"))
+def test_a_release(spark: SparkSession, tmp_path: Path, archive: Path) -> None:
+    """Goal: the same inputs again add nothing, all tables are today's, and they equal those of a warehouse that today's
+    code makes of the same inputs, but for what tells when and from where a row was written."""
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    release = tmp_path / archive.name.removesuffix(".tar.gz")
+    old, fresh = release / "warehouse", tmp_path / "fresh"
+    for cluster in CLUSTERS:
+        assert feed(spark, old, release / cluster, cluster) == 0
+        fed_as_then(spark, fresh, release / cluster, cluster)
+    tables = Tables(spark, str(fresh)).existing()
+    for each in tables:
+        assert not plan_for(Tables(spark, str(old)), each).is_needed
+        if each.name not in ABOUT_RUNS:
+            assert content(spark, old, each) == content(spark, fresh, each), each.name
+    assert {"incidents", "lag", "rebalances", "requests", "replay_findings"} <= {each.name for each in tables}
+
+
+LACKED = "decode_error_detail"
+
+
+def as_older(rows: DataFrame) -> DataFrame:
+    """Rows of `coordinator_records` without a column and without a field of a struct."""
+    return rows.drop(LACKED).withColumn("offset_commit", F.col("offset_commit").dropFields("metadata"))
+
+
+def make_older(spark: SparkSession, warehouse: Path, which: Table, older: DataFrame) -> None:
+    writer = older.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer.partitionBy(*which.partition_columns).save(Tables(spark, str(warehouse)).path(which))
+
+
+def prepare_as_then(ledger: Ledger) -> None:
+    """Makes the tables as a release did for which `coordinator_records` was of today's schema."""
+    ledger.create(*TABLES)
+
+
+def test_a_table_without_a_column_and_a_field(
+    spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: a history that follows an older `coordinator_records` goes on from its checkpoint over the migration, with
+    rows that came before and behind it; a table of the history that lacks a column and a field of a struct in an array
+    is filled up too; in the end all tables are as if nothing had been older."""
+    append(spark, tmp_path, simulated.between(0, 20))
+    make_older(spark, tmp_path, COORDINATOR_RECORDS, as_older(table(spark, tmp_path, COORDINATOR_RECORDS)))
+    with monkeypatch.context() as patched:
+        patched.setattr(groupledger.jobs.derive.history, "prepare_tables", prepare_as_then)
+        run(spark, tmp_path)
+    generations = table(spark, tmp_path, GENERATIONS)
+    field = F.transform("changes", lambda change: change.dropFields("previous_protocol"))
+    assert generations.where("finding is not null").isEmpty()
+    make_older(spark, tmp_path, GENERATIONS, generations.drop("finding").withColumn("changes", field))
+
+    records = Tables(spark, str(tmp_path)).path(COORDINATOR_RECORDS)
+    older = as_older(simulated.between(20, 30)).withColumns(
+        {"cluster": F.lit("test"), "ingest_date": F.lit("2026-01-05").cast("date")}
+    )
+    older.write.format("delta").mode("append").save(records)
+    version = Tables(spark, str(tmp_path)).version(COORDINATOR_RECORDS)
+    assert LACKED in Tables(spark, str(tmp_path)).rows(COORDINATOR_RECORDS).columns
+    assert Tables(spark, str(tmp_path)).version(COORDINATOR_RECORDS) == version
+    append(spark, tmp_path, simulated.between(30, 61))
+    run(spark, tmp_path)
+    for each in Tables(spark, str(tmp_path)).existing():
+        assert table(spark, tmp_path, each).schema == each.schema
+    assert_equal_tables(spark, tmp_path, whole)
