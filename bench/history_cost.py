@@ -29,7 +29,7 @@ import groupledger.jobs.derive.history
 import groupledger.jobs.derive.rebalance_stats
 from groupledger.jobs.derive.history import TABLES, apply_batch
 from groupledger.jobs.process.session import spark_session
-from groupledger.jobs.warehouse.source import CAPTURE, Source, TopicIdentity, write_source
+from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, TopicIdentity, write_source
 from groupledger.jobs.warehouse.upsert import upsert, within_reach
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -107,7 +107,9 @@ def main() -> None:
 def measure(spark: SparkSession, warehouse: Path, case: Case) -> Cost:
     with open_test_ledger(spark, warehouse) as ledger:
         readings = {partition: [Reading(0, 0, 0)] for partition in range(PARTITIONS)}
-        write_source(ledger.storage, ledger.cluster, Source(CAPTURE, TopicIdentity("c", "t", PARTITIONS), readings))
+        write_source(
+            ledger.storage, ledger.cluster, LedgerSource(CAPTURE, TopicIdentity("c", "t", PARTITIONS), readings)
+        )
         ledger.create(*TABLES)
         write_closed_rows(ledger, case.rows)
         log = GroupLogs(case)

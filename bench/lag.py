@@ -23,6 +23,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from groupledger.jobs.monitor.lag_metrics import lag_metrics
 from groupledger.jobs.process.settings import load_settings
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.lag.rules import (
     Commit,
     End,
@@ -83,7 +84,7 @@ class Load:
         return {
             f"group-{group}": GroupFacts(
                 "Stable",
-                {(topic_of(group), partition): owner for partition in range(self.partitions)},
+                {TopicPartition(topic_of(group), partition): owner for partition in range(self.partitions)},
                 is_ownership_known=True,
                 subscribed_topics=frozenset({topic_of(group)}),
             )
@@ -102,7 +103,7 @@ class Load:
     def round(self, number: int) -> Round:
         at_ms, end = START_MS + number * ROUND_MS, number * 50
         watermarks = {
-            (topic_of(topic), partition): Watermark(at_ms, 0, end, end)
+            TopicPartition(topic_of(topic), partition): Watermark(at_ms, 0, end, end)
             for topic in range(min(TOPICS, self.groups))
             for partition in range(self.partitions)
         }

@@ -36,7 +36,7 @@ from groupledger.transforms.lag.lag import (
     SAMPLE,
     TOPIC,
     LagInputs,
-    Rounds,
+    RoundsToCompute,
     at_ms,
     by_kind,
     commit_events,
@@ -107,7 +107,7 @@ def lag_of(
 ) -> DataFrame:
     """Returns the rows of some rounds in a row, going on from what the rounds up to `last_ms` left."""
     inputs = inputs_of(tables, group_id)
-    rounds = Rounds(part, ends_until(inputs.watermarks, last_ms))
+    rounds = RoundsToCompute(part, ends_until(inputs.watermarks, last_ms))
     # Said as a constant in a first run, so that Spark leaves out all that follows from it.
     before = inputs.watermarks.where(F.lit(last_ms > 0) & (at_ms() <= last_ms))
     lag = _of_group(last_window(tables, last_ms, rules), group_id)
@@ -177,7 +177,7 @@ def recover_state(ledger: Ledger, log: DataFrame, rules: LagRules) -> LagState:
     ordered = sorted(collect(events), key=itemgetter("group_id", "kind"))
     for group_id, rows in groupby(ordered, key=itemgetter("group_id")):
         kinds = by_kind(rows)
-        restore_group(state, group_id, kinds.get(COMMIT, []), kinds.get(POINT, []), Rounds([], ends_before))
+        restore_group(state, group_id, kinds.get(COMMIT, []), kinds.get(POINT, []), RoundsToCompute([], ends_before))
     return state
 
 

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.jobs.warehouse.source import Source
+    from groupledger.jobs.warehouse.source import LedgerSource
 
 
-def write_coverage(ledger: Ledger, source: Source, positions: Mapping[int, int], known_until_ms: int | None) -> None:
+def write_coverage(
+    ledger: Ledger, source: LedgerSource, positions: Mapping[int, int], known_until_ms: int | None
+) -> None:
     """Writes the stretches up to `positions`, the next offsets to read; one that is there already grows, and never
     shrinks."""
     rows = [

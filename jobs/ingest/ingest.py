@@ -18,7 +18,7 @@ from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, source_offset
 from groupledger.jobs.warehouse.ledger import known_positions, resume_point, set_checkpoint_aside
-from groupledger.jobs.warehouse.source import KAFKA, Source, check_same_source, read_source, write_source
+from groupledger.jobs.warehouse.source import KAFKA, LedgerSource, check_same_source, read_source, write_source
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.transforms.coverage.rules.stretches import Reading
 
@@ -70,7 +70,7 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> 
     return run_query(ledger, query, stop, every_s=COVERAGE_INTERVAL_S, then=cover)
 
 
-def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Source, dict[int, int]]:
+def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[LedgerSource, dict[int, int]]:
     """Returns what the ledger is fed from and, per partition, the next offset to read. Raises InputError if they don't
     fit."""
     identity, topic = describe_offsets_topic(ingest.bootstrap_servers, ingest.settings.kafka)
@@ -79,7 +79,7 @@ def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Sourc
         check_same_source(source, KAFKA, identity, ledger.cluster)
     ledger.create(*TABLES)
     resume = resume_point(ledger, has_source=source is not None, recover=ingest.recover)
-    source = source or Source(KAFKA, identity, {})
+    source = source or LedgerSource(KAFKA, identity, {})
     settled = kafka_positions(resume.settled_offset, OFFSETS_TOPIC) or known_positions(ledger)
     positions = {**topic.log_start_offset, **settled}
     check_end({**positions, **kafka_positions(resume.planned_offset, OFFSETS_TOPIC)}, topic)

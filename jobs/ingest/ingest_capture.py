@@ -21,7 +21,7 @@ from groupledger.jobs.ingest.decode_again import decode_quarantined_again
 from groupledger.jobs.ingest.stream import TABLES, run_query, start_query
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.ledger import known_positions, resume_point
-from groupledger.jobs.warehouse.source import CAPTURE, Source, check_same_source, read_source, write_source
+from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, check_same_source, read_source, write_source
 from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.jobs.warehouse.tables import not_a_pattern
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
@@ -73,7 +73,7 @@ def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, rec
     rows = read_capture(ledger, directory)
     check_rows(ledger, rows, positions)
     extents, known_until_ms = capture_extents(rows, manifest)
-    source = source or Source(CAPTURE, manifest.identity if manifest else None, {})
+    source = source or LedgerSource(CAPTURE, manifest.identity if manifest else None, {})
     source = source.with_readings(new_readings(positions, extents, known_until_ms, manifest, recover=recover))
     write_source(ledger.storage, ledger.cluster, source)
     decode_quarantined_again(ledger)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from groupledger.jobs.kafka.sampling import Round
+    from groupledger.jobs.kafka.sampling import SampledRound
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
 
@@ -41,7 +41,7 @@ DAY_MS = 86_400_000
 NAMES_SHOWN = 5
 
 
-def sample(ledger: Ledger, bootstrap_servers: str) -> Round:
+def sample(ledger: Ledger, bootstrap_servers: str) -> SampledRound:
     """Samples one round into the tables. Raises InputError if the ledger is fed from another cluster."""
     identity, _ = describe_offsets_topic(bootstrap_servers, ledger.settings.kafka)
     source = read_source(ledger.storage, ledger.cluster)
@@ -66,7 +66,7 @@ def next_round_ms(at_ms: int, last_ms: int) -> int:
     return max(at_ms, last_ms + 1)
 
 
-def say_round(ledger: Ledger, sampled: Round) -> None:
+def say_round(ledger: Ledger, sampled: SampledRound) -> None:
     ledger.say(
         f"sampled {len(sampled.watermarks):,} partitions and {len(sampled.group_states):,} groups"
         + (f", {sampled.errors():,} of them without an answer" if sampled.errors() else "")
@@ -78,7 +78,7 @@ def say_round(ledger: Ledger, sampled: Round) -> None:
             ledger.say(f"{len(names):,} {what} could not be sampled ({reason}): {shown}")
 
 
-def append_round(ledger: Ledger, sampled: Round) -> None:
+def append_round(ledger: Ledger, sampled: SampledRound) -> None:
     """Writes `watermarks` last: other jobs take a round for whole when these are there."""
     for table, rows in ((GROUP_STATES, sampled.group_states), (WATERMARKS, sampled.watermarks)):
         append_rows(ledger, table, columns_of(rows), sampled.sampled_at_ms)

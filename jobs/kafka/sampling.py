@@ -35,6 +35,7 @@ from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.codec.consumer_protocol import decode_subscription
 from groupledger.schemas.codec.errors import DecodeError
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC, ZERO_UUID
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import GroupType
 
 if TYPE_CHECKING:
@@ -51,12 +52,11 @@ OFFSETS_ASKED = (
 )
 LEADER_EPOCH_SINCE = 4  # the ListOffsets version
 
-Place = tuple[str, int]
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
-class Watermark:
+class SampledWatermark:
     """A row of `watermarks`, without its round."""
 
     topic: str
@@ -77,7 +77,7 @@ class Watermark:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupState:
+class SampledGroupState:
     """A row of `group_states`, without its round."""
 
     group_id: str
@@ -92,13 +92,13 @@ class GroupState:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class SampledRound:
     """The rows of a round. `unseen_topics` were asked for and have no rows: they are deleted, or we may not describe
     them. `silent_brokers` did not tell their groups."""
 
     sampled_at_ms: int
-    watermarks: tuple[Watermark, ...]
-    group_states: tuple[GroupState, ...]
+    watermarks: tuple[SampledWatermark, ...]
+    group_states: tuple[SampledGroupState, ...]
     unseen_topics: Mapping[str, str]
     silent_brokers: Mapping[int, str]
 
@@ -108,7 +108,7 @@ class Round:
         return len(told) - told.count(None)
 
 
-def ends_of(watermarks: Iterable[Watermark]) -> dict[int, int]:
+def ends_of(watermarks: Iterable[SampledWatermark]) -> dict[int, int]:
     """Returns per partition of `__consumer_offsets` the offset below which a commit belongs to the round."""
     return {row.partition: row.offsets[-1] for row in watermarks if row.topic == OFFSETS_TOPIC and row.offsets}
 
@@ -118,8 +118,8 @@ def take_round(
     settings: SamplingSettings,
     topics: Collection[str] | None,
     sampled_at_ms: int,
-    ends: tuple[Watermark, ...],
-) -> Round:
+    ends: tuple[SampledWatermark, ...],
+) -> SampledRound:
     """Samples a round. `ends` are the rows of `__consumer_offsets`, sampled before; `topics` are all others that are
     asked about, None for all that are not internal.
 
@@ -128,7 +128,7 @@ def take_round(
     others = None if topics is None else set(topics) - {OFFSETS_TOPIC}
     watermarks, unseen_topics = sample_watermarks(brokers, settings, others)
     group_states, silent_brokers = sample_groups(brokers, settings)
-    return Round(sampled_at_ms, (*ends, *watermarks), group_states, unseen_topics, silent_brokers)
+    return SampledRound(sampled_at_ms, (*ends, *watermarks), group_states, unseen_topics, silent_brokers)
 
 
 # Watermarks
@@ -136,12 +136,12 @@ def take_round(
 
 def sample_watermarks(
     brokers: Brokers, settings: SamplingSettings, topics: Collection[str] | None
-) -> tuple[tuple[Watermark, ...], dict[str, str]]:
+) -> tuple[tuple[SampledWatermark, ...], dict[str, str]]:
     """Returns a row for each partition of the topics, and the topics that can't be seen with the reason.
 
     A partition whose leader has moved or does not answer is looked up and asked again.
     """
-    rows: dict[Place, Watermark] = {}
+    rows: dict[TopicPartition, SampledWatermark] = {}
     unseen: dict[str, str] = {}
     wanted = topics
     for _ in attempts(settings):
@@ -158,7 +158,7 @@ def sample_watermarks(
 
 def describe_topics(
     brokers: Brokers, settings: SamplingSettings, topics: Collection[str] | None
-) -> tuple[dict[int, list[Place]], dict[Place, Watermark], dict[str, str]]:
+) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, SampledWatermark], dict[str, str]]:
     """Returns the partitions by leader, a row without offsets for each, and the topics that can't be seen.
 
     Raises OutsideError if no broker answers.
@@ -166,8 +166,8 @@ def describe_topics(
     topic = MetadataRequest.MetadataRequestTopic
     names = None if topics is None else [topic(name=name) for name in sorted(topics)]
     answer = ask_any(brokers, settings, MetadataRequest(topics=names, allow_auto_topic_creation=False))
-    leaders: dict[int, list[Place]] = defaultdict(list)
-    rows: dict[Place, Watermark] = {}
+    leaders: dict[int, list[TopicPartition]] = defaultdict(list)
+    rows: dict[TopicPartition, SampledWatermark] = {}
     unseen: dict[str, str] = {}
     for found in answer.topics:
         if found.error_code:
@@ -176,9 +176,9 @@ def describe_topics(
             continue
         topic_id = uuid_text(str(found.topic_id)) if found.topic_id else ZERO_UUID
         for partition in found.partitions:
-            place = (found.name, partition.partition_index)
+            place = TopicPartition(found.name, partition.partition_index)
             error = error_name(for_code(partition.error_code)) if partition.leader_id < 0 else None
-            rows[place] = Watermark(*place, topic_id=None if topic_id == ZERO_UUID else topic_id, error=error)
+            rows[place] = SampledWatermark(*place, topic_id=None if topic_id == ZERO_UUID else topic_id, error=error)
             if error is None:
                 leaders[partition.leader_id].append(place)
     return leaders, rows, unseen
@@ -193,30 +193,30 @@ def ask_any(brokers: Brokers, settings: SamplingSettings, request: Any) -> Any:
 
 
 def ask_leaders(
-    brokers: Brokers, settings: SamplingSettings, asked: Mapping[int, list[Watermark]]
-) -> dict[Place, Watermark]:
-    def ask(node: int, rows: list[Watermark]) -> list[Watermark]:
+    brokers: Brokers, settings: SamplingSettings, asked: Mapping[int, list[SampledWatermark]]
+) -> dict[TopicPartition, SampledWatermark]:
+    def ask(node: int, rows: list[SampledWatermark]) -> list[SampledWatermark]:
         return [
             row for some in chunks(rows, settings.partitions_per_request) for row in ask_leader(brokers, node, some)
         ]
 
     answers = ask_each(settings, asked, ask)
     return {
-        (row.topic, row.partition): row
+        TopicPartition(row.topic, row.partition): row
         for node, answer in answers.items()
         for row in (without_offsets(asked[node], answer) if isinstance(answer, KafkaError) else answer)
     }
 
 
-def without_offsets(rows: Iterable[Watermark], error: KafkaError) -> list[Watermark]:
+def without_offsets(rows: Iterable[SampledWatermark], error: KafkaError) -> list[SampledWatermark]:
     return [replace(row, error=error_name(error)) for row in rows]
 
 
-def ask_leader(brokers: Brokers, node: int, rows: Collection[Watermark]) -> Iterator[Watermark]:
+def ask_leader(brokers: Brokers, node: int, rows: Collection[SampledWatermark]) -> Iterator[SampledWatermark]:
     """Raises KafkaError if the broker does not answer."""
     answers = [offsets_by_place(brokers.send(request, node)) for request in list_offsets_requests(rows)]
     for row in rows:
-        told = [answer[row.topic, row.partition] for answer in answers]
+        told = [answer[TopicPartition(row.topic, row.partition)] for answer in answers]
         error_code = next((one.error_code for one in told if one.error_code), 0)
         if error_code:
             yield replace(row, error=error_name(for_code(error_code)))
@@ -231,7 +231,7 @@ def ask_leader(brokers: Brokers, node: int, rows: Collection[Watermark]) -> Iter
         )
 
 
-def list_offsets_requests(rows: Iterable[Watermark]) -> Iterator[Any]:
+def list_offsets_requests(rows: Iterable[SampledWatermark]) -> Iterator[Any]:
     by_topic: dict[str, list[int]] = defaultdict(list)
     for row in rows:
         by_topic[row.topic].append(row.partition)
@@ -249,16 +249,16 @@ def list_offsets_requests(rows: Iterable[Watermark]) -> Iterator[Any]:
         yield ListOffsetsRequest(isolation_level=isolation, topics=asked, min_version=LEADER_EPOCH_SINCE)
 
 
-def offsets_by_place(answer: Any) -> dict[Place, Any]:
-    return {(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}
+def offsets_by_place(answer: Any) -> dict[TopicPartition, Any]:
+    return {TopicPartition(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}
 
 
 # Groups
 
 
-def sample_groups(brokers: Brokers, settings: SamplingSettings) -> tuple[tuple[GroupState, ...], dict[int, str]]:
+def sample_groups(brokers: Brokers, settings: SamplingSettings) -> tuple[tuple[SampledGroupState, ...], dict[int, str]]:
     """Returns a row for each group that a broker lists, and the brokers that list none with the reason."""
-    rows: dict[str, GroupState] = {}
+    rows: dict[str, SampledGroupState] = {}
     silent: dict[int, str] = {}
     wanted: Iterable[int] = brokers.nodes()
     for _ in attempts(settings):
@@ -274,7 +274,7 @@ def sample_groups(brokers: Brokers, settings: SamplingSettings) -> tuple[tuple[G
     return tuple(rows[group_id] for group_id in sorted(rows)), silent
 
 
-def ask_coordinator(brokers: Brokers, settings: SamplingSettings, node: int) -> list[GroupState]:
+def ask_coordinator(brokers: Brokers, settings: SamplingSettings, node: int) -> list[SampledGroupState]:
     """Returns the groups that a broker coordinates. Raises KafkaError if it does not answer or still loads them."""
     answer = brokers.send(ListGroupsRequest(), node)
     if answer.error_code:
@@ -292,9 +292,9 @@ def ask_coordinator(brokers: Brokers, settings: SamplingSettings, node: int) -> 
     return list(listed.values())
 
 
-def listed_group(group: Any) -> GroupState:
+def listed_group(group: Any) -> SampledGroupState:
     """Returns what the list says of a group; brokers before 3.0 tell no state and those before 4.0 no type."""
-    return GroupState(
+    return SampledGroupState(
         group.group_id,
         group_type=(group.group_type or "").lower() or None,
         state=group.group_state or None,
@@ -302,7 +302,7 @@ def listed_group(group: Any) -> GroupState:
     )
 
 
-def classic_group(listed: GroupState, group: Any) -> GroupState:
+def classic_group(listed: SampledGroupState, group: Any) -> SampledGroupState:
     if group.error_code:
         return replace(listed, error=error_name(for_code(group.error_code)))
     topics = set[str]()
@@ -329,7 +329,7 @@ def subscribed_topics(protocol_type: str, metadata: bytes) -> Iterable[str]:
         return ()
 
 
-def consumer_group(listed: GroupState, group: Any) -> GroupState:
+def consumer_group(listed: SampledGroupState, group: Any) -> SampledGroupState:
     if group.error_code:
         return replace(listed, error=error_name(for_code(group.error_code)))
     return replace(

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from groupledger.jobs.kafka.brokers import Brokers
-    from groupledger.jobs.kafka.sampling import Round, Watermark
+    from groupledger.jobs.kafka.sampling import SampledRound, SampledWatermark
     from groupledger.jobs.warehouse.ledger import Ledger
 
 POLL_S = 0.05
@@ -82,7 +82,7 @@ def run_monitor(ledger: Ledger, run: MonitorRun, stop: threading.Event) -> None:
     with connect(run.bootstrap_servers, settings) as brokers:
         ledger.create(*INGEST_TABLES, *SAMPLE_TABLES, LAG)
         ingesting = Worker("ingest", lambda: ingest_kafka(ledger, followed, stop))
-        rounds = Rounds(ledger, brokers, run, ingesting, stop)
+        rounds = RoundLoop(ledger, brokers, run, ingesting, stop)
         context = ledger.spark.sparkContext
 
         def cancel_history() -> None:
@@ -112,7 +112,7 @@ def follow_history(ledger: Ledger, state: MonitorState, stop: threading.Event) -
         stop.wait(ledger.settings.monitor.history_interval_s)
 
 
-class Rounds:
+class RoundLoop:
     """The rounds of a run, one after the other, and what is published of the last."""
 
     def __init__(
@@ -210,7 +210,7 @@ class Rounds:
         self._ingesting.check()  # which also tells of a lost lease
         self.state.append(sampled)
 
-    def _sample_ends(self) -> tuple[Watermark, ...]:
+    def _sample_ends(self) -> tuple[SampledWatermark, ...]:
         began_s = time.monotonic()
         rows, _ = sample_watermarks(self._brokers, self._ledger.settings.sampling, [OFFSETS_TOPIC])
         self._ends_took_s = time.monotonic() - began_s
@@ -234,7 +234,7 @@ class Rounds:
                 f" {len(missing):,} partitions, and the lag of their groups is of the round before"
             )
 
-    def _report_of(self, sampled: Round, missing: Mapping[int, int], round_s: float) -> MonitorReport:
+    def _report_of(self, sampled: SampledRound, missing: Mapping[int, int], round_s: float) -> MonitorReport:
         return MonitorReport(
             sampled_at_ms=sampled.sampled_at_ms,
             round_s=round_s,

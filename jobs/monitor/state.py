@@ -20,6 +20,7 @@ from groupledger.jobs.monitor.commits import commits_in, new_files
 from groupledger.jobs.monitor.lag_metrics import NO_INFO, GroupInfo, lag_metrics
 from groupledger.jobs.process.settings import rules_from
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-    from groupledger.jobs.kafka.sampling import GroupState, Round
+    from groupledger.jobs.kafka.sampling import SampledGroupState, SampledRound
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.jobs.warehouse.tables import Tables
     from groupledger.transforms.lag.rules import GroupFacts, LagRow, Rollup
@@ -61,7 +62,7 @@ class MonitorState:
         self._topics: set[str] | None = None
         self._version = 0
         self._rows: list[LagRow] = []
-        self._states: tuple[GroupState, ...] = ()
+        self._states: tuple[SampledGroupState, ...] = ()
         self.rollups: list[Rollup] = []  # of the last round
         self._writer = ThreadPoolExecutor(1, "writer")
         self._writing: deque[Future[None]] = deque()
@@ -117,7 +118,7 @@ class MonitorState:
         while none is known."""
         return self._topics
 
-    def compute(self, sampled: Round, passed: Collection[int]) -> None:
+    def compute(self, sampled: SampledRound, passed: Collection[int]) -> None:
         """Computes the lag of a round; `passed` are the partitions of `__consumer_offsets` that the ingest has read so
         far."""
         facts = {row.group_id: self._facts(row) for row in sampled.group_states}
@@ -129,7 +130,7 @@ class MonitorState:
         committed = {topic for places in self._lag.groups.values() for topic, _ in places}
         self._topics = (subscribed | committed) - {OFFSETS_TOPIC} or None
 
-    def _facts(self, told: GroupState) -> GroupFacts:
+    def _facts(self, told: SampledGroupState) -> GroupFacts:
         history = self._histories.get(told.group_id) or GroupHistory()
         return history.facts_at(NOW, told.state, frozenset(told.subscribed_topics or ()) or None)
 
@@ -147,7 +148,7 @@ class MonitorState:
         settings, cluster = self._ledger.settings.metrics, self._ledger.cluster
         yield from lag_metrics(cluster, self._rows, self.rollups, infos, settings, round(round_s * 1000))
 
-    def append(self, sampled: Round) -> None:
+    def append(self, sampled: SampledRound) -> None:
         """Queues the last round for the writer, behind the rounds before it."""
         self.await_written(ROUNDS_WAITING_MAX)
         self._writing.append(self._writer.submit(self._append, sampled, self._rows))
@@ -160,23 +161,23 @@ class MonitorState:
     def close(self) -> None:
         self._writer.shutdown()
 
-    def _append(self, sampled: Round, rows: list[LagRow]) -> None:
+    def _append(self, sampled: SampledRound, rows: list[LagRow]) -> None:
         """Writes a round: `group_states`, then `watermarks`, then `lag`. One that has only the first two is computed at
         the next start."""
         append_round(self._ledger, sampled)
         append_lag(self._ledger, sampled.sampled_at_ms, rows)
 
 
-def lag_round(sampled: Round, passed: Collection[int]) -> LagRound:
+def lag_round(sampled: SampledRound, passed: Collection[int]) -> LagRound:
     ends: dict[int, End] = {}
-    watermarks: dict[tuple[str, int], Watermark] = {}
+    watermarks: dict[TopicPartition, Watermark] = {}
     for row in sampled.watermarks:
         if row.offsets is None:
             continue
         _, high_watermark, last_stable_offset = row.offsets
         if row.topic != OFFSETS_TOPIC:
             watermark = Watermark(sampled.sampled_at_ms, *row.offsets, row.leader_epoch, row.topic_id)
-            watermarks[row.topic, row.partition] = watermark
+            watermarks[TopicPartition(row.topic, row.partition)] = watermark
         elif row.partition in passed:
             ends[row.partition] = End(last_stable_offset, is_behind=last_stable_offset < high_watermark)
     return LagRound(sampled.sampled_at_ms, ends, watermarks)

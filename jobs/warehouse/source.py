@@ -33,14 +33,14 @@ class TopicIdentity:
 
 
 @dataclass(frozen=True)
-class Source:
+class LedgerSource:
     """What a ledger is fed from. `identity` is None for a capture that does not tell where it is from."""
 
     kind: str
     identity: TopicIdentity | None
     readings: Mapping[int, list[Reading]]
 
-    def with_readings(self, new: Mapping[int, Reading]) -> Source:
+    def with_readings(self, new: Mapping[int, Reading]) -> LedgerSource:
         """Adds one reading for some partitions: behind the readings that came as far as it resumes, and instead of all
         if it resumes none.
 
@@ -58,12 +58,12 @@ def source_name(cluster: str) -> str:
     return f"{STATE_FOLDER}/{cluster}/source.json"
 
 
-def read_source(storage: Storage, cluster: str) -> Source | None:
+def read_source(storage: Storage, cluster: str) -> LedgerSource | None:
     text = storage.read(source_name(cluster))
     if text is None:
         return None
     fields = json.loads(text)
-    return Source(
+    return LedgerSource(
         kind=fields["kind"],
         identity=TopicIdentity(**fields["identity"]) if fields["identity"] else None,
         readings={
@@ -73,11 +73,11 @@ def read_source(storage: Storage, cluster: str) -> Source | None:
     )
 
 
-def write_source(storage: Storage, cluster: str, source: Source) -> None:
+def write_source(storage: Storage, cluster: str, source: LedgerSource) -> None:
     storage.write(source_name(cluster), json.dumps(asdict(source)))
 
 
-def check_same_source(source: Source, kind: str, identity: TopicIdentity | None, cluster: str) -> None:
+def check_same_source(source: LedgerSource, kind: str, identity: TopicIdentity | None, cluster: str) -> None:
     """Raises InputError if this is not what the ledger was fed from so far."""
     remedy = "use another --cluster name or another --warehouse for it"
     if source.kind != kind:

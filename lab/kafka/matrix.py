@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Producer
 from kafka.admin import KafkaAdminClient, MemberToRemove
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from lab.kafka.local_broker import KAFKA_JARS, SHORT_LIVED_JVM, _java
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ SETTLE_S_MAX = 180
 QUIET_S = 0.7
 PARTITIONS, OTHER_PARTITIONS = 6, 3
 PRODUCE_EVERY_S = 0.4
-
-Unit = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class Period:
 
     from_ms: int
     to_ms: int
-    owners: dict[Unit, str]
+    owners: dict[TopicPartition, str]
 
 
 @dataclass(slots=True)
@@ -98,9 +97,9 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def units(text: str) -> set[Unit]:
+def units(text: str) -> set[TopicPartition]:
     places = (place.rpartition("-") for place in text.split(",") if place)
-    return {(topic, int(number)) for topic, _, number in places}
+    return {TopicPartition(topic, int(number)) for topic, _, number in places}
 
 
 class Host:
@@ -120,7 +119,7 @@ class Host:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        self.owned: dict[str, set[Unit]] = defaultdict(set)
+        self.owned: dict[str, set[TopicPartition]] = defaultdict(set)
         self.spoke_at: dict[str, float] = {}
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -193,7 +192,7 @@ class Group:
         self.played = Played(case)
         self._hosts: dict[str, Host] = {}
         self._expected = {(self.topic, number) for number in range(PARTITIONS)}
-        self._settled: tuple[int, dict[Unit, str]] | None = None
+        self._settled: tuple[int, dict[TopicPartition, str]] | None = None
 
     def start(self, name: str, *, is_victim: bool = False) -> None:
         self._act()
@@ -271,7 +270,7 @@ class Group:
     def _client_id(self, name: str) -> str:
         return f"{self.case.group}-{name}"
 
-    def _owned(self, name: str) -> set[Unit]:
+    def _owned(self, name: str) -> set[TopicPartition]:
         return self._hosts[name].owned[self._client_id(name)]
 
     def _tell(self, name: str, action: str, *words: str) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.simulator.truth import Cause, TrueGeneration
     from lab.truth.simulated import Group, Ledger, Row
 
-Place = tuple[int, int]
+RecordPosition = tuple[int, int]
 """(incarnation, generation)."""
 
 
@@ -240,7 +240,7 @@ def untimely_tenures(group: Group, ledger: Ledger) -> list[str]:
 # Rebalances
 
 
-def causes(group: Group) -> dict[Place, Cause]:
+def causes(group: Group) -> dict[RecordPosition, Cause]:
     """By what came of them, those whose generation has a record. A generation that a failover undid comes again, and
     only the second time with a record."""
     return {(row.incarnation, row.to_generation): row for row in group.truth.causes if row.changes is not None}
@@ -274,7 +274,7 @@ def _kinds(row: Row) -> tuple[str, ...] | None:
     return None if row["changes"] is None else tuple(sorted({change["kind"] for change in row["changes"]}))
 
 
-def lost_generations(group: Group) -> set[Place]:
+def lost_generations(group: Group) -> set[RecordPosition]:
     """Those of the truth that no record tells of, below one that has a record."""
     last = {life[-1].incarnation: life[-1].generation for life in _lives(group)}
     stated = {(row.incarnation, row.generation) for row in recorded(group)}
@@ -282,7 +282,7 @@ def lost_generations(group: Group) -> set[Place]:
     return {place for place in begun - stated if place[1] < last.get(place[0], 0)}
 
 
-def holes(ledger: Ledger) -> set[Place]:
+def holes(ledger: Ledger) -> set[RecordPosition]:
     return {
         (row["incarnation"], number)
         for row in ledger.rows["rebalances"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.history.rules import (
     Commits,
     Coverage,
@@ -156,9 +157,9 @@ def member(member_id: str, *assigned: int, **options: Any) -> GroupMember:
 
     `assigned=None` is an assignment that can't be read; `owned` are partitions of `orders`, too.
     """
-    units = [("orders", number) for number in assigned]
+    units = [TopicPartition("orders", number) for number in assigned]
     units += options.pop("units", ())
-    owned = tuple(("orders", number) for number in options.pop("owned", ()))
+    owned = tuple(TopicPartition("orders", number) for number in options.pop("owned", ()))
     is_readable = options.pop("is_readable", True)
     facts = {
         "group_instance_id": None,

@@ -23,6 +23,7 @@ from groupledger.jobs.kafka.exact_lag import with_exact_seconds
 from groupledger.jobs.kafka.sampling import sample_watermarks, take_round
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.codec.records import decode_record
+from groupledger.schemas.kafka import topic_partition
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC, ZERO_UUID
 from groupledger.transforms.lag.rules import Commit, End, GroupFacts, LagRow, LagState, Round, Watermark
 from lab.kafka.local_broker import run_tool
@@ -62,7 +63,9 @@ class Observer:
         read_ends = {row.partition: End(row.offsets[2]) for row in ends if row.offsets}
         self._read_to(read_ends)
         watermarks = {
-            (row.topic, row.partition): Watermark(at_ms, *row.offsets, row.leader_epoch, row.topic_id)
+            topic_partition.TopicPartition(row.topic, row.partition): Watermark(
+                at_ms, *row.offsets, row.leader_epoch, row.topic_id
+            )
             for row in sampled.watermarks
             if row.offsets and row.topic != OFFSETS_TOPIC
         }

@@ -19,7 +19,7 @@ from lab.kafka.local_traffic import make_offsets_topic
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from groupledger.jobs.kafka.sampling import Round
+    from groupledger.jobs.kafka.sampling import SampledRound
     from lab.kafka.local_broker import LocalBroker
 
 TOPIC, OTHER_TOPIC, PARTITIONS = "sampled-topic", "sampled-other", 3
@@ -52,7 +52,7 @@ def joined(client: dict[str, Any]) -> Iterator[Consumer]:
         yield consumer
 
 
-def take(broker: LocalBroker, topics: set[str] | None) -> Round:
+def take(broker: LocalBroker, topics: set[str] | None) -> SampledRound:
     settings = load_settings()
     with connect(broker.bootstrap_servers, settings) as brokers:
         ends, _ = sample_watermarks(brokers, settings.sampling, [OFFSETS_TOPIC])

@@ -20,7 +20,7 @@ from groupledger.coordinator.simulator.scenarios.registry import Scenario
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, Settings
 from groupledger.jobs.demo.simulate import capture_table
 from groupledger.jobs.derive.history import TABLES, update_history
-from groupledger.jobs.warehouse.source import CAPTURE, Source, TopicIdentity, write_source
+from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, TopicIdentity, write_source
 from groupledger.jobs.warehouse.warehouse import create_table
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.coverage.rules.stretches import Reading
@@ -102,7 +102,7 @@ def append(spark: SparkSession, warehouse: Path, rows: DataFrame, ingest_date: s
     """One commit of the ingest, in files without an order, and the source that it writes first."""
     readings = {partition: [Reading(BEGAN_AT_MS, 0, 0)] for partition in range(PARTITIONS)}
     with open_test_ledger(spark, warehouse) as ledger:
-        write_source(ledger.storage, "test", Source(CAPTURE, TopicIdentity("c", "t", PARTITIONS), readings))
+        write_source(ledger.storage, "test", LedgerSource(CAPTURE, TopicIdentity("c", "t", PARTITIONS), readings))
         create_table(spark, str(warehouse), COORDINATOR_RECORDS)
     rows = rows.withColumn("cluster", F.lit("test")).withColumn("ingest_date", F.lit(ingest_date).cast("date"))
     rows.repartition(2, "kafka_offset").write.format("delta").mode("append").save(

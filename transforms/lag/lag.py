@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.lag import LAG
 from groupledger.transforms.by_group import batch_of, by_group
 from groupledger.transforms.lag.rules import (
@@ -70,7 +71,7 @@ class LagInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class RoundsToCompute:
     """Says what to compute: the rounds in order, with the ends that each read, and by partition the last round before
     them, with the end that it read."""
 
@@ -123,7 +124,7 @@ def history_events(inputs: LagInputs, from_offset: int) -> DataFrame:
     return owners.unionByName(generations, allowMissingColumns=True).unionByName(members, allowMissingColumns=True)
 
 
-def lag_events(inputs: LagInputs, rounds: Rounds, seeds: DataFrame, topic_seeds: DataFrame) -> DataFrame:
+def lag_events(inputs: LagInputs, rounds: RoundsToCompute, seeds: DataFrame, topic_seeds: DataFrame) -> DataFrame:
     """Returns a row for each event of a group. `seeds` are events of groups, `topic_seeds` of topic partitions without
     a group; both come from before the rounds."""
     first_ms, last_ms = rounds.ends[0][0], rounds.ends[-1][0]
@@ -156,7 +157,7 @@ def is_below(ends: Mapping[int, tuple[int, End]]) -> Any:
     return F.col("kafka_offset") < F.coalesce(F.get(known, F.col("kafka_partition")), F.lit(0))
 
 
-def fold_lag(events: DataFrame, rounds: Rounds, rules: LagRules, *, emit_from_ms: int = 0) -> DataFrame:
+def fold_lag(events: DataFrame, rounds: RoundsToCompute, rules: LagRules, *, emit_from_ms: int = 0) -> DataFrame:
     """Returns `LAG_ROWS` of the rounds from an instant on."""
 
     def fold_group(group_id: str, of_group: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -182,7 +183,9 @@ def lag_batch(rows: Iterable[LagRow]) -> pa.RecordBatch:
 # One group
 
 
-def group_lag(group_id: str, events: Iterable[dict[str, Any]], rounds: Rounds, rules: LagRules) -> Iterator[LagRow]:
+def group_lag(
+    group_id: str, events: Iterable[dict[str, Any]], rounds: RoundsToCompute, rules: LagRules
+) -> Iterator[LagRow]:
     """Yields the rows of the rounds, in order; events come in the order of their kinds."""
     state = LagState(rules)
     kinds = by_kind(events)
@@ -192,9 +195,9 @@ def group_lag(group_id: str, events: Iterable[dict[str, Any]], rounds: Rounds, r
     restore_group(state, group_id, kinds.get(COMMIT, []), kinds.get(POINT, []), rounds)
     history = group_history(kinds)
     states = {row["at_ms"]: row for row in kinds.get(STATE, [])}
-    watermarks: dict[int, dict[tuple[str, int], Watermark]] = {}
+    watermarks: dict[int, dict[TopicPartition, Watermark]] = {}
     for row in samples:
-        watermarks.setdefault(row["at_ms"], {})[row["topic"], row["partition"]] = watermark(row)
+        watermarks.setdefault(row["at_ms"], {})[TopicPartition(row["topic"], row["partition"])] = watermark(row)
     kafka_partition = _kafka_partition(kinds)
     position = rounds.ends_before[kafka_partition][1].offset if kafka_partition in rounds.ends_before else 0
     for sampled_at_ms, ends in rounds.ends:
@@ -222,9 +225,9 @@ def _kafka_partition(kinds: Mapping[int, Sequence[Mapping[str, Any]]]) -> int:
 def restore_topics(state: LagState, topics: Iterable[Mapping[str, Any]], samples: Iterable[Mapping[str, Any]]) -> None:
     """Puts samples into the state's topics. `topics` are all topic ids that a partition ever had, each with the time of
     its last sample and its highest end."""
-    ids: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    ids: dict[TopicPartition, list[Mapping[str, Any]]] = {}
     for row in topics:
-        ids.setdefault((row["topic"], row["partition"]), []).append(row)
+        ids.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
     current = {}
     for place, rows in ids.items():
         # Brokers before Kafka 2.8 tell no ids.
@@ -237,7 +240,7 @@ def restore_topics(state: LagState, topics: Iterable[Mapping[str, Any]], samples
             former = FormerTopic(last["topic_id"], last["at_ms"], last["high_watermark"])
         state.topics[place] = TopicWindow(former, now["high_watermark"])
     for row in sorted(samples, key=itemgetter("at_ms")):
-        place = (row["topic"], row["partition"])
+        place = TopicPartition(row["topic"], row["partition"])
         if row["topic_id"] in (None, current.get(place)):
             state.topic(place).add(watermark(row))
 
@@ -247,21 +250,21 @@ def restore_group(
     group_id: str,
     commits: Iterable[Mapping[str, Any]],
     points: Iterable[Mapping[str, Any]],
-    rounds: Rounds,
+    rounds: RoundsToCompute,
 ) -> None:
     """Puts commits that earlier rounds counted, and what those found, into the state; other commits wait."""
     for partition, (sampled_at_ms, end) in rounds.ends_before.items():
         state.restore_ends(sampled_at_ms, {partition: end})
     for row in sorted(commits, key=itemgetter("kafka_offset")):
-        place, commit = (row["topic"], row["partition"]), commit_of(row)
+        place, commit = TopicPartition(row["topic"], row["partition"]), commit_of(row)
         before = rounds.ends_before.get(commit.kafka_partition)
         if before is None or commit.kafka_offset >= before[1].offset:
             state.commit(group_id, *place, commit)
         else:
             state.restore_commit(group_id, place, commit)
-    found: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    found: dict[TopicPartition, list[Mapping[str, Any]]] = {}
     for row in sorted(points, key=itemgetter("at_ms")):
-        found.setdefault((row["topic"], row["partition"]), []).append(row)
+        found.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
     for place, rows in found.items():
         window = state.groups.get(group_id, {}).get(place)
         if window is not None:
@@ -285,7 +288,7 @@ def group_history(kinds: Mapping[int, Iterable[Mapping[str, Any]]]) -> GroupHist
         owners=[
             (
                 interval(row),
-                (row["topic"], row["partition"]),
+                TopicPartition(row["topic"], row["partition"]),
                 Owner(True, row["member_id"], row["client_id"], row["client_host"]),
             )
             for row in kinds.get(OWNER, ())

@@ -69,7 +69,7 @@ def commit_log(coordinator_records: DataFrame) -> DataFrame:
     )
 
 
-def stretches(coverage: DataFrame) -> DataFrame:
+def with_known_from(coverage: DataFrame) -> DataFrame:
     """Returns each stretch with `known_from`: the offset behind the last hole before it."""
     before = Window.partitionBy("cluster", "kafka_partition").orderBy("from_offset")
     hole_end = F.when(F.col("completeness") == Completeness.UNKNOWN, F.col("to_offset"))
@@ -91,7 +91,7 @@ def offset_commits(
 
 
 def _with_stretch(log: DataFrame, coverage: DataFrame) -> DataFrame:
-    stretch = stretches(coverage).select(
+    stretch = with_known_from(coverage).select(
         "cluster", "kafka_partition", "from_offset", "to_offset", "completeness", "known_from"
     )
     joined = log.alias("log").join(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from groupledger.schemas.words import Completeness, OffsetStatus
-from groupledger.transforms.offsets.offset_commits import stretches
+from groupledger.transforms.offsets.offset_commits import with_known_from
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,7 +29,7 @@ def offsets_at(log: DataFrame, coverage: DataFrame, at: datetime) -> DataFrame:
     whose log is not known at that instant has no row; offset, epoch, metadata and times are null if `unknown`."""
     group, key = ["cluster", "group_id"], ["cluster", "group_id", "topic", "partition"]
     instant = F.lit(at)
-    known = stretches(coverage).where(
+    known = with_known_from(coverage).where(
         (F.col("completeness") == Completeness.TAILED) & (F.col("from_time") <= instant) & (instant < F.col("to_time"))
     )
     known = known.select("cluster", "kafka_partition", "from_offset", "to_offset", "known_from")

@@ -28,7 +28,7 @@ INTEGER_BYTES: dict[WireType, int] = {Primitive.INT16: 2, Primitive.INT32: 4, Pr
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FieldPlace:
     """An integer of `size` bytes, `offset` bytes behind the start of the value or the end of the metadata."""
 
     column: str
@@ -48,8 +48,8 @@ class Layout:
 
     version: int
     is_flexible: bool
-    before: tuple[Place, ...]
-    after: tuple[Place, ...]
+    before: tuple[FieldPlace, ...]
+    after: tuple[FieldPlace, ...]
     length_offset: int
     fixed_bytes: int
     topic_id_tag: bytes
@@ -78,12 +78,12 @@ def layout_of(version: int) -> Layout | None:
     )
 
 
-def places(fields: list[Field], start: int) -> tuple[tuple[Place, ...], int]:
+def places(fields: list[Field], start: int) -> tuple[tuple[FieldPlace, ...], int]:
     """Returns the places of integers that lie one after the other, and the offset behind the last."""
     found = []
     for field in fields:
         size = INTEGER_BYTES[field.type]
-        found.append(Place(field.column, start, size))
+        found.append(FieldPlace(field.column, start, size))
         start += size
     return tuple(found), start
 

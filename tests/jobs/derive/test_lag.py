@@ -20,6 +20,7 @@ from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.tables import collect
 from groupledger.jobs.warehouse.warehouse import create_table
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
@@ -159,10 +160,10 @@ def test_cut_runs_and_memory(spark: SparkSession, warehouse: Path, tmp_path: Pat
     assert {numbers(row) for row in in_memory} == {numbers(row) for row in later if row.committed_offset is not None}
 
 
-def watermarks_at(ledger: Ledger, at_ms: int) -> dict[tuple[str, int], Watermark]:
+def watermarks_at(ledger: Ledger, at_ms: int) -> dict[TopicPartition, Watermark]:
     rows = collect(ledger.rows(WATERMARKS).where(f"unix_millis(sampled_at) = {at_ms} AND high_watermark IS NOT NULL"))
     return {
-        (row["topic"], row["partition"]): Watermark(
+        TopicPartition(row["topic"], row["partition"]): Watermark(
             at_ms,
             *(
                 row[name]

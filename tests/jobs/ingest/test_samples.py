@@ -88,8 +88,12 @@ def test_samples_are_imported_once(spark: SparkSession, tmp_path: Path) -> None:
         last_ms = BEGAN_AT_MS + 2 * DAY_MS
         assert last_round_ms(ledger) == last_ms
         at_ms = next_round_ms(last_ms - 1_000, last_round_ms(ledger))  # the clock has gone back
-        taken = sampling.Round(
-            at_ms, (sampling.Watermark("orders", 1, error="NOT_LEADER"),), (sampling.GroupState("h"),), {}, {}
+        taken = sampling.SampledRound(
+            at_ms,
+            (sampling.SampledWatermark("orders", 1, error="NOT_LEADER"),),
+            (sampling.SampledGroupState("h"),),
+            {},
+            {},
         )
         append_round(ledger, taken)
         append_round(ledger, taken)

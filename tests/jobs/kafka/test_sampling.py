@@ -20,7 +20,14 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsRespo
 from kafka.protocol.metadata.metadata import MetadataRequest, MetadataResponse
 
 from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from groupledger.jobs.kafka.sampling import GroupState, Watermark, ends_of, sample_groups, sample_watermarks, take_round
+from groupledger.jobs.kafka.sampling import (
+    SampledGroupState,
+    SampledWatermark,
+    ends_of,
+    sample_groups,
+    sample_watermarks,
+    take_round,
+)
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.codec.consumer_protocol import encode_subscription
@@ -151,8 +158,8 @@ class Cluster:
         return [(node, request) for node, request in self.requests if isinstance(request, kind)]
 
 
-def row(topic: str, partition: int) -> Watermark:
-    return Watermark(topic, partition, 10 + partition, 100 + partition, 90 + partition, 7, ID_TEXT)
+def row(topic: str, partition: int) -> SampledWatermark:
+    return SampledWatermark(topic, partition, 10 + partition, 100 + partition, 90 + partition, 7, ID_TEXT)
 
 
 def test_every_partition_is_asked_of_its_leader_in_batches() -> None:
@@ -190,9 +197,9 @@ def test_a_dead_broker_costs_its_own_partitions() -> None:
     rows, _ = sample_watermarks(cluster, SETTINGS, ["a"])
     assert rows == (
         row("a", 0),
-        Watermark("a", 1, topic_id=ID_TEXT, error="BROKER_NOT_AVAILABLE"),
+        SampledWatermark("a", 1, topic_id=ID_TEXT, error="BROKER_NOT_AVAILABLE"),
         row("a", 2),
-        Watermark("a", 3, topic_id=ID_TEXT, error="BROKER_NOT_AVAILABLE"),
+        SampledWatermark("a", 3, topic_id=ID_TEXT, error="BROKER_NOT_AVAILABLE"),
     )
     assert [node for node, _ in cluster.sent(ListOffsetsRequest)].count(2) == SETTINGS.attempts
     assert [node for node, _ in cluster.sent(ListOffsetsRequest)].count(1) == 3
@@ -234,10 +241,10 @@ def test_groups_are_described_by_the_broker_that_lists_them() -> None:
     cluster.groups = defaultdict(list, {1: ["classic-1"], 2: ["consumer-1", "share-1", "classic-moved"]})
     rows, silent = sample_groups(cluster, SETTINGS)
     assert rows == (
-        GroupState("classic-1", "classic", "PreparingRebalance", "consumer", "range", 2, None, ("a", "b")),
-        GroupState("classic-moved", "classic", "Stable", "consumer", error="NOT_COORDINATOR"),
-        GroupState("consumer-1", "consumer", "Reconciling", "consumer", "uniform", 1, 9, ("c",)),
-        GroupState("share-1", "share", "Stable", "consumer"),
+        SampledGroupState("classic-1", "classic", "PreparingRebalance", "consumer", "range", 2, None, ("a", "b")),
+        SampledGroupState("classic-moved", "classic", "Stable", "consumer", error="NOT_COORDINATOR"),
+        SampledGroupState("consumer-1", "consumer", "Reconciling", "consumer", "uniform", 1, 9, ("c",)),
+        SampledGroupState("share-1", "share", "Stable", "consumer"),
     )
     assert silent == {}
     assert [node for node, _ in cluster.sent(ConsumerGroupDescribeRequest)] == [2]

@@ -12,6 +12,7 @@ import yaml
 from groupledger.jobs.monitor.lag_metrics import BY_PARTITION, GroupInfo, lag_metrics
 from groupledger.jobs.monitor.own_metrics import MonitorReport, monitor_metrics
 from groupledger.jobs.process.settings import load_settings
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.lag.rules import Commit, End, LagState, Round, Watermark, rollup
 
 METRIC = re.compile(r"\b(?:kafka|groupledger)_\w+")
@@ -22,7 +23,7 @@ def served() -> set[str]:
     """The names of all samples, with the suffix that counters have."""
     state = LagState()
     state.commit("g", "t", 0, Commit(1, 0, 0, 0))
-    rows = list(state.round(Round(1, {0: End(1)}, {("t", 0): Watermark(1, 0, 5, 5)}), {}))
+    rows = list(state.round(Round(1, {0: End(1)}, {TopicPartition("t", 0): Watermark(1, 0, 5, 5)}), {}))
     report = MonitorReport(1, lag_offsets={0: 1}, hidden_offsets={0: 1}, stalled_ms={0: 1})
     info = GroupInfo(rebalances=1, generation=1, member_count=1, idle_since_ms=1)
     metrics = [

@@ -20,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from groupledger.jobs.monitor.lag_metrics import GroupInfo, lag_metrics
 from groupledger.jobs.monitor.own_metrics import MonitorReport, monitor_metrics
 from groupledger.jobs.process.settings import load_settings
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.lag.rules import Commit, End, GroupFacts, LagRow, LagState, Owner, Round, Watermark, rollup
 
 if TYPE_CHECKING:
@@ -71,9 +72,12 @@ def round_of(groups: Mapping[str, int | None]) -> list[LagRow]:
     for number, (group_id, lag) in enumerate(groups.items()):
         if lag is not None:
             state.commit(group_id, "orders", 0, Commit(1_000 - lag, START_MS - 3_000, 0, number))
-    facts = {group_id: GroupFacts("Stable", {("orders", 0): owner}, is_ownership_known=True) for group_id in groups}
+    facts = {
+        group_id: GroupFacts("Stable", {TopicPartition("orders", 0): owner}, is_ownership_known=True)
+        for group_id in groups
+    }
     watermark = Watermark(START_MS, 10, 1_000, 1_000)
-    return list(state.round(Round(START_MS, {0: End(len(groups))}, {("orders", 0): watermark}), facts))
+    return list(state.round(Round(START_MS, {0: End(len(groups))}, {TopicPartition("orders", 0): watermark}), facts))
 
 
 def metrics_of(rows: list[LagRow], limits: MetricsSettings = LIMITS, **infos: GroupInfo) -> dict[Sample, float]:
@@ -220,8 +224,8 @@ def played(
         if elapsed_s < commits_until:
             lag.commit("g", "t", 0, Commit(committed, now_ms - 1_000, 0, count))
             count += 1
-        read = Round(now_ms, {0: End(count)}, {("t", 0): Watermark(now_ms, 0, end, end)})
-        rows = list(lag.round(read, {"g": GroupFacts(state(elapsed_s), {("t", 0): Owner(owned=True)})}))
+        read = Round(now_ms, {0: End(count)}, {TopicPartition("t", 0): Watermark(now_ms, 0, end, end)})
+        rows = list(lag.round(read, {"g": GroupFacts(state(elapsed_s), {TopicPartition("t", 0): Owner(owned=True)})}))
         told_now = MonitorReport(now_ms) if report is None else report(elapsed_s)
         own = monitor_metrics("test", told_now)
         metrics = [*own, *lag_metrics("test", rows, rollup(rows), {"g": info(elapsed_s)}, LIMITS)]

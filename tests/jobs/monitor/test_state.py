@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from groupledger.jobs.kafka.sampling import GroupState, Round, Watermark
+from groupledger.jobs.kafka.sampling import SampledGroupState, SampledRound, SampledWatermark
 from groupledger.jobs.monitor.own_metrics import MonitorReport, monitor_metrics
 from groupledger.jobs.monitor.state import MonitorState
 from groupledger.jobs.process.settings import load_settings
@@ -32,14 +32,14 @@ def state_of(*commits: tuple[str, int, int, int]) -> MonitorState:
     return state
 
 
-def sampled(number: int, ends: dict[int, int], end: int) -> Round:
-    log = [Watermark("__consumer_offsets", partition, 0, stable, stable) for partition, stable in ends.items()]
-    orders = [Watermark("orders", 0, 0, end, end, 1, "id"), Watermark("orders", 1, error="NOT_LEADER")]
+def sampled(number: int, ends: dict[int, int], end: int) -> SampledRound:
+    log = [SampledWatermark("__consumer_offsets", partition, 0, stable, stable) for partition, stable in ends.items()]
+    orders = [SampledWatermark("orders", 0, 0, end, end, 1, "id"), SampledWatermark("orders", 1, error="NOT_LEADER")]
     states = (
-        GroupState("a", "classic", "PreparingRebalance", "consumer", "range", 3, None, ("orders", "clicks")),
-        GroupState("b", "consumer", "Stable", "consumer", "uniform", 2, 9, ("orders",)),
+        SampledGroupState("a", "classic", "PreparingRebalance", "consumer", "range", 3, None, ("orders", "clicks")),
+        SampledGroupState("b", "consumer", "Stable", "consumer", "uniform", 2, 9, ("orders",)),
     )
-    return Round(BEGAN_MS + number * 5_000, (*log, *orders), states, {}, {})
+    return SampledRound(BEGAN_MS + number * 5_000, (*log, *orders), states, {}, {})
 
 
 class Scrape:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.warehouse.source import KAFKA, Source, TopicIdentity, read_source, write_source
+from groupledger.jobs.warehouse.source import KAFKA, LedgerSource, TopicIdentity, read_source, write_source
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.transforms.coverage.rules.stretches import Reading
 
@@ -19,7 +19,7 @@ BEHIND_A_HOLE = Reading(started_at_ms=2, from_offset=100, end_offset=120, resume
 def test_it_is_remembered(tmp_path: Path) -> None:
     """Goal: what is written is what is read, and nothing is read where nothing was written."""
     storage = LocalStorage(tmp_path)
-    source = Source(KAFKA, IDENTITY, {0: [FIRST, BEHIND_A_HOLE], 1: [FIRST]})
+    source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST, BEHIND_A_HOLE], 1: [FIRST]})
     write_source(storage, "c", source)
     assert read_source(storage, "c") == source
     assert read_source(storage, "other") is None
@@ -27,19 +27,19 @@ def test_it_is_remembered(tmp_path: Path) -> None:
 
 def test_a_reading_goes_behind_those_that_it_resumes() -> None:
     """Goal: a hole begins where the last reading stopped; other partitions stay as they are."""
-    source = Source(KAFKA, IDENTITY, {0: [FIRST], 1: [FIRST]})
+    source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST], 1: [FIRST]})
     assert source.with_readings({0: BEHIND_A_HOLE}).readings == {0: [FIRST, BEHIND_A_HOLE], 1: [FIRST]}
 
 
 def test_a_reading_that_was_given_up_leaves_no_trace() -> None:
     """Goal: recovering twice from one hole, because the first time was broken off, leaves one hole."""
     again = Reading(started_at_ms=3, from_offset=110, end_offset=130, resumed_from=70)
-    source = Source(KAFKA, IDENTITY, {0: [FIRST, BEHIND_A_HOLE]})
+    source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST, BEHIND_A_HOLE]})
     assert source.with_readings({0: again}).readings == {0: [FIRST, again]}
 
 
 def test_a_reading_that_resumes_nothing_starts_over() -> None:
     """Goal: after the table was lost, what it once held is no longer claimed."""
     fresh = Reading(started_at_ms=4, from_offset=5, end_offset=60)
-    source = Source(KAFKA, IDENTITY, {0: [FIRST, BEHIND_A_HOLE]})
+    source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST, BEHIND_A_HOLE]})
     assert source.with_readings({0: fresh}).readings == {0: [fresh]}

@@ -21,7 +21,8 @@ from groupledger.transforms.history.rules.events import CONSUMER
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from groupledger.transforms.history.rules.events import GroupMember, GroupRecord, MemberFacts, Unit
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
+    from groupledger.transforms.history.rules.events import GroupMember, GroupRecord, MemberFacts
     from groupledger.transforms.history.rules.state import OpenGroup, Tenure
 
 Change = dict[str, Any]
@@ -152,7 +153,7 @@ def _vanished_topics(universe: Mapping[str, int], record: GroupRecord) -> list[s
     return sorted(topic for topic in subscribed if topic in universe and topic not in there)
 
 
-def _seen_units(record: GroupRecord) -> Iterable[Unit]:
+def _seen_units(record: GroupRecord) -> Iterable[TopicPartition]:
     return (unit for member in record.members for unit in (*(member.assigned or ()), *member.owned))
 
 

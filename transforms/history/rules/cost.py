@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import PauseScope, ProtocolKind
 from groupledger.transforms.history.rules.rows import micros
 from groupledger.transforms.history.rules.state import OpenRebalance, Watch
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from groupledger.transforms.history.rules.changes import Turnover
-    from groupledger.transforms.history.rules.events import Commits, GroupRecord, MemberFacts, Unit
+    from groupledger.transforms.history.rules.events import Commits, GroupRecord, MemberFacts
     from groupledger.transforms.history.rules.state import OpenGroup
 
 Identities = tuple[str, ...]
@@ -32,10 +33,10 @@ Identities = tuple[str, ...]
 class Movement:
     """Holds what is owned, by its fate; `kept` and `moved` have an owner before and after, and so can be stopped."""
 
-    kept: list[Unit]
-    moved: list[Unit]
-    gained: list[Unit]
-    lost: list[Unit]
+    kept: list[TopicPartition]
+    moved: list[TopicPartition]
+    gained: list[TopicPartition]
+    lost: list[TopicPartition]
 
     def columns(self) -> dict[str, Any]:
         owned_before = len(self.kept) + len(self.moved) + len(self.lost)
@@ -57,7 +58,7 @@ def movement(group: OpenGroup, record: GroupRecord) -> Movement | None:
     """Returns the movement from the group's open ownership to the record's; None if either is not all known."""
     if group.generation is None or not group.generation.is_ownership_known or not record.is_ownership_known:
         return None
-    before: dict[Unit, Identities] = {unit: (identity,) for unit, identity in group.pending.items()}
+    before: dict[TopicPartition, Identities] = {unit: (identity,) for unit, identity in group.pending.items()}
     old_members = {member_id: tenure.facts for member_id, tenure in group.members.items()}
     before.update({unit: _identities(interval.owners, old_members) for unit, interval in group.owners.items()})
     members = {member.facts.member_id: member.facts for member in record.members}
@@ -78,10 +79,10 @@ def _identities(member_ids: Iterable[str], facts: Mapping[str, MemberFacts]) -> 
     return tuple(sorted(facts[member_id].identity for member_id in member_ids))
 
 
-def revocations(record: GroupRecord) -> tuple[dict[Unit, str], list[str]]:
+def revocations(record: GroupRecord) -> tuple[dict[TopicPartition, str], list[str]]:
     """Returns what members brought along and nobody owns now, by whose it was; and who has to give something up."""
     owners = record.owners
-    pending: dict[Unit, str] = {}
+    pending: dict[TopicPartition, str] = {}
     revokers = []
     for member in record.members:
         if member.assigned is None:
@@ -117,8 +118,8 @@ def sync_wait_ms(record: GroupRecord) -> int | None:
 def watch(group: OpenGroup, row: dict[str, Any], moves: Movement | None) -> OpenRebalance:
     """Returns the rebalance with the partitions whose pause the coming commits will bound."""
     row["pause_scope"] = row["pause_lower_ms"] = None
-    watched: dict[Unit, Watch] = {}
-    stopped: list[Unit] = []
+    watched: dict[TopicPartition, Watch] = {}
+    stopped: list[TopicPartition] = []
     if moves is not None and row["protocol_kind"] != ProtocolKind.UNKNOWN and row["member_count"]:
         is_eager = row["protocol_kind"] == ProtocolKind.EAGER
         stopped = [*moves.kept, *moves.moved] if is_eager else moves.moved
@@ -139,7 +140,7 @@ def observe(rebalance: OpenRebalance, commits: Commits) -> None:
     if first_ms != rebalance.first_commit_ms:
         rebalance.first_commit_ms = first_ms
         rebalance.is_dirty = True
-    watched = rebalance.watched.get((commits.topic, commits.partition))
+    watched = rebalance.watched.get(TopicPartition(commits.topic, commits.partition))
     if watched is not None and watched.first_ms is None:
         watched.first_ms, watched.committed_after = commits.first_commit_timestamp_ms, commits.first_committed_offset
         rebalance.is_dirty = True

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from groupledger.schemas.codec.connect_protocol import decode_connect_assignment
 from groupledger.schemas.codec.errors import DecodeError
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 CONSUMER = "consumer"
 CONNECT = "connect"
-
-Unit: TypeAlias = tuple[str, int]
-"""What is owned: (topic, partition), or in a Connect group (connector, task), where task -1 is the connector itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,8 @@ class GroupMember:
     that can't be read."""
 
     facts: MemberFacts
-    owned: tuple[Unit, ...] = ()
-    assigned: tuple[Unit, ...] | None = ()
+    owned: tuple[TopicPartition, ...] = ()
+    assigned: tuple[TopicPartition, ...] | None = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +83,12 @@ class GroupRecord(GroupEvent):
     leader: str | None
     current_state_timestamp_ms: int | None
     members: tuple[GroupMember, ...]
-    owners: dict[Unit, tuple[str, ...]] = field(init=False, repr=False, compare=False)
+    owners: dict[TopicPartition, tuple[str, ...]] = field(init=False, repr=False, compare=False)
     is_ownership_known: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        owners: dict[Unit, tuple[str, ...]] = {}
-        shared: dict[Unit, list[str]] = {}
+        owners: dict[TopicPartition, tuple[str, ...]] = {}
+        shared: dict[TopicPartition, list[str]] = {}
         for member in self.members:
             alone = (member.facts.member_id,)
             for unit in member.assigned or ():
@@ -170,8 +168,8 @@ def group_record(kafka_offset: int, kafka_timestamp_ms: int, record_json: str) -
 def _member(fields: Mapping[str, Any], protocol_type: str) -> GroupMember:
     topics = rack_id = None
     error = fields.get("assignment_error")
-    owned: tuple[Unit, ...] = ()
-    assigned: tuple[Unit, ...] | None = None
+    owned: tuple[TopicPartition, ...] = ()
+    assigned: tuple[TopicPartition, ...] | None = None
     if protocol_type == CONSUMER:
         subscription, assignment = fields.get("consumer_subscription"), fields.get("consumer_assignment")
         if subscription is not None:
@@ -199,14 +197,16 @@ def _member(fields: Mapping[str, Any], protocol_type: str) -> GroupMember:
     return GroupMember(facts, owned, assigned)
 
 
-def _connect_ownership(fields: Mapping[str, Any]) -> tuple[tuple[Unit, ...], tuple[Unit, ...] | None]:
+def _connect_ownership(
+    fields: Mapping[str, Any],
+) -> tuple[tuple[TopicPartition, ...], tuple[TopicPartition, ...] | None]:
     """Returns what a worker said it runs, and what it runs after the record.
 
     From version 1 on an assignment is a change to the allocation that the worker brought along, so that a record alone
     tells what its workers run. Version 0 names all of it.
     """
     metadata, assignment = fields.get("connect_metadata"), fields.get("connect_assignment")
-    allocated: tuple[Unit, ...] = ()
+    allocated: tuple[TopicPartition, ...] = ()
     if metadata is not None and metadata["allocation"]:
         allocation = decode_connect_assignment(base64.b64decode(metadata["allocation"])).fields
         allocated = _units(allocation["assignment"], "connector", "tasks")
@@ -223,6 +223,6 @@ def _connect_ownership(fields: Mapping[str, Any]) -> tuple[tuple[Unit, ...], tup
     return allocated, tuple(dict.fromkeys((*kept, *_units(assignment["assignment"], "connector", "tasks"))))
 
 
-def _units(wire: Iterable[Mapping[str, Any]] | None, name: str, numbers: str) -> tuple[Unit, ...]:
+def _units(wire: Iterable[Mapping[str, Any]] | None, name: str, numbers: str) -> tuple[TopicPartition, ...]:
     """Returns each pair once, though a client may name one twice."""
-    return tuple(dict.fromkeys((each[name], number) for each in wire or () for number in each[numbers]))
+    return tuple(dict.fromkeys(TopicPartition(each[name], number) for each in wire or () for number in each[numbers]))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import Completeness, EndedBy, FindingKind, GroupType
 from groupledger.transforms.history.rules import cost
 from groupledger.transforms.history.rules.events import (
@@ -220,7 +221,7 @@ def _goes_on_as_classic(group: OpenGroup, record: GroupRecord) -> bool:
 
 def _commits(group: OpenGroup, event: Commits, rows: Rows) -> None:
     _settle_ending(group, rows, event)
-    unit = (event.topic, event.partition)
+    unit = TopicPartition(event.topic, event.partition)
     if event.commit_count:
         _begin_incarnation(group)
         _remember_commits(group, event)
@@ -231,7 +232,7 @@ def _commits(group: OpenGroup, event: Commits, rows: Rows) -> None:
 
 
 def _remember_commits(group: OpenGroup, event: Commits) -> None:
-    unit = (event.topic, event.partition)
+    unit = TopicPartition(event.topic, event.partition)
     first_ms, last_ms = event.first_commit_timestamp_ms, event.last_commit_timestamp_ms
     if first_ms is None or last_ms is None or event.last_committed_offset is None:
         raise LogOrderError(f"the commits up to offset {event.last_kafka_offset} lack their timestamps or offsets")

@@ -23,7 +23,7 @@ from groupledger.transforms.history.rules.changes import (
     turnover,
 )
 from groupledger.transforms.history.rules.rows import End, Rows, micros, put_generation, put_intervals, put_member
-from groupledger.transforms.history.rules.state import Generation, Interval, OpenGroup, Tenure
+from groupledger.transforms.history.rules.state import Interval, OpenGeneration, OpenGroup, Tenure
 from groupledger.transforms.history.rules.trigger import Guess, departure, infer, silences
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _open_after(group: OpenGroup, transition: Transition, rows: Rows) -> None:
     before, record = group.generation, transition.record
     was_known = before is None or before.is_ownership_known
     owners = record.owners
-    group.generation = Generation(
+    group.generation = OpenGeneration(
         generation=record.generation,
         revision=before.revision + 1 if before is not None and transition.is_revision else 0,
         protocol_type=record.protocol_type,

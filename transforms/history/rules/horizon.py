@@ -15,11 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.history.rules.events import MemberFacts
 from groupledger.transforms.history.rules.rows import open_group_row
 from groupledger.transforms.history.rules.state import (
-    Generation,
     Interval,
+    OpenGeneration,
     OpenGroup,
     PartitionCommits,
     Tenure,
@@ -94,7 +95,7 @@ def state_of_rows(rows: OpenRows, stretch: Coverage) -> OpenGroup:
         generation=None if rows.generation is None else _generation(rows.generation),
         members={row["member_id"]: _tenure(row) for row in rows.members},
         owners={
-            (row["topic"], row["partition"]): Interval(
+            TopicPartition(row["topic"], row["partition"]): Interval(
                 owners=(row["member_id"], *row["other_member_ids"]),
                 from_generation=row["from_generation"],
                 from_offset=row["from_offset"],
@@ -110,9 +111,9 @@ def millis(microseconds: int | None) -> int | None:
     return None if microseconds is None else microseconds // 1_000
 
 
-def _generation(row: Mapping[str, Any]) -> Generation:
-    same = {each.name: row[each.name] for each in fields(Generation) if each.name in row}
-    return Generation(
+def _generation(row: Mapping[str, Any]) -> OpenGeneration:
+    same = {each.name: row[each.name] for each in fields(OpenGeneration) if each.name in row}
+    return OpenGeneration(
         **same,
         started_at_ms=row["started_at"] // 1_000,
         current_state_timestamp_ms=millis(row["current_state_at"]),

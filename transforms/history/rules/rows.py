@@ -16,8 +16,8 @@ from groupledger.transforms.history.rules.state import dump
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from groupledger.transforms.history.rules.events import Unit
-    from groupledger.transforms.history.rules.state import Generation, Interval, OpenGroup, OpenRebalance, Tenure
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
+    from groupledger.transforms.history.rules.state import Interval, OpenGeneration, OpenGroup, OpenRebalance, Tenure
 
 TABLES = ("generations", "members", "assignments", "connect_assignments", "rebalances", "groups")
 
@@ -48,7 +48,7 @@ class End:
     is_known: bool
 
 
-def put_generation(rows: Rows, group: OpenGroup, generation: Generation, end: End | None = None) -> None:
+def put_generation(rows: Rows, group: OpenGroup, generation: OpenGeneration, end: End | None = None) -> None:
     rows.put(
         "generations",
         (group.incarnation, generation.generation, generation.revision),
@@ -123,7 +123,7 @@ def put_member(
 def put_intervals(
     rows: Rows,
     group: OpenGroup,
-    intervals: Iterable[tuple[Unit, Interval]],
+    intervals: Iterable[tuple[TopicPartition, Interval]],
     end: End | None = None,
     to_generation: int | None = None,
 ) -> None:

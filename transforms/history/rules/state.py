@@ -17,8 +17,9 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import Completeness, GroupType
-from groupledger.transforms.history.rules.events import MemberFacts, Unit
+from groupledger.transforms.history.rules.events import MemberFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,7 +38,7 @@ class UnknownStateError(ValueError):
 
 
 @dataclass(slots=True, kw_only=True)
-class Generation:
+class OpenGeneration:
     """The newest generation row; `ended_by` is None while it is open."""
 
     generation: int
@@ -107,7 +108,7 @@ class OpenRebalance:
 
     row: dict[str, Any]
     last_commit_ms: int | None
-    watched: dict[Unit, Watch]
+    watched: dict[TopicPartition, Watch]
     first_commit_ms: int | None = None
     is_dirty: bool = True  # its row must be written
 
@@ -148,11 +149,11 @@ class OpenGroup:
     revokers: list[str] = field(default_factory=list)
     cause_generation: int | None = None
     ending: Ending | None = None
-    generation: Generation | None = None
+    generation: OpenGeneration | None = None
     members: dict[str, Tenure] = field(default_factory=dict)
-    owners: dict[Unit, Interval] = field(default_factory=dict)
-    pending: dict[Unit, str] = field(default_factory=dict)
-    commits: dict[Unit, PartitionCommits] = field(default_factory=dict)
+    owners: dict[TopicPartition, Interval] = field(default_factory=dict)
+    pending: dict[TopicPartition, str] = field(default_factory=dict)
+    commits: dict[TopicPartition, PartitionCommits] = field(default_factory=dict)
     rebalance: OpenRebalance | None = None
 
 
@@ -164,7 +165,7 @@ _KINDS: dict[str, type[Any]] = {
     "watch": Watch,
     "rebalance": OpenRebalance,
     "ending": Ending,
-    "generation": Generation,
+    "generation": OpenGeneration,
 }
 _NAMES = {kind: [each.name for each in fields(of) if each.name != "is_dirty"] for kind, of in _KINDS.items()}
 _NAMES_OF_FORMAT_2 = {
@@ -275,7 +276,7 @@ def _values(record: Any) -> list[Any]:
     return list(_GETTERS[type(record)](record))
 
 
-def _pack(by_unit: Mapping[Unit, Any]) -> dict[str, list[list[Any]]]:
+def _pack(by_unit: Mapping[TopicPartition, Any]) -> dict[str, list[list[Any]]]:
     """Returns by topic a list of [partition, values]; sorted, so that equal states are equal texts."""
     packed: dict[str, list[list[Any]]] = {}
     for (name, number), record in sorted(by_unit.items(), key=itemgetter(0)):
@@ -283,11 +284,11 @@ def _pack(by_unit: Mapping[Unit, Any]) -> dict[str, list[list[Any]]]:
     return packed
 
 
-def _unpack(packed: Mapping[str, list[list[Any]]]) -> Iterable[tuple[Unit, list[Any]]]:
-    return (((name, number), values) for name, rows in packed.items() for number, *values in rows)
+def _unpack(packed: Mapping[str, list[list[Any]]]) -> Iterable[tuple[TopicPartition, list[Any]]]:
+    return ((TopicPartition(name, number), values) for name, rows in packed.items() for number, *values in rows)
 
 
-def _pack_shared(pairs: Iterable[tuple[Unit, Any]]) -> list[tuple[Any, dict[str, list[int]]]]:
+def _pack_shared(pairs: Iterable[tuple[TopicPartition, Any]]) -> list[tuple[Any, dict[str, list[int]]]]:
     """Returns each value once, with its units by topic."""
     packed: dict[Any, dict[str, list[int]]] = {}
     for (name, number), value in sorted(pairs, key=itemgetter(0)):
@@ -295,8 +296,8 @@ def _pack_shared(pairs: Iterable[tuple[Unit, Any]]) -> list[tuple[Any, dict[str,
     return list(packed.items())
 
 
-def _unpack_units(by_topic: Mapping[str, list[int]]) -> Iterable[Unit]:
-    return ((name, number) for name, numbers in by_topic.items() for number in numbers)
+def _unpack_units(by_topic: Mapping[str, list[int]]) -> Iterable[TopicPartition]:
+    return (TopicPartition(name, number) for name, numbers in by_topic.items() for number in numbers)
 
 
 def _pack_rebalance(rebalance: OpenRebalance) -> list[Any]:

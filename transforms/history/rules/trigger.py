@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
     from groupledger.schemas.kinds.changes import ChangeKind
     from groupledger.transforms.history.rules.changes import Change, Turnover
-    from groupledger.transforms.history.rules.events import MemberFacts, Unit
+    from groupledger.transforms.history.rules.events import MemberFacts
     from groupledger.transforms.history.rules.state import Interval, OpenGroup, Tenure
 
 TIMING_COMMITS_MIN = 2  # one commit has no interval
@@ -90,7 +91,7 @@ def silences(group: OpenGroup, gone: Iterable[Tenure], moment_ms: int) -> dict[s
     return found
 
 
-def _owned(owners: Mapping[Unit, Interval]) -> Iterable[tuple[str, Unit]]:
+def _owned(owners: Mapping[TopicPartition, Interval]) -> Iterable[tuple[str, TopicPartition]]:
     return ((owner, unit) for unit, interval in owners.items() for owner in interval.owners)
 
 

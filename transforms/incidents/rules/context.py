@@ -16,7 +16,8 @@ from groupledger.schemas.kinds.incidents import FENCED_INSTANCE, LEADER_NEVER_SY
 from groupledger.transforms.incidents.rules.inferred import milliseconds, of_member
 
 if TYPE_CHECKING:
-    from groupledger.transforms.incidents.rules.facts import Commit, GroupFacts, Place, Request
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
+    from groupledger.transforms.incidents.rules.facts import Commit, GroupFacts, Request
     from groupledger.transforms.incidents.rules.sighting import Sighting
 
     Row = dict[str, Any]
@@ -33,7 +34,7 @@ class Context:
                     self._speakers.setdefault(member_id, request)
         self._generations = sorted(_generation_times(facts), key=itemgetter(0))
         self._owners = {(row["topic"], row["partition"]): row for row in facts.assignments if row["valid_to"] is None}
-        self._commits: dict[Place, list[Commit]] = {}
+        self._commits: dict[TopicPartition, list[Commit]] = {}
         for commit in sorted(facts.commits, key=lambda each: each.kafka_offset):
             self._commits.setdefault(commit.place, []).append(commit)
 
@@ -76,11 +77,11 @@ class Context:
         ]
         return min(later, key=itemgetter("to_generation"), default=None)
 
-    def owner(self, place: Place) -> Row | None:
+    def owner(self, place: TopicPartition) -> Row | None:
         """Returns the open ownership interval of a partition."""
         return self._owners.get(place)
 
-    def accepted_before(self, place: Place, sighting: Sighting, stale_since: Row | None) -> int | None:
+    def accepted_before(self, place: TopicPartition, sighting: Sighting, stale_since: Row | None) -> int | None:
         """Returns the offset that was committed when others took the partition over, or else at the sighting."""
         found = None
         for commit in self._commits.get(place, ()):
@@ -91,7 +92,7 @@ class Context:
             found = commit.offset
         return found
 
-    def newest_commit(self, place: Place) -> int | None:
+    def newest_commit(self, place: TopicPartition) -> int | None:
         line = self._commits.get(place)
         return line[-1].offset if line else None
 

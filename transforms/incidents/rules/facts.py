@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,7 +22,6 @@ COORDINATOR_AWAY = (
     Error.NOT_COORDINATOR.value,
 )
 
-Place = tuple[str, int]
 """(topic, partition)."""
 
 
@@ -111,8 +111,8 @@ class Commit:
     offset: int
 
     @property
-    def place(self) -> Place:
-        return self.topic, self.partition
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
     @property
     def proof(self) -> Proof:
@@ -220,7 +220,7 @@ def host(client_host: str | None) -> str | None:
 
 def commit_steps(commits: Iterable[Commit], gap_ms: int, sample: int = 20) -> list[CommitStep]:
     """Returns the steps that a rule may look at, of commits in log order: what the bridge does by windows in Spark."""
-    by_place: dict[Place, list[Commit]] = {}
+    by_place: dict[TopicPartition, list[Commit]] = {}
     for commit in commits:
         by_place.setdefault(commit.place, []).append(commit)
     steps = []

@@ -6,6 +6,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds.incidents import (
     REBALANCE_IN_PROGRESS_COMMIT,
     REMOVALS,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from groupledger.schemas.kinds.incidents import IncidentKind
     from groupledger.schemas.kinds.roots import Root
-    from groupledger.transforms.incidents.rules.facts import GroupFacts, Place, Rules
+    from groupledger.transforms.incidents.rules.facts import GroupFacts, Rules
     from groupledger.transforms.incidents.rules.sighting import Sighting
 
     Row = dict[str, Any]
@@ -124,7 +125,7 @@ def _incident(
 
 
 def _partitions(context: Context, sightings: Sequence[Sighting], stale_since: Row | None) -> list[Row]:
-    highest: dict[Place, int | None] = {}
+    highest: dict[TopicPartition, int | None] = {}
     for sighting in sightings:
         for place, offset in sighting.offsets:
             known = highest.get(place)
@@ -132,7 +133,7 @@ def _partitions(context: Context, sightings: Sequence[Sighting], stale_since: Ro
     first = min(sightings, key=attrgetter("first_ms"))
     rows = []
     for (topic, partition), offset in sorted(highest.items()):
-        place = (topic, partition)
+        place = TopicPartition(topic, partition)
         owner = context.owner(place)
         rows.append(
             {
@@ -156,7 +157,7 @@ def _duplicates(context: Context, kind: IncidentKind, partitions: Sequence[Row])
         (
             each["last_accepted_offset"],
             each["refused_offset"],
-            context.newest_commit((each["topic"], each["partition"])),
+            context.newest_commit(TopicPartition(each["topic"], each["partition"])),
         )
         for each in partitions
         if each["last_accepted_offset"] is not None and each["refused_offset"] is not None

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds import roots
 from groupledger.schemas.kinds.changes import SUBSCRIPTION_CHANGED
 from groupledger.schemas.kinds.incidents import (
@@ -35,7 +36,7 @@ from groupledger.transforms.incidents.rules.sighting import Sighting
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from groupledger.transforms.incidents.rules.facts import Commit, CommitStep, GroupFacts, Place, Rules
+    from groupledger.transforms.incidents.rules.facts import Commit, CommitStep, GroupFacts, Rules
 
     Row = dict[str, Any]
 
@@ -138,7 +139,9 @@ def identity(row: Row) -> tuple[str | None, ...]:
     return row["client_id"], row["client_host"]
 
 
-def _zombie(row: Row, return_row: Row, handed_over: Sequence[tuple[Place, int, int]], proof: Proof) -> Sighting:
+def _zombie(
+    row: Row, return_row: Row, handed_over: Sequence[tuple[TopicPartition, int, int]], proof: Proof
+) -> Sighting:
     bounds = [max(after - before, 0) for _, before, after in handed_over]
     returned_ms = milliseconds(return_row["joined_at"])
     return Sighting(
@@ -157,18 +160,18 @@ def _zombie(row: Row, return_row: Row, handed_over: Sequence[tuple[Place, int, i
     )
 
 
-def _lost_places(facts: GroupFacts) -> dict[tuple[int, str], list[tuple[Place, int, int]]]:
+def _lost_places(facts: GroupFacts) -> dict[tuple[int, str], list[tuple[TopicPartition, int, int]]]:
     """Returns the partitions that went to others, by incarnation and member, with the commits before and after."""
     pauses = {
         (row["incarnation"], row["kafka_offset"], pause["topic"], pause["partition"]): pause
         for row in facts.rebalances
         for pause in row["partition_pauses"] or ()
     }
-    lost: dict[tuple[int, str], list[tuple[Place, int, int]]] = defaultdict(list)
+    lost: dict[tuple[int, str], list[tuple[TopicPartition, int, int]]] = defaultdict(list)
     for row in facts.assignments:
         pause = pauses.get((row["incarnation"], row["to_offset"], row["topic"], row["partition"]))
         if pause is not None and pause["committed_offset_after"] is not None:
-            place = (row["topic"], row["partition"])
+            place = TopicPartition(row["topic"], row["partition"])
             handover = (place, pause["committed_offset_before"], pause["committed_offset_after"])
             lost[row["incarnation"], row["member_id"]].append(handover)
     return lost
@@ -237,12 +240,12 @@ def generation_at_offset(generations: Sequence[Row], kafka_offset: int) -> Row |
 def _commit_gaps(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
     """Yields the tenures of which all partitions that had been committed fell silent, with the time of that silence."""
     tenures = {(row["incarnation"], row["member_id"]): row for row in facts.members}
-    by_place: dict[Place, list[CommitStep]] = defaultdict(list)
+    by_place: dict[TopicPartition, list[CommitStep]] = defaultdict(list)
     for step in facts.steps:
         by_place[step.commit.place].append(step)
-    silent: dict[tuple[int, str], dict[Place, CommitStep]] = defaultdict(dict)
+    silent: dict[tuple[int, str], dict[TopicPartition, CommitStep]] = defaultdict(dict)
     for interval in facts.assignments:
-        place = (interval["topic"], interval["partition"])
+        place = TopicPartition(interval["topic"], interval["partition"])
         for step in by_place[place]:
             offset = step.commit.kafka_offset
             is_owners = interval["from_offset"] < offset < (interval["to_offset"] or offset + 1)
@@ -266,7 +269,9 @@ def _is_gap(step: CommitStep, interval: Row, as_of_ms: int, rules: Rules) -> boo
     return length_ms >= max(rules.commit_gap_ms, rules.commit_gap_intervals * step.interval_ms)
 
 
-def _commit_gap(facts: GroupFacts, tenure: Row, steps: dict[Place, CommitStep], rules: Rules) -> Iterator[Sighting]:
+def _commit_gap(
+    facts: GroupFacts, tenure: Row, steps: dict[TopicPartition, CommitStep], rules: Rules
+) -> Iterator[Sighting]:
     begin_ms = max(step.commit.at_ms for step in steps.values())
     end_ms = min(_end_ms(step, tenure["left_at"], facts.as_of_ms) for step in steps.values())
     owned = {

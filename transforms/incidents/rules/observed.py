@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds import triggers
 from groupledger.schemas.kinds.incidents import (
     KIND_OF_ERROR,
@@ -81,7 +82,7 @@ def refusals(request: Request, error_code: int, evidence: str, *, is_ambiguous: 
             connection_id=request.connection_id,
             claimed_generation=request.generation,
             offsets=tuple(
-                ((each.topic, each.partition), each.offset)
+                (TopicPartition(each.topic, each.partition), each.offset)
                 for each in request.offsets
                 if is_commit and each.error_code in (error_code, None)
             ),

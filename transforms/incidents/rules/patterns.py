@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds.changes import GROUP_STARTED
 from groupledger.schemas.kinds.incidents import MEMBER_FLAPPING, REBALANCE_STORM, STALLED_TRANSACTION
 from groupledger.schemas.words import Evidence
@@ -125,7 +126,7 @@ def _stalled(samples: Sequence[EndSample], rules: Rules) -> Iterator[Sighting]:
         stalled = [each for each in same if stable is not None and stable < (each.high_watermark or 0)]
         if not stalled or stalled[-1].sampled_at_ms - stalled[0].sampled_at_ms < rules.stalled_transaction_ms:
             continue
-        place = (OFFSETS_TOPIC, stalled[0].partition)
+        place = TopicPartition(OFFSETS_TOPIC, stalled[0].partition)
         yield Sighting(
             kind=STALLED_TRANSACTION,
             evidence=Evidence.INFERRED,

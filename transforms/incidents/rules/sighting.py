@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
     from groupledger.schemas.kinds.incidents import IncidentKind
     from groupledger.schemas.kinds.roots import Root
-    from groupledger.transforms.incidents.rules.facts import Place, Proof
+    from groupledger.transforms.incidents.rules.facts import Proof
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +36,7 @@ class Sighting:
     claimed_generation: int | None = None
     current_generation: int | None = None
     incarnation: int | None = None
-    offsets: tuple[tuple[Place, int | None], ...] = ()
+    offsets: tuple[tuple[TopicPartition, int | None], ...] = ()
     duplicates: tuple[int | None, int | None] = (None, None)
     root: Root | None = None
     detail: str | None = None

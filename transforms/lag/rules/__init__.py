@@ -18,7 +18,7 @@ from groupledger.transforms.lag.rules.facts import Commit, NextRecord, Owner, Wa
 from groupledger.transforms.lag.rules.ownership import GroupHistory, Interval
 from groupledger.transforms.lag.rules.partition_window import PartitionWindow
 from groupledger.transforms.lag.rules.rollup import Rollup, rollup
-from groupledger.transforms.lag.rules.row import Circumstances, LagRow, Place, lag_row, with_next_record
+from groupledger.transforms.lag.rules.row import Circumstances, GroupPartition, LagRow, lag_row, with_next_record
 from groupledger.transforms.lag.rules.state import End, GroupFacts, LagState, Round, is_read_to
 from groupledger.transforms.lag.rules.thresholds import BurrowRules, LagRules, StatusRules
 from groupledger.transforms.lag.rules.topic_window import FormerTopic, TopicWindow
@@ -31,6 +31,7 @@ __all__ = [
     "FormerTopic",
     "GroupFacts",
     "GroupHistory",
+    "GroupPartition",
     "Interval",
     "LagRow",
     "LagRules",
@@ -38,7 +39,6 @@ __all__ = [
     "NextRecord",
     "Owner",
     "PartitionWindow",
-    "Place",
     "Rollup",
     "Round",
     "StatusRules",

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from groupledger.transforms.lag.rules.state import GroupFacts, TopicPartition
+from groupledger.transforms.lag.rules.state import GroupFacts
 
 if TYPE_CHECKING:
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
     from groupledger.transforms.lag.rules.facts import Owner
 
 

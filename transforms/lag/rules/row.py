@@ -31,7 +31,7 @@ CLOCK_MARGIN_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GroupPartition:
     group_id: str
     topic: str
     partition: int
@@ -100,7 +100,11 @@ _NO_LAG = _Lag()
 
 
 def lag_row(
-    place: Place, topic: TopicWindow | None, window: PartitionWindow | None, now: Circumstances, rules: LagRules
+    place: GroupPartition,
+    topic: TopicWindow | None,
+    window: PartitionWindow | None,
+    now: Circumstances,
+    rules: LagRules,
 ) -> LagRow:
     """Returns the row, and lets `window` remember what was found.
 

@@ -14,8 +14,9 @@ say. State that was recovered from the tables (`jobs.derive.lag`) gives the same
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.lag.rules.facts import (
     NOBODY,
     UNKNOWN_OWNER,
@@ -25,14 +26,12 @@ from groupledger.transforms.lag.rules.facts import (
     Watermark,
 )
 from groupledger.transforms.lag.rules.partition_window import PartitionWindow
-from groupledger.transforms.lag.rules.row import Circumstances, LagRow, Place, lag_row
+from groupledger.transforms.lag.rules.row import Circumstances, GroupPartition, LagRow, lag_row
 from groupledger.transforms.lag.rules.thresholds import LagRules
 from groupledger.transforms.lag.rules.topic_window import TopicWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-TopicPartition: TypeAlias = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ class LagState:
 
     def commit(self, group_id: str, topic: str, partition: int, commit: Commit) -> None:
         """A commit or a removal; it counts from the first round that it lies below."""
-        self._waiting.append((group_id, (topic, partition), commit))
+        self._waiting.append((group_id, TopicPartition(topic, partition), commit))
 
     def round(self, read: Round, facts: Mapping[str, GroupFacts]) -> Iterator[LagRow]:
         """The rows of a round: of each group, the partitions it has committed or owns. Take all of them: what a row
@@ -144,7 +143,7 @@ class LagState:
         kafka_partition = next((each.latest.kafka_partition for each in windows.values() if each.latest), -1)
         end_read_at_ms, end = self._ends.get(kafka_partition, (sampled_at_ms, None))
         for place in sorted(windows.keys() | facts.owners.keys()):
-            named = Place(group_id, *place)
+            named = GroupPartition(group_id, *place)
             now = Circumstances(
                 sampled_at_ms=sampled_at_ms,
                 owner=facts.owner(place),

@@ -22,13 +22,13 @@ from groupledger.transforms.replay.rules.finding import Contradiction
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
     from groupledger.transforms.history.rules import GroupRecord
-    from groupledger.transforms.history.rules.events import Unit
 
 COOPERATIVE = "cooperative-sticky"
 STICKY = ("sticky", COOPERATIVE)
 
-Owned = dict[str, set["Unit"]]
+Owned = dict[str, set["TopicPartition"]]
 
 
 def _is_by_known_assignor(record: GroupRecord) -> bool:
@@ -86,7 +86,7 @@ def _outside_subscription(record: GroupRecord) -> Iterator[Contradiction]:
 def _not_revoked_first(record: GroupRecord) -> Iterator[Contradiction]:
     if record.protocol != COOPERATIVE:
         return
-    claimants: dict[Unit, set[str]] = {}
+    claimants: dict[TopicPartition, set[str]] = {}
     for member in record.members:
         for unit in member.owned:
             claimants.setdefault(unit, set()).add(member.facts.member_id)

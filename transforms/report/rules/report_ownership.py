@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import Completeness, Ownership
 from groupledger.transforms.history.rules.ownership_answer import owner_at
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     Row = Mapping[str, Any]
-    Unit = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Span:
 class Bar:
     """[begin, end) of one partition; an owned one has the interval that says so."""
 
-    unit: Unit
+    unit: TopicPartition
     begin: datetime
     end: datetime
     status: str
@@ -78,9 +78,9 @@ def spans(
 
 def bars(intervals: Iterable[Row], of_group: Sequence[Span], coverage: Iterable[Row]) -> list[Bar]:
     """What of each partition is drawn over the spans of the whole group, by topic, partition and time."""
-    by_unit: defaultdict[Unit, list[Row]] = defaultdict(list)
+    by_unit: defaultdict[TopicPartition, list[Row]] = defaultdict(list)
     for row in intervals:
-        by_unit[row["topic"], row["partition"]].append(row)
+        by_unit[TopicPartition(row["topic"], row["partition"])].append(row)
     stretches = [
         row for row in coverage if row["completeness"] == Completeness.TAILED and row["from_time"] and row["to_time"]
     ]
@@ -93,7 +93,7 @@ def bars(intervals: Iterable[Row], of_group: Sequence[Span], coverage: Iterable[
     ]
 
 
-def _bars(unit: Unit, intervals: Sequence[Row], span: Span, stretches: Iterable[Row]) -> Iterator[Bar]:
+def _bars(unit: TopicPartition, intervals: Sequence[Row], span: Span, stretches: Iterable[Row]) -> Iterator[Bar]:
     pieces: list[Bar] = []
     for row in intervals:
         for begin, end in _known(row, stretches):

@@ -10,6 +10,7 @@ from groupledger.schemas.codec.connect_protocol import encode_connect_assignment
 from groupledger.schemas.codec.consumer_protocol import encode_assignment, encode_subscription
 from groupledger.schemas.codec.protocol_message import ProtocolMessage
 from groupledger.schemas.codec.records import Record
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.history.rules import GroupMember, GroupRecord, group_record
 from groupledger.transforms.records.decoded_record import record_fields, record_json
 
@@ -132,7 +133,7 @@ def test_shared_units_name_all_owners() -> None:
     """Goal: owners of a unit are sorted, so that the record's order of members decides nothing."""
     one = only(read(subscription(), assignment(a=[0])))
     facts = type(one.facts)("l", None, "c", "/h", 1, 2)
-    two = GroupMember(facts, (), (("a", 0),))
+    two = GroupMember(facts, (), (TopicPartition("a", 0),))
     record = read(subscription(), assignment(a=[0]))
     both = GroupRecord(1, 1, 1, "consumer", "p", "m", None, (*record.members, two))
     assert both.owners == {("a", 0): ("l", "m")}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.history.rules import state
 from groupledger.transforms.history.rules.state import PartitionCommits, UnknownStateError, dump, load
 from lab.truth.histories import Log, folded, member
@@ -39,12 +40,12 @@ def test_format_2() -> None:
     group = load(FORMAT_2)
     assert group.members["a"].facts.topics == ("t",)
     assert group.members["a"].facts.rebalance_timeout_ms == 300_000
-    assert group.owners[("t", 1)].owners == ("a",)
+    assert group.owners[TopicPartition("t", 1)].owners == ("a",)
     assert group.commits == {("t", 0): PartitionCommits(9_000, 40, 2_000, 3)}
     assert group.generation is not None
     assert (group.generation.leader, group.generation.current_state_timestamp_ms) == ("a", 7_990)
     assert group.rebalance is not None
-    assert (group.rebalance.watched[("t", 0)].committed_after, group.rebalance.is_dirty) == (40, False)
+    assert (group.rebalance.watched[TopicPartition("t", 0)].committed_after, group.rebalance.is_dirty) == (40, False)
     assert load(dump(group)) == group
 
 

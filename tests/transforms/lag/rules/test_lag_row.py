@@ -10,12 +10,12 @@ import pytest
 from groupledger.transforms.lag.rules import (
     Circumstances,
     Commit,
+    GroupPartition,
     LagRow,
     LagRules,
     NextRecord,
     Owner,
     PartitionWindow,
-    Place,
     TopicWindow,
     Watermark,
     lag_row,
@@ -24,7 +24,7 @@ from groupledger.transforms.lag.rules import (
 
 RULES = LagRules()
 NOW_MS = 1_760_000_000_000
-PLACE = Place("g", "orders", 0)
+PLACE = GroupPartition("g", "orders", 0)
 COMMIT = Commit(80, NOW_MS - 5_000, kafka_partition=3, kafka_offset=7, leader_epoch=2)
 WATERMARK = Watermark(NOW_MS, 10, 100, 100)
 

@@ -8,10 +8,10 @@ from typing import Any
 from groupledger.transforms.lag.rules import (
     Circumstances,
     Commit,
+    GroupPartition,
     LagRow,
     LagRules,
     PartitionWindow,
-    Place,
     TopicWindow,
     Watermark,
     lag_row,
@@ -28,7 +28,7 @@ def row(topic: str, partition: int, lag: int | None, **fields: Any) -> LagRow:
     if lag is not None:
         window.absorb(Commit(1_000 - lag, NOW_MS - 10_000 - partition, 0, 1), None, rules)
     now = Circumstances(sampled_at_ms=NOW_MS, group_state="Stable")
-    found = lag_row(Place("g", topic, partition), samples, window, now, rules)
+    found = lag_row(GroupPartition("g", topic, partition), samples, window, now, rules)
     return replace(found, **fields)
 
 

@@ -11,6 +11,7 @@ from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.lag.rules import Commit, End, GroupFacts, LagRow, LagState, Round, Watermark
 
 if TYPE_CHECKING:
@@ -38,12 +39,12 @@ def played(name: str) -> tuple[Simulation, list[list[LagRow]]]:
 def rounds(outputs: Outputs) -> list[tuple[Round, dict[str, GroupFacts]]]:
     found: dict[int, tuple[Round, dict[str, GroupFacts]]] = {}
     ends: dict[int, dict[int, End]] = {}
-    watermarks: dict[int, dict[tuple[str, int], Watermark]] = {}
+    watermarks: dict[int, dict[TopicPartition, Watermark]] = {}
     for row in outputs.watermarks:
         if row.topic == OFFSETS_TOPIC:
             ends.setdefault(row.sampled_at_ms, {})[row.partition] = End(row.last_stable_offset)
         else:
-            watermarks.setdefault(row.sampled_at_ms, {})[row.topic, row.partition] = Watermark(
+            watermarks.setdefault(row.sampled_at_ms, {})[TopicPartition(row.topic, row.partition)] = Watermark(
                 row.sampled_at_ms, row.log_start_offset, row.high_watermark, row.last_stable_offset, 0, row.topic_id
             )
     for at_ms, read_ends in ends.items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.lag.rules import (
     Commit,
     End,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 START_MS = 1_760_000_000_000
-PLACE = ("t", 0)
+PLACE = TopicPartition("t", 0)
 
 
 def read(number: int, end: int | None, high_watermark: int = 100, *, is_behind: bool = False) -> Round:
@@ -69,7 +70,7 @@ def test_group_deleted() -> None:
 def test_owned_without_commit() -> None:
     """Goal: a partition that was added and is assigned has a row without numbers, as Kafka's tool shows it."""
     state = LagState()
-    facts = GroupFacts("Stable", {("t", 1): Owner(owned=True, member_id="m")}, True, frozenset({"t"}))
+    facts = GroupFacts("Stable", {TopicPartition("t", 1): Owner(owned=True, member_id="m")}, True, frozenset({"t"}))
     (row,) = state.round(read(0, 0), {"g": facts})
     assert (row.partition, row.committed_offset, row.lag, row.flags) == (1, None, None, ("no_commit",))
 
@@ -144,8 +145,8 @@ def test_owners_at_a_position() -> None:
         (True, "a"),
         (None, None),
     ]
-    assert history.facts_at(6, None).owner(("u", 0)) == Owner(owned=False, is_subscribed=False)
-    assert history.facts_at(11, None).owner(("u", 0)) == Owner(owned=False)
+    assert history.facts_at(6, None).owner(TopicPartition("u", 0)) == Owner(owned=False, is_subscribed=False)
+    assert history.facts_at(11, None).owner(TopicPartition("u", 0)) == Owner(owned=False)
     assert history.facts_at(21, None).subscribed_topics is None
     sampled = GroupHistory().facts_at(1, "Stable", frozenset({"t"}))
-    assert (sampled.owner(PLACE).owned, sampled.owner(("gone", 0)).owned) == (None, False)
+    assert (sampled.owner(PLACE).owned, sampled.owner(TopicPartition("gone", 0)).owned) == (None, False)

@@ -12,11 +12,11 @@ import pytest
 from groupledger.transforms.lag.rules import (
     Circumstances,
     Commit,
+    GroupPartition,
     LagRow,
     LagRules,
     Owner,
     PartitionWindow,
-    Place,
     StatusRules,
     TopicWindow,
     Watermark,
@@ -47,7 +47,7 @@ def play(
             window.absorb(Commit(committed, now_ms - 1_000, 0, number), before, rules)
         topic.add(Watermark(now_ms, 0, end, end))
         now = Circumstances(sampled_at_ms=now_ms, owner=owner or Owner(owned=True), group_state=state)
-        rows.append(lag_row(Place("g", "t", 0), topic, window, now, rules))
+        rows.append(lag_row(GroupPartition("g", "t", 0), topic, window, now, rules))
     return rows
 
 
@@ -99,7 +99,7 @@ def test_slow_committer() -> None:
         if number % 20 == 0:
             window.absorb(Commit(committed, now_ms - 1_000, 0, number), None, RULES)
         topic.add(Watermark(now_ms, 0, end, end))
-        rows.append(lag_row(Place("g", "t", 0), topic, window, Circumstances(sampled_at_ms=now_ms), RULES))
+        rows.append(lag_row(GroupPartition("g", "t", 0), topic, window, Circumstances(sampled_at_ms=now_ms), RULES))
     assert rows[-1].commit_interval_ms == 600_000
     assert "stopped" not in statuses(rows[21:])
 
@@ -161,7 +161,7 @@ def test_state_survives_a_round_without_watermark() -> None:
     topic, window = TopicWindow(), PartitionWindow(RULES)
     window.absorb(Commit(10, START_MS, 0, 1), None, RULES)
     topic.add(Watermark(START_MS, 0, 20, 20))
-    place, first = Place("g", "t", 0), Circumstances(sampled_at_ms=START_MS)
+    place, first = GroupPartition("g", "t", 0), Circumstances(sampled_at_ms=START_MS)
     since_ms = lag_row(place, topic, window, first, RULES).no_progress_since_ms
     later = replace(first, sampled_at_ms=START_MS + 600_000)
     row = lag_row(place, topic, window, later, RULES)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupledger.coordinator.java_hash_map import hash_map_order
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.replay_findings import REPLAY_FINDINGS
 from groupledger.transforms.history.rules import Coverage, GroupMember, GroupRecord
 from groupledger.transforms.replay.rules import Finding, replay
@@ -57,7 +58,7 @@ def two_owners(record: GroupRecord, _: GroupRecord) -> GroupRecord | None:
 def outside_subscription(record: GroupRecord, before: GroupRecord) -> GroupRecord | None:
     if record.generation == before.generation or not record.members:
         return None
-    return _give(record, record.members[0], ("nowhere", 0))
+    return _give(record, record.members[0], TopicPartition("nowhere", 0))
 
 
 def leader_is_no_member(record: GroupRecord, _: GroupRecord) -> GroupRecord | None:
@@ -68,7 +69,7 @@ def generation_back(record: GroupRecord, before: GroupRecord) -> GroupRecord | N
     return replace(record, generation=before.generation - 1) if record.members and before.generation > 1 else None
 
 
-def _give(record: GroupRecord, receiver: GroupMember, unit: tuple[str, int]) -> GroupRecord:
+def _give(record: GroupRecord, receiver: GroupMember, unit: TopicPartition) -> GroupRecord:
     members = (replace(m, assigned=(*(m.assigned or ()), unit)) if m is receiver else m for m in record.members)
     return replace(record, members=tuple(members))
 
