@@ -39,6 +39,7 @@ from groupledger.schemas.tables.log_quarantine import LOG_QUARANTINE
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.conform import conform
 from groupledger.transforms.logs.coordinator_events import parse_events
 from groupledger.transforms.logs.imported_lines import LINES, QUARANTINED, ROW, TOPIC_NAME
 from groupledger.transforms.logs.requests import parse_requests, unnamed_topic_ids, with_topic_names
@@ -262,8 +263,7 @@ class LogImport:
     def _insert(self, table: Table, rows: DataFrame, source_files: Sequence[str] = ()) -> None:
         """Adds rows whose key is not there yet. Rows of a file lie together: its name leaves out most of the table."""
         ledger = self._ledger
-        columns = {"cluster": F.lit(ledger.cluster)}
-        rows = rows.withColumns(columns).select(*table.schema.names)
+        rows = conform(rows.withColumn("cluster", F.lit(ledger.cluster)), table)
         condition = F.col("old.cluster") == F.lit(ledger.cluster)
         if source_files:
             condition &= F.col("old.source_file").isin(*source_files)
