@@ -39,10 +39,16 @@ from groupledger.schemas.tables.log_quarantine import LOG_QUARANTINE
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.by_group import map_rows
 from groupledger.transforms.conform import conform
-from groupledger.transforms.logs.coordinator_events import parse_events
-from groupledger.transforms.logs.imported_lines import LINES, QUARANTINED, ROW, TOPIC_NAME
-from groupledger.transforms.logs.requests import parse_requests, unnamed_topic_ids, with_topic_names
+from groupledger.transforms.logs.coordinator_events import PARSED_EVENTS, parse_events
+from groupledger.transforms.logs.imported_lines import QUARANTINED, ROW, TOPIC_NAME
+from groupledger.transforms.logs.requests import (
+    PARSED_REQUESTS,
+    parse_requests,
+    unnamed_topic_ids,
+    with_topic_names,
+)
 from groupledger.transforms.logs.rules.privacy import Privacy
 
 if TYPE_CHECKING:
@@ -221,9 +227,7 @@ class LogImport:
         """Writes the tables of rows first and `log_files` last: what was not noted there is read again, and not added
         again."""
         ledger, table = self._ledger, ROWS_OF[log]
-        parse = parse_requests if log == REQUEST_LOG else parse_events
-        lines = _splits(ledger, files).mapInArrow(read_splits, LINES)
-        parsed = parse(lines, self._settings.time_zone, self._privacy).persist()
+        parsed = _parsed(log, _splits(ledger, files), self._settings.time_zone, self._privacy).persist()
         try:
             found = _count(log, parsed)
             now = datetime.now(timezone.utc)
@@ -355,6 +359,12 @@ def _splits(ledger: Ledger, files: Sequence[NewLines]) -> DataFrame:
         for split in each.splits
     ]
     return ledger.spark.createDataFrame(rows, SPLITS)
+
+
+def _parsed(log: str, splits: DataFrame, time_zone: str, privacy: Privacy) -> DataFrame:
+    """Returns what the lines of the splits become, as `parsed_schema`; no entry lies in two splits."""
+    parse, schema = (parse_requests, PARSED_REQUESTS) if log == REQUEST_LOG else (parse_events, PARSED_EVENTS)
+    return map_rows(splits, lambda rows: parse(read_splits(rows), time_zone, privacy), schema)
 
 
 def summary(totals: ImportTotals) -> str:
