@@ -210,11 +210,18 @@ class Evidence:
 
 
 class Severity:
-    """Says how grave an incident or a finding is (`severity`), the mildest first."""
+    """Says how grave an incident is (`incidents.severity`), the mildest first."""
 
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
+
+
+class FindingSeverity:
+    """Says how grave a finding is (`replay_findings.severity`), the mildest first."""
+
+    WARNING = Severity.WARNING
+    ERROR = Severity.ERROR
 
 
 # Logs

@@ -1,4 +1,4 @@
-"""The check at the end of a transform: its rows have the names and types that the table declares.
+"""The check before a write: the rows that a transform gives have the names and types that their table declares.
 
 Spark knows both when it plans, so the check reads no row. Without it a name that is wrong comes to light as a column of
 nulls, and a type that is wrong as an error of the writer, which does not name the column.

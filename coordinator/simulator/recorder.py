@@ -18,7 +18,7 @@ from groupledger.coordinator.simulator.rejections import group_of, refusal_error
 from groupledger.coordinator.simulator.truth import Action, Cause, Owner, Tenure, TrueGeneration, Truth
 from groupledger.schemas.codec.consumer_protocol import decode_assignment, decode_subscription
 from groupledger.schemas.kafka.errors import Error
-from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON, trigger_of
+from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds import triggers
 from groupledger.schemas.kinds.changes import COOPERATIVE_FOLLOW_UP, PARTITIONS_ADDED
@@ -189,7 +189,7 @@ class Recorder:
 
     def _preparing(self, group: _Incarnation, event: LogEvent, _: _Call) -> None:
         reason = event.fields["reason"]
-        trigger, client_reason = trigger_of(reason.kind), reason.fields.get("client_reason")
+        trigger, client_reason = triggers.trigger_of(reason.kind).name, reason.fields.get("client_reason")
         members = reason.fields.get("member_ids", reason.fields.get("member_id", ()))
         member_ids = tuple(members.split(", ") if isinstance(members, str) else members)
         if trigger == triggers.LEFT.name:

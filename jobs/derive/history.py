@@ -32,7 +32,6 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
-from groupledger.transforms.conform import conform
 from groupledger.transforms.coverage.rules.stretches import stretches
 from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
 from groupledger.transforms.history.rules import Coverage
@@ -247,7 +246,7 @@ def table_rows(folded: DataFrame, table: Table, cluster: str) -> DataFrame:
         rows = rows.withColumn(IS_CARRIED_OVER.name, F.lit(False))
     if table.end_column is not None:
         rows = rows.withColumn(IS_OPEN.name, F.col(table.end_column).isNull().cast("int"))
-    return conform(rows, table)
+    return rows
 
 
 def marks_of(ledger: Ledger, extents: Extents) -> Marks:

@@ -28,7 +28,6 @@ from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.conform import conform
 from groupledger.transforms.lag.lag import (
     COMMIT,
     LAG_ROWS,
@@ -195,4 +194,4 @@ def append_lag(ledger: Ledger, sampled_at_ms: int, rows: Sequence[LagRow]) -> No
 
 
 def with_keys(rows: DataFrame, cluster: str) -> DataFrame:
-    return conform(rows.withColumns({"cluster": F.lit(cluster), "sample_date": F.to_date("sampled_at")}), LAG)
+    return rows.withColumns({"cluster": F.lit(cluster), "sample_date": F.to_date("sampled_at")})

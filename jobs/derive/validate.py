@@ -15,7 +15,7 @@ from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.replay_findings import REPLAY_FINDINGS
-from groupledger.schemas.words import Severity
+from groupledger.schemas.words import FindingSeverity
 from groupledger.transforms.replay.replay_findings import replay_findings
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def validate(ledger: Ledger) -> list[Row]:
 
 def has_errors(findings: list[Row]) -> bool:
     """Returns whether a finding is an error: warnings may have an explanation that the ledger does not hold."""
-    return any(finding.severity == Severity.ERROR for finding in findings)
+    return any(finding.severity == FindingSeverity.ERROR for finding in findings)
 
 
 def print_findings(findings: list[Row], *, as_json: bool) -> None:

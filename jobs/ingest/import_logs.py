@@ -39,9 +39,16 @@ from groupledger.schemas.tables.log_quarantine import LOG_QUARANTINE
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.logs.coordinator_events import parse_events
-from groupledger.transforms.logs.imported_lines import LINES, QUARANTINED, ROW, TOPIC_NAME
-from groupledger.transforms.logs.requests import parse_requests, unnamed_topic_ids, with_topic_names
+from groupledger.transforms.by_group import map_rows
+from groupledger.transforms.conform import conform
+from groupledger.transforms.logs.coordinator_events import PARSED_EVENTS, parse_events
+from groupledger.transforms.logs.imported_lines import QUARANTINED, ROW, TOPIC_NAME
+from groupledger.transforms.logs.requests import (
+    PARSED_REQUESTS,
+    parse_requests,
+    unnamed_topic_ids,
+    with_topic_names,
+)
 from groupledger.transforms.logs.rules.privacy import Privacy
 
 if TYPE_CHECKING:
@@ -220,9 +227,7 @@ class LogImport:
         """Writes the tables of rows first and `log_files` last: what was not noted there is read again, and not added
         again."""
         ledger, table = self._ledger, ROWS_OF[log]
-        parse = parse_requests if log == REQUEST_LOG else parse_events
-        lines = _splits(ledger, files).mapInArrow(read_splits, LINES)
-        parsed = parse(lines, self._settings.time_zone, self._privacy).persist()
+        parsed = _parsed(log, _splits(ledger, files), self._settings.time_zone, self._privacy).persist()
         try:
             found = _count(log, parsed)
             now = datetime.now(timezone.utc)
@@ -262,8 +267,7 @@ class LogImport:
     def _insert(self, table: Table, rows: DataFrame, source_files: Sequence[str] = ()) -> None:
         """Adds rows whose key is not there yet. Rows of a file lie together: its name leaves out most of the table."""
         ledger = self._ledger
-        columns = {"cluster": F.lit(ledger.cluster)}
-        rows = rows.withColumns(columns).select(*table.schema.names)
+        rows = conform(rows.withColumn("cluster", F.lit(ledger.cluster)), table)
         condition = F.col("old.cluster") == F.lit(ledger.cluster)
         if source_files:
             condition &= F.col("old.source_file").isin(*source_files)
@@ -355,6 +359,12 @@ def _splits(ledger: Ledger, files: Sequence[NewLines]) -> DataFrame:
         for split in each.splits
     ]
     return ledger.spark.createDataFrame(rows, SPLITS)
+
+
+def _parsed(log: str, splits: DataFrame, time_zone: str, privacy: Privacy) -> DataFrame:
+    """Returns what the lines of the splits become, as `parsed_schema`; no entry lies in two splits."""
+    parse, schema = (parse_requests, PARSED_REQUESTS) if log == REQUEST_LOG else (parse_events, PARSED_EVENTS)
+    return map_rows(splits, lambda rows: parse(read_splits(rows), time_zone, privacy), schema)
 
 
 def summary(totals: ImportTotals) -> str:

@@ -20,17 +20,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.schemas.kafka.log4j_line import HEAD, begins_entry, ends_message
 from groupledger.schemas.words import LogKind, words_of
-from groupledger.transforms.logs.imported_lines import LINES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from groupledger.transforms.logs.imported_lines import Line
 
 REQUEST_LOG, SERVER_LOG = words_of(LogKind)
 SPLITS = StructType(
@@ -45,7 +44,6 @@ SPLITS = StructType(
 )
 SPLIT_BYTES = 16 * 1024 * 1024
 LINE_BYTES_MAX = 256 * 1024 * 1024  # the Metadata answer of a big cluster is one line
-BATCH_LINES, BATCH_BYTES = 5_000, 8 * 1024 * 1024
 ENTRY_LINES_MAX = 1_000
 NAME_DIGEST_CHARACTERS = 16
 GZIP_MAGIC = b"\x1f\x8b"
@@ -259,37 +257,18 @@ def _is_same(scanned: Scanned, known: Known) -> bool:
     return bool(common) and all(scanned.prefix_digests[count] == known.prefix_digests[count] for count in common)
 
 
-def read_splits(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Turns rows of `SPLITS` into rows of `LINES`. Raises RuntimeError if a file is not the one that was scanned."""
-    schema = to_arrow_schema(LINES)
-    for batch in batches:
-        for split in batch.to_pylist():
-            for numbers, texts in _read_split(split):
-                files = [split["source_file"]] * len(numbers)
-                arrays = [
-                    pa.array(values, each.type) for values, each in zip((files, numbers, texts), schema, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _read_split(split: dict[str, Any]) -> Iterator[tuple[list[int], list[str]]]:
-    digest, number, size = hashlib.sha256(), split["first_line"], 0
-    numbers: list[int] = []
-    texts: list[str] = []
-    try:
-        file, _ = open_log(Path(split["path"]))
-        with file:
-            file.seek(split["offset"])
-            for line in islice(lines_of(file), split["line_count"]):
-                digest.update(line)
-                numbers.append(number)
-                texts.append(line.decode(errors="replace").rstrip("\r\n"))
-                number, size = number + 1, size + len(line)
-                if len(numbers) == BATCH_LINES or size >= BATCH_BYTES:
-                    yield numbers, texts
-                    numbers, texts, size = [], [], 0
-    except (OSError, EOFError) as error:
-        raise RuntimeError(CHANGED) from error
-    if digest.hexdigest() != split["digest"]:
-        raise RuntimeError(CHANGED)
-    yield numbers, texts
+def read_splits(splits: Iterable[dict[str, Any]]) -> Iterator[Line]:
+    """Yields the lines of rows of `SPLITS`. Raises RuntimeError if a file is not the one that was scanned."""
+    for split in splits:
+        digest = hashlib.sha256()
+        try:
+            file, _ = open_log(Path(split["path"]))
+            with file:
+                file.seek(split["offset"])
+                for number, line in enumerate(islice(lines_of(file), split["line_count"]), split["first_line"]):
+                    digest.update(line)
+                    yield split["source_file"], number, line.decode(errors="replace").rstrip("\r\n")
+        except (OSError, EOFError) as error:
+            raise RuntimeError(CHANGED) from error
+        if digest.hexdigest() != split["digest"]:
+            raise RuntimeError(CHANGED)

@@ -25,6 +25,7 @@ from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.conform import conform
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def append_rows(ledger: Ledger, table: Table, columns: Mapping[str, Sequence[Any
 
 
 def append(ledger: Ledger, table: Table, rows: DataFrame, last_sampled_at_ms: int) -> None:
-    writer = rows.select(*table.schema.names).write.format("delta").mode("append")
+    writer = conform(rows, table).write.format("delta").mode("append")
     writer = writer.option("txnAppId", application_id(ledger, table)).option("txnVersion", str(last_sampled_at_ms))
     writer.save(ledger.path(table))
 

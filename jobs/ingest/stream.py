@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.transforms.conform import conform
 from groupledger.transforms.records.decode import decode
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def start_query(ledger: Ledger, kafka_rows: DataFrame, trigger: dict[str, Any]) 
         "*",
     )
     rows = rows.observe(DECODED, F.count(F.lit(1)).alias("rows"), F.count("decode_error").alias("quarantined"))
-    writer = rows.select(*COORDINATOR_RECORDS.schema.names).writeStream.format("delta").outputMode("append")
+    writer = conform(rows, COORDINATOR_RECORDS).writeStream.format("delta").outputMode("append")
     writer = writer.option("checkpointLocation", ledger.checkpoint_path).trigger(**trigger)
     return writer.start(ledger.path(COORDINATOR_RECORDS))
 

@@ -21,6 +21,7 @@ from kafka.net.selector import NetworkSelector
 
 from groupledger.jobs.kafka.offsets_topic import kafka_python_security
 from groupledger.jobs.process.errors import OutsideError
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -120,4 +121,4 @@ def attempts(settings: SamplingSettings) -> Iterator[int]:
 def error_name(error: KafkaError | type[KafkaError]) -> str:
     """Returns Kafka's name of an error, or the name that fits an error which the client itself noticed."""
     name = getattr(error, "message", None)
-    return str(name) if name else "BROKER_NOT_AVAILABLE"
+    return str(name) if name else Error.BROKER_NOT_AVAILABLE.name

@@ -5,6 +5,8 @@ a row that is open, or one that the same batch had ended before it was cut short
 of the batch. Delta's statistics on the ending leave out the files of all others, so that the cost does not grow with
 the history. `is_open` keeps the open rows in files of their own, which are as small as the groups are now. Of a table
 with a `fixed_time_column`, what lies before the earliest of the rows is left out in the same way.
+
+What is written conforms: rows that are not those of their table fail before anything is written.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
+from groupledger.transforms.conform import conform
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -28,9 +31,10 @@ if TYPE_CHECKING:
 def upsert(tables: Tables, table: Table, rows: DataFrame, earliest_us: int | None = None) -> None:
     """Writes rows that have each key once, and a time in `fixed_time_column`. `earliest_us` is what `earliest` finds in
     them, or before that; a table without a `bounding_column` needs none."""
+    rows = conform(rows, table)
     tables = replace(tables, spark=rows.sparkSession)  # a micro-batch has a session of its own
     if tables.snapshot(table).numOfFilesIfKnown().contains(0):
-        rows.select(*table.schema.names).write.format("delta").mode("append").save(tables.path(table))
+        rows.write.format("delta").mode("append").save(tables.path(table))
         return
     condition = reduce(and_, [F.col(f"old.{name}") == F.col(f"new.{name}") for name in table.key])
     old = tables.delta(table).alias("old")
@@ -69,5 +73,5 @@ def earliest(table: Table, prefix: str = "") -> Column:
 
 def replace_cluster(tables: ClusterTables, table: Table, rows: DataFrame) -> None:
     """Replaces the cluster's rows of a table in one commit. A cluster's name holds no quote."""
-    writer = rows.select(*table.schema.names).write.format("delta").mode("overwrite")
+    writer = conform(rows, table).write.format("delta").mode("overwrite")
     writer.option("replaceWhere", f"cluster = '{tables.cluster}'").save(tables.path(table))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.transforms.incidents.rules import Commit, CoordinatorEvent, GroupFacts, Request, Rules
 from groupledger.transforms.incidents.rules.facts import LeavingMember, RefusedOffset
 
@@ -11,6 +12,7 @@ RULES = Rules()
 T = 1_000_000_000
 """When things begin, in milliseconds."""
 GENERATION_4_AT = T + 50_000
+WITH_GENERATION = (ApiKey.HEARTBEAT.name, ApiKey.OFFSET_COMMIT.name, ApiKey.SYNC_GROUP.name)
 
 
 def request(api: str, error_code: int | None, at_ms: int, member_id: str | None = "m-1", **fields: Any) -> Request:
@@ -26,7 +28,7 @@ def request(api: str, error_code: int | None, at_ms: int, member_id: str | None 
         "line_number": at_ms - T,
         "api_version": 9,
         "group_instance_id": None,
-        "generation": 3 if api in ("HEARTBEAT", "OFFSET_COMMIT", "SYNC_GROUP") else None,
+        "generation": 3 if api in WITH_GENERATION else None,
         "response_member_id": None,
         "response_generation": None,
         "client_id": "client",

@@ -11,6 +11,9 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.api_keys import ApiKey
+from groupledger.schemas.kafka.errors import Error, error_name
+from groupledger.schemas.kinds import triggers
 from groupledger.schemas.kinds.incidents import (
     COMMIT_GAP,
     KIND_OF_ERROR,
@@ -43,11 +46,12 @@ if TYPE_CHECKING:
     from lab.truth.faults import Played
 
 ANYTHING_MAY_HAPPEN = "mixed"
-KIND_OF_CAUSE = {"session_expired": SESSION_EXPIRED, "left_poll_timeout": POLL_TIMEOUT}
+KIND_OF_CAUSE = {triggers.SESSION_EXPIRED.name: SESSION_EXPIRED, triggers.LEFT_POLL_TIMEOUT.name: POLL_TIMEOUT}
 STOPS = (
     *("crash", "long_gc", "slow_processing", "instance_started_twice", "leader_loss", "leader_loss_in_rebalance"),
     *("freeze", "hang", "crash_before_sync", "coordinator_failover", "close", "stop", "admin_removal"),
 )
+MEMBERS_APIS = (ApiKey.HEARTBEAT.name, ApiKey.OFFSET_COMMIT.name)  # what a member says that believes in its place
 STOPS_BEFORE_MS = 60_000
 JOIN_PHASE_MAX_MS = 300_000  # max.poll.interval.ms of the simulator's clients
 
@@ -65,24 +69,17 @@ class Judged:
 
 def expected_refusals(played: Played) -> Counter[Any]:
     """Those of the truth that are incidents."""
-    names = {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID", "REBALANCE_IN_PROGRESS"}
     return Counter(
         (row.requested_at_ms, row.api, row.error, row.client_id)
         for row in played.group.truth.rejections
-        if row.error in names
+        if Error[row.error] in KIND_OF_ERROR
     )
 
 
 def observed_refusals(played: Played) -> Counter[Any]:
-    names = {
-        "illegal_generation": "ILLEGAL_GENERATION",
-        "unknown_member": "UNKNOWN_MEMBER_ID",
-        "fenced_instance": "FENCED_INSTANCE_ID",
-        "rebalance_in_progress_commit": "REBALANCE_IN_PROGRESS",
-    }
     at = {request.proof: round(request.happened_at_us / 1_000) for request in played.facts.requests}
     return Counter(
-        (at[each.proofs[0]], each.detail, names[each.kind.name], each.client_id)
+        (at[each.proofs[0]], each.detail, error_name(each.kind.error_code), each.client_id)
         for each in observed(played.facts)
         if each.kind in REFUSALS
     )
@@ -204,9 +201,9 @@ def _zombies(played: Played, claims: list[Sighting]) -> Iterator[Judged]:
     refused = {
         row.member_id
         for row in played.group.truth.rejections
-        if row.error == "UNKNOWN_MEMBER_ID" and row.api in ("HEARTBEAT", "OFFSET_COMMIT")
+        if row.error == Error.UNKNOWN_MEMBER_ID.name and row.api in MEMBERS_APIS
     }
-    left = {row.member_id for row in played.group.truth.members if row.leave_cause == "left_poll_timeout"}
+    left = {row.member_id for row in played.group.truth.members if row.leave_cause == triggers.LEFT_POLL_TIMEOUT.name}
     yield from _by_member(ZOMBIE_COMMIT_SUSPECTED, (refused | left) & seen, claims)
 
 

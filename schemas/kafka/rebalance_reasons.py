@@ -50,25 +50,3 @@ REASONS = (
     *_OF_CLIENTS,
     *_OF_THE_COORDINATOR,
 )
-
-_TRIGGERS = {
-    "new_member": "joined",
-    "member_joining": "joined",
-    "static_member_changes_protocol": "protocol_changed",
-    "member_left": "left",
-    "members_left": "left",
-}
-
-
-def trigger_of(kind: str) -> str:
-    """Returns the trigger that a kind of reason is, in the words of `rebalances.trigger`."""
-    return _TRIGGERS.get(kind, kind)
-
-
-def trigger_of_leave(client_reason: str | None) -> str:
-    """Returns the trigger that a leave is: the member's own will, unless the client's reason says otherwise."""
-    if client_reason is not None and client_reason.startswith(POLL_TIMEOUT_REASON):
-        return "left_poll_timeout"
-    if client_reason is not None and client_reason.startswith(REMOVED_BY_ADMIN_REASON):
-        return "admin_removed"
-    return "left"

@@ -1,13 +1,14 @@
 """What can start a rebalance: the words of `rebalances.trigger`, of `inferred_trigger`, and of `members.leave_cause`.
 
-A server log says it in Kafka's words, which `transforms.logs` translates; without one,
-`transforms.history.rules.trigger` infers it from the records.
+A server log says it in Kafka's words, the kinds of `schemas.kafka.rebalance_reasons`, which `trigger_of` translates;
+without one, `transforms.history.rules.trigger` infers it from the records.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON, REMOVED_BY_ADMIN_REASON
 from groupledger.schemas.kinds import rows_of
 
 
@@ -68,3 +69,25 @@ GROUP_DOWNGRADED = Trigger(
 UNKNOWN = Trigger(name="unknown", meaning="The server log gives a reason that is not known here.", is_only_logged=True)
 
 TRIGGERS = rows_of(globals(), Trigger)
+# By kind of reason; those that are not listed are called as the trigger is.
+_OF_REASONS = {
+    "new_member": JOINED,
+    "member_joining": JOINED,
+    "static_member_changes_protocol": PROTOCOL_CHANGED,
+    "member_left": LEFT,
+    "members_left": LEFT,
+} | {each.name: each for each in TRIGGERS}
+
+
+def trigger_of(kind: str) -> Trigger:
+    """Returns the trigger that a kind of reason is."""
+    return _OF_REASONS[kind]
+
+
+def trigger_of_leave(client_reason: str | None) -> Trigger:
+    """Returns the trigger that a leave is: the member's own will, unless the client's reason says otherwise."""
+    if client_reason is not None and client_reason.startswith(POLL_TIMEOUT_REASON):
+        return LEFT_POLL_TIMEOUT
+    if client_reason is not None and client_reason.startswith(REMOVED_BY_ADMIN_REASON):
+        return ADMIN_REMOVED
+    return LEFT

@@ -6,7 +6,7 @@ One row for each kind of finding in a record; an empty table says that the repla
 from pyspark.sql import types as T
 
 from groupledger.schemas.tables.table import KAFKA_PARTITION, OF_INCARNATION, Table, column, struct
-from groupledger.schemas.words import FindingKind, Severity, one_of, words_of
+from groupledger.schemas.words import FindingKind, FindingSeverity, one_of, words_of
 
 REPLAY_FINDINGS = Table(
     name="replay_findings",
@@ -28,8 +28,8 @@ REPLAY_FINDINGS = Table(
         column(
             "severity",
             T.StringType(),
-            f"{Severity.ERROR}: nothing of Kafka's writes this; {Severity.WARNING}: an assignor chose otherwise"
-            " than Kafka's of its name.",
+            f"{FindingSeverity.ERROR}: nothing of Kafka's writes this; {FindingSeverity.WARNING}: an assignor chose"
+            " otherwise than Kafka's of its name.",
         ),
         column("member_id", T.StringType(), "The member that it is about, the first of several; null if about none."),
         column("topic", T.StringType(), "The topic that it is about, the first of several; null if about none."),

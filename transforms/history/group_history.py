@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Window
@@ -65,7 +67,8 @@ def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> Da
     """Returns a row for each open state, record and summary of commits of the groups that have something new.
 
     `records` are rows of one cluster, with `topic`, `partition` and `committed_offset` of an offset commit beside their
-    own columns; a record that is kept undecoded belongs to no group.
+    own columns. A record that is kept undecoded belongs to no group, and one of a type that is about no type of group
+    known here is no event.
     """
     guard = open_groups.select("group_id", F.col("last_kafka_offset").alias("folded_to"))
     new = (
@@ -74,7 +77,9 @@ def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> Da
         .where(F.col("kafka_offset") > F.coalesce("folded_to", F.lit(-1)))
         .withColumn("timestamp_ms", F.unix_millis("kafka_timestamp"))
     )
-    found = new.where(F.col("topic").isNull()).select(
+    record_type = F.col("record_type")
+    is_of_group = [record_type == GROUP_METADATA, *(record_type.startswith(start) for start in OTHER_GROUP_TYPES)]
+    found = new.where(F.col("topic").isNull() & reduce(or_, is_of_group)).select(
         "group_id", "kafka_partition", "kafka_offset", "timestamp_ms", "record_type", "is_tombstone", "record_json"
     )
     found = found.unionByName(_commit_summaries(new, marks), allowMissingColumns=True)

@@ -19,6 +19,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
+from groupledger.schemas.kafka.api_keys import ApiKey
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kinds.changes import SUBSCRIPTION_CHANGED
 from groupledger.schemas.kinds.incidents import KIND_OF_ERROR
@@ -39,6 +41,7 @@ from groupledger.transforms.incidents.rules import (
 from groupledger.transforms.incidents.rules import incidents as incidents_of
 from groupledger.transforms.incidents.rules.facts import COORDINATOR_AWAY
 from groupledger.transforms.incidents.rules.inferred import KIND_OF_LEAVE
+from groupledger.transforms.incidents.rules.observed import COMMITS
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
@@ -52,8 +55,7 @@ FACT_KEY = ("subject", "source", "at")
 """`at` is what the facts of a source are in order of; facts of one `at` are in the order of their struct's fields."""
 INCIDENT_ERRORS = (*COORDINATOR_AWAY, *KIND_OF_ERROR)
 """Errors that an incident may rest on, and those of a coordinator that was away."""
-NO_HEARTBEATS = ("JOIN_GROUP", "LEAVE_GROUP")
-COMMIT_APIS = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
+NO_HEARTBEATS = (ApiKey.JOIN_GROUP.name, ApiKey.LEAVE_GROUP.name)
 NEXT_COLUMNS = ("kafka_offset", "at_ms", "offset")  # of the commit after one, under `next_`
 INTERVAL_SAMPLE = 20  # commits before one, whose mean interval is its rhythm
 
@@ -168,7 +170,7 @@ def _commit_rows(tables: IncidentTables) -> DataFrame:
 
 def _commits_of_refused(tables: IncidentTables, requests: DataFrame) -> DataFrame:
     """Returns all accepted commits of the partitions that have a commit refused, or without an answer."""
-    refused = requests.where(F.col("api").isin(*COMMIT_APIS) & ~F.col("error_code").eqNullSafe(0))
+    refused = requests.where(F.col("api").isin(*COMMITS) & ~F.col("error_code").eqNullSafe(Error.NONE.value))
     places = refused.select("group_id", F.explode("partitions").alias("place"))
     places = places.select("group_id", "place.topic", "place.partition").distinct()
     commits = _commit_rows(tables).where(F.col("offset").isNotNull()).drop("topic_id")

@@ -1,6 +1,6 @@
-"""The columns that Spark hands to the parsers of both logs, and the columns that they give back.
+"""The lines that the parsers of both logs are fed, and the columns that they fill.
 
-    LINES             numbered lines of files, each file's in order within a task
+    Line              a line of a file, numbered; each file's in order
     parsed_schema     a struct filled in each row: a row of the log's table, one of `log_quarantine`, or a topic's name
 
 A line about something else gives nothing. The job adds what it knows: the cluster, and when.
@@ -8,63 +8,38 @@ A line about something else gives nothing. The job adds what it knows: the clust
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from groupledger.schemas.tables.log_quarantine import LOG_QUARANTINE
-from groupledger.schemas.tables.requests import LINE_NUMBER, SOURCE_FILE
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.logs.rules.privacy import Privacy
 
-LINES = StructType([SOURCE_FILE, LINE_NUMBER, StructField("line", StringType())])
 ROW, QUARANTINED, TOPIC_NAME = "row", "quarantined", "topic_name"
 # What the job adds to every row.
 OF_THE_JOB = ("cluster", "log", "imported_at", "happened_date", "logged_date")
-ROWS_MAX = 5_000
 LINE_CHARACTERS_MAX = 65_536
 
-Output = tuple[str, dict[str, Any]]
-
-
-def _without(table: Table) -> StructType:
-    return StructType([field for field in table.schema if field.name not in OF_THE_JOB])
+Line = tuple[str, int, str]
+"""(source_file, line_number, line)."""
+Parsed = dict[str, Any]
 
 
 def parsed_schema(table: Table) -> StructType:
-    return StructType(
-        [
-            StructField(ROW, _without(table)),
-            StructField(QUARANTINED, _without(LOG_QUARANTINE)),
-            StructField(TOPIC_NAME, _without(TOPIC_NAMES)),
-        ]
-    )
+    tables = {ROW: table, QUARANTINED: LOG_QUARANTINE, TOPIC_NAME: TOPIC_NAMES}
+    return StructType([StructField(name, each.without(*OF_THE_JOB)) for name, each in tables.items()])
 
 
-def numbered_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, int, str]]:
-    """Yields (source_file, line_number, line)."""
-    for batch in batches:
-        yield from zip(*(batch.column(name).to_pylist() for name in LINES.names), strict=True)
+def parsed(name: str, fields: dict[str, Any]) -> Parsed:
+    """Returns a row of `parsed_schema` that fills one of its structs."""
+    return {ROW: None, QUARANTINED: None, TOPIC_NAME: None, name: fields}
 
 
-def quarantined(source_file: str, line_number: int, reason: str, line: str, privacy: Privacy) -> Output:
+def quarantined(source_file: str, line_number: int, reason: str, line: str, privacy: Privacy) -> Parsed:
     kept = line[:LINE_CHARACTERS_MAX] if privacy.keeps_lines else None
-    return QUARANTINED, {"source_file": source_file, "line_number": line_number, "reason": reason, "line": kept}
-
-
-def to_batches(outputs: Iterable[Output], schema: StructType) -> Iterator[pa.RecordBatch]:
-    arrow = to_arrow_schema(schema)
-    waiting = iter(outputs)
-    while found := list(islice(waiting, ROWS_MAX)):
-        columns = [
-            pa.array([fields if name == field.name else None for name, fields in found], field.type) for field in arrow
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=arrow)
+    fields = {"source_file": source_file, "line_number": line_number, "reason": reason, "line": kept}
+    return parsed(QUARANTINED, fields)

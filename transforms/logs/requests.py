@@ -1,7 +1,4 @@
-"""Makes rows of `requests` out of lines of request logs, and finds names for topic ids.
-
-The bridge from `transforms.logs.rules` to Spark.
-"""
+"""Makes rows of `requests` out of lines of request logs, and finds names for topic ids."""
 
 from __future__ import annotations
 
@@ -10,49 +7,33 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from groupledger.schemas.tables.requests import REQUESTS
-from groupledger.transforms.logs.imported_lines import (
-    ROW,
-    TOPIC_NAME,
-    numbered_lines,
-    parsed_schema,
-    quarantined,
-    to_batches,
-)
+from groupledger.transforms.logs.imported_lines import ROW, TOPIC_NAME, parsed, parsed_schema, quarantined
 from groupledger.transforms.logs.rules.request_log import parse_request_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-    from groupledger.transforms.logs.imported_lines import Output
+    from groupledger.transforms.logs.imported_lines import Line, Parsed
     from groupledger.transforms.logs.rules.privacy import Privacy
 
 PARSED_REQUESTS = parsed_schema(REQUESTS)
 
 
-def parse_requests(lines: DataFrame, time_zone: str, privacy: Privacy) -> DataFrame:
-    """Returns `PARSED_REQUESTS` out of `LINES`."""
-
-    def parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return to_batches(_outputs(batches, time_zone, privacy), PARSED_REQUESTS)
-
-    return lines.mapInArrow(parse, PARSED_REQUESTS)
-
-
-def _outputs(batches: Iterable[pa.RecordBatch], time_zone: str, privacy: Privacy) -> Iterator[Output]:
+def parse_requests(lines: Iterable[Line], time_zone: str, privacy: Privacy) -> Iterator[Parsed]:
+    """Yields rows of `PARSED_REQUESTS`; a topic id is named once."""
     named: set[str] = set()
-    for source_file, line_number, line in numbered_lines(batches):
-        parsed = parse_request_line(line, time_zone, privacy)
-        if parsed.row is not None:
-            yield ROW, {"source_file": source_file, "line_number": line_number, **parsed.row}
-        elif parsed.quarantine_reason is not None:
-            yield quarantined(source_file, line_number, parsed.quarantine_reason, line, privacy)
-        for topic_id, topic in (parsed.topic_names or {}).items():
+    for source_file, line_number, line in lines:
+        found = parse_request_line(line, time_zone, privacy)
+        if found.row is not None:
+            yield parsed(ROW, {"source_file": source_file, "line_number": line_number, **found.row})
+        elif found.quarantine_reason is not None:
+            yield quarantined(source_file, line_number, found.quarantine_reason, line, privacy)
+        for topic_id, topic in (found.topic_names or {}).items():
             if topic_id not in named:
                 named.add(topic_id)
-                yield TOPIC_NAME, {"topic_id": topic_id, "topic": topic}
+                yield parsed(TOPIC_NAME, {"topic_id": topic_id, "topic": topic})
 
 
 def with_topic_names(requests: DataFrame, names: DataFrame) -> DataFrame:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from groupledger.schemas.codec.engine import UNKNOWN_TAGGED_FIELDS
 from groupledger.schemas.codec.errors import DecodeError
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 KAFKA_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 
 # The job knows the cluster and the date.
-DECODED_STRUCT = StructType([f for f in COORDINATOR_RECORDS.schema if f.name not in ("cluster", "ingest_date")])
+DECODED_STRUCT = COORDINATOR_RECORDS.without("cluster", "ingest_date")
 DECODED = to_arrow_schema(DECODED_STRUCT)
 
 # Rows that the general codec takes are sent on in batches of this many bytes, so that 1 MiB values don't pile up.

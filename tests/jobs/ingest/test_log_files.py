@@ -5,9 +5,7 @@ from __future__ import annotations
 import gzip
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
 
 import groupledger.jobs.ingest.log_files
 from groupledger.jobs.ingest.log_files import (
@@ -54,8 +52,8 @@ def lines(found: Scanned, from_line: int = 0) -> list[tuple[int, str]]:
         for split in found.splits
         if split.first_line > from_line
     ]
-    table = pa.Table.from_pylist([dict(zip(SPLITS.names, row, strict=True)) for row in rows], to_arrow_schema(SPLITS))
-    return [(row["line_number"], row["line"]) for batch in read_splits(table.to_batches()) for row in batch.to_pylist()]
+    splits = [dict(zip(SPLITS.names, row, strict=True)) for row in rows]
+    return [(line_number, line) for _, line_number, line in read_splits(splits)]
 
 
 def test_a_grown_file(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from groupledger.coordinator.model.log_lines import LogEvent, Reason, render
 from groupledger.schemas.kafka.coordinator_log import CLASSES, CLASSIC, LEVELS, OTHERS
 from groupledger.schemas.kafka.log_template import current_formats
 from groupledger.schemas.kafka.rebalance_reasons import REASONS
+from groupledger.schemas.kinds.triggers import TRIGGERS, trigger_of
+from groupledger.schemas.words import CoordinatorEventKind, words_of
 from tests.schemas.kafka.written_again import written_again
 
 RECORDED = (Path(__file__).parent / "coordinator_4_2.txt").read_text(encoding="utf-8").splitlines()
@@ -44,6 +46,17 @@ def test_the_recorded_lines_are_of_many_kinds() -> None:
 def test_levels_and_classes_are_of_kinds_that_exist() -> None:
     """Goal: a kind that is renamed in the table is renamed where its level and its logger are stated."""
     assert set(LEVELS) | set(CLASSES) <= set(current_formats((*CLASSIC, *OTHERS)))
+
+
+def test_rules_ask_for_kinds_that_exist() -> None:
+    """Goal: a kind that is renamed in the table is renamed where rules ask for it."""
+    assert {*words_of(CoordinatorEventKind)} <= {*current_formats((*CLASSIC, *OTHERS))}
+
+
+@pytest.mark.parametrize("kind", sorted({kind for kind, _ in REASONS}))
+def test_every_reason_is_a_trigger(kind: str) -> None:
+    """Goal: a reason of the table is one of the ledger's triggers, so that no word reaches a row that none declares."""
+    assert trigger_of(kind) in TRIGGERS
 
 
 def test_names_are_never_placeholders() -> None:

@@ -12,6 +12,8 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.api_keys import ApiKey
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kinds.incidents import FENCED_INSTANCE, LEADER_NEVER_SYNCED
 from groupledger.transforms.incidents.rules.inferred import milliseconds, of_member
 
@@ -106,7 +108,8 @@ def _generation_times(facts: GroupFacts) -> list[tuple[int, int | None, int]]:
         incarnations[row["generation"]] = row["incarnation"]
     for request in facts.requests:
         generation = request.response_generation
-        if request.api == "JOIN_GROUP" and request.error_code == 0 and generation is not None and generation > 0:
+        has_joined = request.api == ApiKey.JOIN_GROUP.name and request.error_code == Error.NONE
+        if has_joined and generation is not None and generation > 0:
             incarnation = incarnations.get(generation, incarnations.get(generation - 1))
             times.append((request.logged_at_ms, incarnation, generation))
     return times

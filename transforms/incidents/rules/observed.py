@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds import triggers
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from groupledger.schemas.kinds.incidents import IncidentKind
     from groupledger.transforms.incidents.rules.facts import CoordinatorEvent, GroupFacts, Request
 
-COMMITS = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
-HEARTBEATS = ("HEARTBEAT", "CONSUMER_GROUP_HEARTBEAT")
+COMMITS = (ApiKey.OFFSET_COMMIT.name, ApiKey.TXN_OFFSET_COMMIT.name)
+HEARTBEATS = (ApiKey.HEARTBEAT.name, ApiKey.CONSUMER_GROUP_HEARTBEAT.name)
 BACK_AFTER_MS = 1_000  # a subscription that is given up and taken again is back at once
 UNTOLD_CONFIDENCE = 0.8
 _ENDS_THE_WAIT = (
@@ -101,7 +102,7 @@ def _joins(requests: Iterable[Request]) -> dict[str, list[int]]:
     """Returns the instants of JoinGroup requests, by connection."""
     joins: dict[str, list[int]] = {}
     for request in requests:
-        if request.api == "JOIN_GROUP" and request.connection_id is not None:
+        if request.api == ApiKey.JOIN_GROUP.name and request.connection_id is not None:
             joins.setdefault(request.connection_id, []).append(request.happened_at_ms)
     return joins
 

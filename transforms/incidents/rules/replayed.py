@@ -28,6 +28,7 @@ from groupledger.coordinator.model.messages import JoinGroupResponse
 from groupledger.coordinator.model.operation import Batch
 from groupledger.coordinator.model.states import State
 from groupledger.schemas.codec.records import Record
+from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kinds.incidents import KIND_OF_ERROR
 from groupledger.schemas.words import CoordinatorEventKind, Evidence
@@ -53,7 +54,7 @@ CONFIDENCE = 0.9  # measured by bench.incident_accuracy, and rounded down
 # A client that is told that it is no member stops its heartbeats: if it goes on, it was not told so, and its commits in
 # that generation were not refused.
 REFUSED_BEATS_MAX = 3
-_ORDER_MATTERS = ("JOIN_GROUP", "SYNC_GROUP", "LEAVE_GROUP")
+_ORDER_MATTERS = (ApiKey.JOIN_GROUP.name, ApiKey.SYNC_GROUP.name, ApiKey.LEAVE_GROUP.name)
 _INT32_MAX = (1 << 31) - 1
 _CONFIG = Config(
     offsets_topic_num_partitions=1,
@@ -70,7 +71,9 @@ def replayed(facts: GroupFacts) -> Iterator[Sighting]:
     replay = Replay(facts)
     replay.run()
     refused_beats = Counter(
-        _tenure(request) for request, error, _ in replay.answers if request.api == "HEARTBEAT" and is_refusal(error)
+        _tenure(request)
+        for request, error, _ in replay.answers
+        if request.api == ApiKey.HEARTBEAT.name and is_refusal(error)
     )
     for request, error, is_ambiguous in replay.answers:
         goes_on = refused_beats[_tenure(request)] > REFUSED_BEATS_MAX
@@ -234,18 +237,20 @@ class Replay:
             return
         self._introduce(request, number)
         self._belief.asked[number] = request
-        is_stranger = request.api != "JOIN_GROUP" and bool(request.member_id) and request.member_id not in self._joined
+        is_stranger = (
+            request.api != ApiKey.JOIN_GROUP.name and bool(request.member_id) and request.member_id not in self._joined
+        )
         if not self._belief.is_behind and not is_stranger:
             self._belief.sure_of.add(number)
         self._take(self._belief.coordinator.handle(made, now_ms=now_ms))
-        if request.api == "JOIN_GROUP":
+        if request.api == ApiKey.JOIN_GROUP.name:
             self._note_members()
 
     @staticmethod
     def _has_synced(request: Request, group: Group) -> bool:
         """Returns whether a member goes on in a generation that it has not synced: the line of its sync is missing."""
         return (
-            request.api in ("HEARTBEAT", "OFFSET_COMMIT")
+            request.api in (ApiKey.HEARTBEAT.name, ApiKey.OFFSET_COMMIT.name)
             and group.state is State.STABLE
             and request.generation == group.generation_id
             and (request.member_id or "") in group.pending_sync_members
@@ -253,7 +258,7 @@ class Replay:
 
     def _uuid(self, number: int, request: Request) -> str | None:
         """Returns the UUID for the request's new member; None if nobody ever hears of that member again."""
-        if request.api != "JOIN_GROUP" or request.member_id:
+        if request.api != ApiKey.JOIN_GROUP.name or request.member_id:
             return ""
         member_id = self._new_ids.get(number)
         return None if member_id is None else uuid_in(member_id, request)
@@ -261,7 +266,7 @@ class Replay:
     def _introduce(self, request: Request, number: int) -> None:
         """Makes the join that gave a member its id, if it joins with an id that is new: that line is missing."""
         member_id = request.member_id
-        if request.api != "JOIN_GROUP" or not member_id or self._first_use.get(member_id) is not request:
+        if request.api != ApiKey.JOIN_GROUP.name or not member_id or self._first_use.get(member_id) is not request:
             return
         group = self._belief.coordinator.group(self._group_id)
         is_known = group is not None and (member_id in group.members or member_id in group.pending_join_members)

@@ -21,6 +21,7 @@ from groupledger.coordinator.model.messages import (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
+from groupledger.schemas.kafka.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +53,7 @@ def new_member_ids(requests: Sequence[Request]) -> dict[int, str]:
     for number, request in enumerate(requests):
         speaker = (request.connection_id,) if request.connection_id else (request.client_id, request.client_host)
         member_id = request.member_id
-        if request.api == "JOIN_GROUP" and not member_id:
+        if request.api == ApiKey.JOIN_GROUP.name and not member_id:
             if request.response_member_id:
                 found[number] = request.response_member_id
                 known.add(request.response_member_id)
@@ -178,10 +179,10 @@ def _offsets(request: Request) -> tuple[OffsetToCommit, ...]:
 
 
 _MAKERS: dict[str, Callable[[Request, Body, int, str], GroupRequest]] = {
-    "JOIN_GROUP": _join,
-    "SYNC_GROUP": _sync,
-    "HEARTBEAT": _heartbeat,
-    "LEAVE_GROUP": _leave,
-    "OFFSET_COMMIT": _commit,
-    "TXN_OFFSET_COMMIT": _txn_commit,
+    ApiKey.JOIN_GROUP.name: _join,
+    ApiKey.SYNC_GROUP.name: _sync,
+    ApiKey.HEARTBEAT.name: _heartbeat,
+    ApiKey.LEAVE_GROUP.name: _leave,
+    ApiKey.OFFSET_COMMIT.name: _commit,
+    ApiKey.TXN_OFFSET_COMMIT.name: _txn_commit,
 }

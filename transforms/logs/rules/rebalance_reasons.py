@@ -11,7 +11,8 @@ import re
 from dataclasses import dataclass
 
 from groupledger.schemas.kafka.log_template import Split, Template
-from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED, REASONS, trigger_of, trigger_of_leave
+from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED, REASONS
+from groupledger.schemas.kinds.triggers import LEFT, UNKNOWN, Trigger, trigger_of, trigger_of_leave
 
 _UUID_AT_END = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
@@ -35,7 +36,7 @@ def is_members_id(text: str) -> bool:
 
 _PLAUSIBLE = {"member_id": is_members_id}
 _TEMPLATES = tuple((trigger_of(kind), Template(text, _PLAUSIBLE)) for kind, text in REASONS)
-UNKNOWN_REASON = RebalanceReason(trigger="unknown")
+UNKNOWN_REASON = RebalanceReason(trigger=UNKNOWN.name)
 
 
 def parse_reason(text: str) -> RebalanceReason:
@@ -47,7 +48,7 @@ def parse_reason(text: str) -> RebalanceReason:
     return UNKNOWN_REASON
 
 
-def _reason(trigger: str, split: Split) -> RebalanceReason:
+def _reason(trigger: Trigger, split: Split) -> RebalanceReason:
     fields, is_certain = split.fields, split.is_certain
     member_ids: tuple[str, ...] = ()
     if "member_id" in fields:
@@ -57,7 +58,7 @@ def _reason(trigger: str, split: Split) -> RebalanceReason:
         is_certain = is_certain and is_whole
     client_reason = given_reason(fields.get("client_reason"))
     return RebalanceReason(
-        trigger=trigger_of_leave(client_reason) if trigger == "left" else trigger,
+        trigger=(trigger_of_leave(client_reason) if trigger == LEFT else trigger).name,
         member_ids=member_ids,
         group_instance_id=instance_id(fields.get("group_instance_id")),
         client_reason=client_reason,

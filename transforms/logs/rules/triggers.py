@@ -15,8 +15,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.kafka.rebalance_reasons import trigger_of_leave
-from groupledger.schemas.kinds.triggers import ADMIN_REMOVED
+from groupledger.schemas.kinds.triggers import ADMIN_REMOVED, trigger_of_leave
 from groupledger.schemas.kinds.triggers import LEFT as LEFT_BY_ITSELF
 from groupledger.schemas.words import CoordinatorEventKind
 
@@ -87,7 +86,7 @@ def _start(event: Row, left: Row | None) -> dict[str, Any]:
         is_the_leaver = left is not None and (left["member_id"] in member_ids or not any(member_ids))
         if client_reason is None and left is not None and is_the_leaver:
             client_reason = left["client_reason"]
-        trigger = trigger_of_leave(client_reason) if any(member_ids) else ADMIN_REMOVED.name
+        trigger = (trigger_of_leave(client_reason) if any(member_ids) else ADMIN_REMOVED).name
     return {
         "previous_generation": event["previous_generation"],
         "trigger": trigger,

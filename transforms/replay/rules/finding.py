@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.words import FindingKind, Severity
+from groupledger.schemas.words import FindingKind, FindingSeverity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SEVERITIES = {FindingKind.ASSIGNMENT_DIFFERS: Severity.WARNING}
+SEVERITIES = {FindingKind.ASSIGNMENT_DIFFERS: FindingSeverity.WARNING}
 """The severities of findings that are no errors."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.words import FindingKind, Severity
+from groupledger.schemas.words import FindingKind, FindingSeverity
 from groupledger.transforms.history.rules import Event, GroupRecord, GroupTombstone, OtherGroupType, fold
 from groupledger.transforms.replay.rules.assignment_rules import assignment_contradictions, two_owners
 from groupledger.transforms.replay.rules.finding import SEVERITIES, Contradiction, Finding
@@ -68,7 +68,7 @@ def _findings(row: Row, contradictions: Iterable[Contradiction]) -> Iterator[Fin
             row["kafka_partition"],
             row["kafka_offset"],
             found.finding,
-            SEVERITIES.get(found.finding, Severity.ERROR),
+            SEVERITIES.get(found.finding, FindingSeverity.ERROR),
             found.member_id,
             found.topic,
             found.partition,
