@@ -1,4 +1,4 @@
-"""How many hours of group life one core simulates in a second, and how many requests.
+"""How many hours of a group one core simulates in a second, and how many requests.
 
 A steady mix: groups of three consumers with Kafka's defaults (heartbeats every 3 s, auto-commits every 5 s), half of
 them eager and half cooperative, on topics of six partitions that never rest, and one member of every tenth group

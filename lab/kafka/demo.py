@@ -71,7 +71,7 @@ def show(ledger: Ledger) -> None:
         records.groupBy("record_type", "is_tombstone", "decode_error").count().orderBy("record_type", "is_tombstone")
     )
     print_table("Records of __consumer_offsets", ("record type", "tombstone", "error", "records"), counts.collect())
-    columns = ("group", "life", "generation", "what changed", "probable trigger", "moved", "members")
+    columns = ("group", "incarnation", "generation", "what changed", "probable trigger", "moved", "members")
     print_table("Rebalances, in the order of the log", columns, rebalances(ledger.rows(REBALANCES)).collect())
     columns = ("group", "type", "alive", "generation", "protocol", "members", "partitions owned")
     print_table("Groups now", columns, groups(ledger.rows(GROUPS)).collect())

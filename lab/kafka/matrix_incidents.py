@@ -2,7 +2,7 @@
 
 In a case without static members the process of `v` is killed and the poll loop of `c` stands still. With static ones
 the killed member is back within its session, and nobody is removed but `i1`: static members don't leave when they are
-closed, so that it expires. Everything else that happens is normal life.
+closed, so that it expires. Everything else that happens is normal operation.
 """
 
 from __future__ import annotations

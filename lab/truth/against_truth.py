@@ -3,7 +3,7 @@
 Rows are compared as multisets: one too many is as wrong as one too few. How the truth's times become the ledger's:
 
 - A generation is in force from its record (`recorded_at_ms`), not from the end of its join phase, to the next record of
-  its life, or to the group's tombstone. A generation without a record is only seen by the gap that it leaves.
+  its incarnation, or to the group's tombstone. A generation without a record is only seen by the gap that it leaves.
 - An interval of ownership is the truth's own: both go from record to record. Open ones have no last generation yet.
 - A tenure goes from the first record with the member to the first one without it. So it begins at or after the truth's
   (the end of the join phase), and ends at or after the removal; who is in no record was never there for the ledger.
@@ -93,24 +93,24 @@ def recorded(group: Group) -> list[TrueGeneration]:
     ]
 
 
-def _lives(group: Group) -> list[list[TrueGeneration]]:
+def _incarnations(group: Group) -> list[list[TrueGeneration]]:
     return [list(rows) for _, rows in groupby(recorded(group), attrgetter("incarnation"))]
 
 
-def _end_of_life_ms(group: Group, incarnation: int) -> int | None:
+def _end_of_incarnation_ms(group: Group, incarnation: int) -> int | None:
     """The time of the tombstone, if there is one: nothing of a group that is alive has ended for good."""
     ends = [row.ended_at_ms for row in group.truth.generations if row.incarnation == incarnation]
     return None if None in ends else max(end for end in ends if end is not None)
 
 
 def _expected_generations(group: Group) -> Iterable[tuple[Any, ...]]:
-    for life in _lives(group):
+    for rows in _incarnations(group):
         gap, last = 0, None
-        for row, following in zip(life, [*life[1:], None], strict=True):
+        for row, following in zip(rows, [*rows[1:], None], strict=True):
             if not row.revision:
                 gap = row.generation - (last.generation if last else 0) - 1 if row.generation else 0
             last = row
-            ended_at_ms = following.recorded_at_ms if following else _end_of_life_ms(group, row.incarnation)
+            ended_at_ms = following.recorded_at_ms if following else _end_of_incarnation_ms(group, row.incarnation)
             ended_by = "generation" if following else None if ended_at_ms is None else "tombstone"
             if following is not None and following.revision:
                 ended_by = "revision"
@@ -189,14 +189,14 @@ def owner_answers(group: Group, ledger: Ledger, at_ms: int) -> OwnerAnswers:
 
 def _expected_members(group: Group) -> Iterable[tuple[Any, ...]]:
     tenures = {(row.incarnation, row.member_id): row for row in group.truth.members}
-    for life in _lives(group):
-        for member_id in {member_id: None for row in life for member_id in row.member_ids}:
-            held = [row for row in life if member_id in row.member_ids]
-            following = next(iter(life[life.index(held[-1]) + 1 :]), None)
+    for rows in _incarnations(group):
+        for member_id in {member_id: None for row in rows for member_id in row.member_ids}:
+            held = [row for row in rows if member_id in row.member_ids]
+            following = next(iter(rows[rows.index(held[-1]) + 1 :]), None)
             end: tuple[Any, ...] = (None, None, None)
             if following is not None:
                 end = (held[-1].generation, following.kafka_offset, following.recorded_at_ms)
-            facts = tenures[life[0].incarnation, member_id]
+            facts = tenures[rows[0].incarnation, member_id]
             yield (
                 *(facts.incarnation, member_id, facts.group_instance_id, facts.client_id, facts.client_host),
                 *(facts.session_timeout_ms, facts.rebalance_timeout_ms),
@@ -248,9 +248,9 @@ def causes(group: Group) -> dict[RecordPosition, Cause]:
 
 def _expected_rebalances(group: Group) -> Iterable[tuple[Any, ...]]:
     by_place = causes(group)
-    for life in _lives(group):
+    for rows in _incarnations(group):
         last = 0
-        for row in life:
+        for row in rows:
             if row.generation and not row.revision:
                 cause = by_place[row.incarnation, row.generation]
                 lost = set(range(last + 1, row.generation))
@@ -276,7 +276,7 @@ def _kinds(row: Row) -> tuple[str, ...] | None:
 
 def lost_generations(group: Group) -> set[RecordPosition]:
     """Those of the truth that no record tells of, below one that has a record."""
-    last = {life[-1].incarnation: life[-1].generation for life in _lives(group)}
+    last = {rows[-1].incarnation: rows[-1].generation for rows in _incarnations(group)}
     stated = {(row.incarnation, row.generation) for row in recorded(group)}
     begun = {(row.incarnation, row.generation) for row in group.truth.generations}
     return {place for place in begun - stated if place[1] < last.get(place[0], 0)}
