@@ -1,4 +1,4 @@
--- `offset_commits`: one accepted offset commit per row, with the incarnation and the generation it fell in, and who made it.
+-- `offset_commits`: one accepted offset commit per row, with its incarnation, its generation and its committer.
 --
 -- This is the query of the view for engines other than Spark: put CREATE VIEW offset_commits AS before it, where the
 -- tables of the warehouse have their own names. It gives the rows of transforms/offsets/offset_commits.py, which says
