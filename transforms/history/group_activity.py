@@ -32,7 +32,8 @@ def rebalance_counts(rebalances: DataFrame) -> DataFrame:
     """Returns how often each group rebalanced and at what cost: a row for each group.
 
     Increments of the generation without a record are counted apart, and an unknown cost is left out. A trigger from the
-    server log replaces the inferred one."""
+    server log replaces the inferred one.
+    """
     is_told = "trigger" in rebalances.columns
     trigger = F.coalesce("trigger", "inferred_trigger") if is_told else F.col("inferred_trigger")
     return (

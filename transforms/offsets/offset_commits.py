@@ -140,7 +140,7 @@ def _with_generation(log: DataFrame, generations: DataFrame, groups: DataFrame) 
 
     is_folded = F.coalesce(F.col("kafka_offset") <= F.col("folded_to"), F.lit(False))
     is_in_force = F.coalesce(_holds("at", "kafka_offset"), F.lit(False))
-    # A compacted stretch has only the newest record of each key: a row is certain there if it held to the stretch's end.
+    # A compacted stretch has only the newest record of each key: a row is certain there if it held to its end.
     is_exact = F.col("is_tailed") | F.coalesce(F.col("at.to_offset") >= F.col("stretch_end"), F.lit(True))
     is_known = is_folded & is_in_force & is_exact
     has_gone = (F.col("at.ended_by") == EndedBy.TOMBSTONE) & ~is_in_force
