@@ -359,7 +359,7 @@ def by_confidence(guesses: Iterable[Guessed]) -> list[tuple[float, int, int]]:
 
 
 def wrong_claims(group: Group, ledger: Ledger) -> list[str]:
-    """Compares what the ledger of a thinned log claims with the truth."""
+    """Returns the claims of a thinned log's ledger that contradict the truth."""
     generations = {row.kafka_offset: row for row in recorded(group)}
     wrong = []
     for row in ledger.rows["generations"]:

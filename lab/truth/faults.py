@@ -52,7 +52,7 @@ def _play(names: tuple[str, ...], group: Script) -> None:
 
 
 def mix(*names: str) -> Scenario:
-    """Plays one group of each scenario that uses Kafka's default broker settings."""
+    """Returns a scenario with one group of each of these; they must all run with Kafka's default broker settings."""
     hours = max(PLAYED[name].hours for name in names)
     return Scenario(
         name="mix", summary="", play=partial(_play, names), hours=hours, settings=Settings(Config()), groups=len(names)

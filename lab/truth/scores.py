@@ -150,7 +150,7 @@ def replayed_answers(facts: GroupFacts, initial_rebalance_delay_ms: int = 3_000)
 
 
 def is_told_apart(request: Request, error: int) -> bool:
-    """Returns whether one side refuses a member and the other does not."""
+    """Returns whether an incident is in the log and not in the replay, or in the replay and not in the log."""
     return (error in KIND_OF_ERROR) != (request.error_code in KIND_OF_ERROR)
 
 

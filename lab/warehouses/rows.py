@@ -108,7 +108,7 @@ def offset_commits(draw: st.DrawFn) -> Row:
 
 @st.composite
 def damaged_offset_commits(draw: st.DrawFn) -> Row:
-    """Yields commits whose value has one byte changed, is cut, or has one byte more."""
+    """Draws a commit whose value has one byte changed, is cut, or has one byte more."""
     key, value = draw(offset_commits())
     if not value:
         return key, value
