@@ -360,7 +360,10 @@ class BrokerDriver(Driver):
         return same_producer and one == other and all(first <= real_ms <= last for real_ms, (first, last) in times)
 
     def _window(self, virtual_ms: int, answers_after: int = 0) -> tuple[float, float]:
-        """Returns the real instants between which the broker does what the coordinator does at this virtual time."""
+        """Returns the real instants between which the broker does what the coordinator does at this virtual time.
+
+        `answers_after` extends the window by this many later answers.
+        """
         first = max(0, bisect_left(self._moments, (virtual_ms, 0.0)) - 1)
         last = bisect_right(self._moments, (virtual_ms, float("inf"))) + answers_after
         last = min(last, len(self._moments) - 1)

@@ -131,7 +131,7 @@ def expected_generation(row: Recorded) -> tuple[Any, ...]:
 
 
 def found_generations(ledger: Ledger, recorded: Iterable[Recorded]) -> Iterable[tuple[Any, ...]]:
-    """Returns the folded generations for comparison. The log does not tell the new id of a replaced leader, so that is
+    """Yields the folded generations for comparison. The log does not tell the new id of a replaced leader, so that is
     only compared with the old one."""
     old_leaders = {(row.generation, row.revision): row.old_leader for row in recorded if row.old_leader is not None}
     for row in ledger.rows["generations"]:
