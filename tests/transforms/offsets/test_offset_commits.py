@@ -1,4 +1,4 @@
-"""Goal: each commit is put into its incarnation and generation, and given to its owner, by the order of the log alone."""
+"""Goal: each commit gets its incarnation, its generation and its owner, by the order of the log alone."""
 
 from __future__ import annotations
 
