@@ -57,8 +57,8 @@ def test_a_new_coordinator_begins_its_own() -> None:
 
 def test_another_incarnation_is_another_group() -> None:
     """Goal: numbers that come back are told apart by time; where the log was not imported, nothing is claimed."""
-    incarnations = [rebalance(2, 1), rebalance(100, 1), rebalance(200, 1)]
-    assert found(incarnations, preparing(1, 0), preparing(99, 0, "metadata_changed")) == ["joined", "metadata_changed", None]
+    rows = [rebalance(2, 1), rebalance(100, 1), rebalance(200, 1)]
+    assert found(rows, preparing(1, 0), preparing(99, 0, "metadata_changed")) == ["joined", "metadata_changed", None]
     assert list(triggers([rebalance(2, 1)], [])) == [NO_TRIGGER]
 
 
