@@ -1,9 +1,9 @@
-"""How many requests per second one core puts through the reference coordinator.
+"""Measures how many requests per second the reference coordinator handles on one core.
 
-Stable groups of four members. Of ten requests eight are heartbeats and two commits of three partitions, about what
-consumers with a heartbeat interval of 3 s and an auto-commit interval of 10 s send. Virtual time moves with each round,
-so that sessions are extended and due timers looked for. Measured is the CPU time of `handle` and `advance`, without
-building requests. Run as a module, because by its path the file would hide the package that it measures.
+The groups are Stable and have four members. Of ten requests eight are heartbeats, and two commit three partitions:
+about what consumers with a heartbeat interval of 3 s and an auto-commit interval of 10 s send. Virtual time moves with
+each round, so that sessions are extended and timers are checked. The CPU time of `handle` and `advance` counts, not
+that of building requests. Run it as a module: run by its path, the file would hide the package `coordinator`.
 
     python -m bench.coordinator [--groups 1000] [--requests 400000]
 """
@@ -34,7 +34,7 @@ SUBSCRIPTION = b"\0\0\0\0\0\1\0\6orders\xff\xff\xff\xff"
 
 
 def stable_groups(coordinator: Coordinator, group_count: int) -> tuple[list[tuple[str, str]], int]:
-    """Bring groups to Stable; gives (group id, member id) of every member, and the time when that is done."""
+    """Brings groups to Stable; returns (group id, member id) of every member, and the time when that is done."""
     members = []
     for number in range(group_count):
         for index in range(MEMBERS_PER_GROUP):
@@ -76,7 +76,7 @@ def stable_groups(coordinator: Coordinator, group_count: int) -> tuple[list[tupl
 
 
 def requests_of_round(members: list[tuple[str, str]], first_id: int) -> list[HeartbeatRequest | OffsetCommitRequest]:
-    """One request of every member: a heartbeat, or of every fifth a commit."""
+    """Returns one request of every member: every fifth member commits, all others send heartbeats."""
     requests: list[HeartbeatRequest | OffsetCommitRequest] = []
     for request_id, (group_id, member_id) in enumerate(members, first_id):
         if request_id % REQUESTS_PER_COMMIT:
@@ -93,7 +93,7 @@ def requests_of_round(members: list[tuple[str, str]], first_id: int) -> list[Hea
 
 
 def run(coordinator: Coordinator, members: list[tuple[str, str]], now_ms: int, request_count: int) -> tuple[int, float]:
-    """Gives how many requests were sent, all of them accepted, and the seconds of CPU time that this took."""
+    """Returns how many requests were sent and accepted, and the seconds of CPU time that this took."""
     sent = 0
     seconds = 0.0
     while sent < request_count:

@@ -1,7 +1,7 @@
-"""`make differential`: more random sequences on a real broker and on the coordinator than a test has time for.
+"""`make differential` plays more random sequences on a real broker and on the coordinator than a test has time for.
 
-Every run plays others; its seed is printed, and `--seed` plays them again. The first difference ends the run with the
-smallest sequence that shows it and both answers.
+Every run plays new sequences; it prints its seed, and `--seed` plays them again. The first difference ends the run,
+which prints the smallest sequence that shows it and both answers.
 
     python -m bench.differential [--sequences 5000] [--seed N]
 """

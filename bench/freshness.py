@@ -1,11 +1,11 @@
-"""How old is what a monitor shows? From a commit on a real broker to its value on `/metrics`, and to the table `lag`.
+"""Measures how long it takes from a commit on a real broker to its value on `/metrics`, and to the table `lag`.
 
     python -m bench.freshness [--commits 2000] [--groups 20] [--seconds 200] [--warm-up 60] [--interval 5s]
 
-Groups commit at random instants; of every commit, the time until the metrics or the table first show it or a later one
-counts. Nothing but the broker, the monitor and this process runs. Prints median, 99th percentile and worst of both, for
-the first seconds of a JVM that has just started and for the time after them; the time of a batch, and what the tables
-hold then.
+Groups commit at random instants. For each commit the time is measured until the metrics or the table first show it or a
+later one. Only the broker, the monitor and this process run. The program prints the median, the 99th percentile and the
+maximum of both times, for the first seconds of a JVM and for the time after them; the time of a batch; and the sizes of
+the tables at the end.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TABLES = ("coordinator_records", "watermarks", "group_states", "lag")
 
 
 class Seen:
-    """When a value of each group was committed, and when it was first seen."""
+    """Records when each group committed a value, and when it was first seen."""
 
     def __init__(self) -> None:
         self.committed: dict[int, list[tuple[int, float]]] = defaultdict(list)
@@ -158,7 +158,7 @@ def say(name: str, values: list[float]) -> None:
 
 
 def files_of(warehouse: Path, table: str) -> tuple[int, int]:
-    """Data files and versions of a table."""
+    """Returns the numbers of data files and of versions of a table."""
     versions = list((warehouse / table / "_delta_log").glob("*.json"))
     files = sum(1 for version in versions for line in version.read_text().splitlines() if "add" in json.loads(line))
     return files, len(versions)
@@ -183,7 +183,7 @@ def main() -> None:
         for _ in range(arguments.commits):
             producer.produce(TOPIC, b"")
         producer.flush()
-        del admin, producer  # or they would tell of the broker's end
+        del admin, producer  # or they would log errors when the broker stops
         command = ["monitor", "--bootstrap-servers", servers, "--warehouse", str(warehouse), "--metrics-port", "0"]
         with log.open("w") as words:
             monitor = subprocess.Popen(

@@ -35,7 +35,7 @@ DECODED = "decoded"
 POOL_RECORDS = 2_000
 TEXTS = ("", "g", "topic-1", "café 消費者 😀", "a" * 127, "a" * 128, "\x00'; --\r\n", "../..")
 UUID_DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-# Lengths, counts and varints at the edges of what a reader may believe.
+# Lengths, counts and varints at and beyond the limits that a reader accepts.
 EDGES = (
     *(
         value.to_bytes(size, "big", signed=True)
@@ -68,7 +68,7 @@ PROTOCOLS: tuple[_ProtocolPair, ...] = (
 
 
 class FuzzInput(NamedTuple):
-    """`is_valid` marks what a broker could have written."""
+    """The bytes of one input; `is_valid` says that a broker could have written them."""
 
     key: bytes | None
     value: bytes | None
@@ -80,7 +80,7 @@ def chance(random: Random, share: float) -> bool:
 
 
 def random_fields(random: Random, fields: tuple[Field, ...], version: int, *, flexible: bool) -> dict[str, Any]:
-    """A dict by column that the version can carry."""
+    """Returns random values by column, as far as the version has the fields."""
     value = {}
     for field in fields:
         if version not in field.versions or (field.tag is not None and chance(random, 0.5)):
@@ -112,7 +112,7 @@ def random_integer(bits: int) -> Callable[[Random], int]:
 
 
 def member_bytes(random: Random) -> bytes:
-    """What a client might put into a member's bytes, sometimes damaged."""
+    """Returns what a client might put into a member's bytes, sometimes damaged."""
     if chance(random, 0.4):
         return random.randbytes(random.randrange(6))
     message = random.choice(MEMBER_FORMATS)
@@ -148,7 +148,7 @@ def random_record(random: Random, kind: RecordType) -> Record:
 
 
 def damaged(random: Random, data: bytes) -> bytes:
-    """The bytes with one part changed, put in, taken out, repeated or cut off."""
+    """Returns the bytes with one part changed, put in, taken out, repeated or cut off."""
     at = random.randrange(len(data) + 1)
     size = random.choice((1, 1, 2, 4, 16))
     edge = random.choice(EDGES)
@@ -198,7 +198,7 @@ def fuzz_inputs(seed: int, count: int) -> Iterator[FuzzInput]:
 
 
 def check_record(key: bytes | None, value: bytes | None) -> str:
-    """DECODED or the reason; AssertionError, or any other error, where the codec breaks its word."""
+    """Returns DECODED or the reason. Raises AssertionError, or any other error, where the codec breaks its word."""
     try:
         record = decode_record(key, value)
     except DecodeError as error:
@@ -212,7 +212,7 @@ def check_record(key: bytes | None, value: bytes | None) -> str:
 
 
 def check_protocols(data: bytes) -> None:
-    """The bytes read as each client protocol, and as both halves of a transaction marker."""
+    """Reads the bytes as each client protocol, and as both halves of a transaction marker."""
     for decode, encode in PROTOCOLS:
         try:
             message = decode(data)
@@ -238,7 +238,7 @@ def check(fuzz_input: FuzzInput) -> str:
 
 
 def fuzz(seed: int, count: int) -> Counter[str]:
-    """How many inputs decoded, and how many were refused by reason; the counts add up to `count`."""
+    """Returns how many inputs decoded, and how many were refused, by reason; the counts add up to `count`."""
     outcomes: Counter[str] = Counter()
     fuzz_input = None
     try:

@@ -1,9 +1,10 @@
-"""How true the history is: the ledger of every scenario beside what really happened, over several seeds.
+"""Measures how true the history is: compares the ledger of every scenario with what really happened, over several
+seeds.
 
 The simulator plays each scenario with a few groups, its capture goes through the decoder and the fold, and every row is
-compared with the truth; where a table differs the rows are printed, and the run ends with 1. Then the same log as a
-ledger would meet it that came later, thinned by the log cleaner up to a random instant: no claim may be wrong. Last
-comes what is a guess: triggers and leave causes, by precision and recall, and how often a confidence was right.
+compared with the truth; where a table differs the rows are printed, and the run ends with 1. Then the log cleaner thins
+the same log up to a random instant, as a ledger would see it that began later: none of its claims may be wrong. At the
+end come the guesses: triggers and leave causes, by precision and recall, and how often a confidence was right.
 
     python -m bench.history_accuracy [--seeds 5] [--groups 2]
 """
@@ -43,7 +44,7 @@ SHOWN_PER_GROUP = 5
 
 
 class Measurement:
-    """What was compared, and how much of it was wrong."""
+    """Counts what was compared, and what was wrong."""
 
     def __init__(self) -> None:
         self.rows: Counter[str] = Counter()

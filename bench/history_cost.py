@@ -1,10 +1,10 @@
-"""Does a micro-batch of the history cost more as the history grows? Whole batches, from records to the last table.
+"""Measures whether a micro-batch of the history costs more as the history grows, from records to the last table.
 
-Each case is a ledger with closed history, written straight into the tables in ten commits, and open groups, which come
-from a first batch through the job itself. Then five batches go through `jobs.derive.history.apply_batch`: in each some
-groups lose a member and get another, and commit. Printed are the median time, its ratio to the shortest history, what
-Delta says that one batch rewrote, and the files that it looked into. The run ends with 1 if a longer history costs more
-than 1.5 times. A large group and many groups follow, beside the first history.
+Each case is a ledger with closed history, written directly into the tables in ten commits, and open groups, which come
+from a first batch through the job itself. Then five batches go through `jobs.derive.history.apply_batch`: in each, some
+groups commit, and one of their members is replaced. The program prints the median time, its ratio to that of the
+shortest history, what one batch rewrote according to Delta, and the files that it read. It ends with 1 if a longer
+history costs more than 1.5 times as much. A large group and many groups follow, beside the shortest history.
 
     python -m bench.history_cost [--rows 1000000 10000000 50000000]
 """
@@ -51,14 +51,14 @@ if TYPE_CHECKING:
 RUNS, COMMITS, RATIO_MAX = 5, 10, 1.5
 PARTITIONS = 50  # of __consumer_offsets
 INTERVAL = 1_000  # offsets, and seconds, that a closed row lasts
-# Of a hundred rows of history, so many are in each table.
+# How many of a hundred rows of history are in each table.
 SHARES = {ASSIGNMENTS: 70, MEMBERS: 10, GENERATIONS: 10, REBALANCES: 10}
 SECOND_US = 1_000_000
 
 
 @dataclass(frozen=True)
 class Case:
-    """So many closed rows; and the open groups, of which each batch touches some."""
+    """A number of closed rows, and of open groups, of which each batch touches some."""
 
     name: str
     rows: int
@@ -137,7 +137,8 @@ def last_merge(ledger: Ledger, table: Table) -> dict[str, str]:
 
 
 def count_files_read(ledger: Ledger, batch: DataFrame) -> int:
-    """The files that the statistics leave to the upserts of one more batch."""
+    """Returns how many files the upserts of one more batch have to read, after Delta has skipped files by
+    statistics."""
     counted = 0
 
     def upsert_and_count(tables: Tables, table: Table, rows: DataFrame, earliest_us: int | None = None) -> None:
@@ -169,7 +170,7 @@ def write_closed_rows(ledger: Ledger, rows: int) -> None:
 
 
 def closed_rows(ledger: Ledger, table: Table, first: int, count: int) -> DataFrame:
-    """What all of them need, a row a second of a thousand groups; the other columns are null."""
+    """Returns closed rows with the columns that all tables need, one row a second of a thousand groups."""
     number = F.col("id")
     began, ended = F.timestamp_micros(number * SECOND_US), F.timestamp_micros((number + INTERVAL) * SECOND_US)
     values = {

@@ -1,8 +1,9 @@
-"""How true the history of real groups is: a broker of its own, Kafka's Java client, librdkafka and kafka-python.
+"""Measures how true the history of real groups is, with a real broker, Kafka's Java client, librdkafka and
+kafka-python.
 
 Eleven groups, eager, cooperative and static ones, go through scaling, kills, stalls, restarts and more partitions side
 by side (lab/kafka/matrix.py). Generations, leaders, sizes and rebalances are compared with the broker's server log,
-owners with what the consumers were told; what differs is printed, and the run ends with 1. Then come the inferred
+owners with what the consumers were told; differences are printed, and the run ends with 1. Then come the inferred
 triggers, by precision and recall, against the reasons in the log.
 
     python -m bench.history_matrix [--runs 1]

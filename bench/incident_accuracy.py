@@ -1,21 +1,21 @@
-"""How true the incidents are: every kind of evidence beside what really happened, over several seeds.
+"""Measures how true the incidents are: compares every kind of evidence with what really happened, over several seeds.
 
 The simulator plays a group of every scenario with planted faults, and one of every clean one; their logs and their
 topic go through the ledger's parsers, and the rules' claims are compared with the truth:
 
-    observed   every refused request is in an incident, and none else; so with removals
-    replayed   the same from the requests alone, their answers stripped; and then with 5% of the lines lost
+    observed   exactly the refused requests and the removals are in incidents
+    replayed   the same from the requests alone, without their answers; and then with 5% of the lines lost
     inferred   from the topic alone: precision and recall by kind, and how often a confidence was right
-    clean      nothing above severity info, with both logs and without
-    answers    the reference coordinator's beside the recorded ones, each difference listed
+    clean      no incident above severity info, with both logs and without
+    answers    the reference coordinator's answers equal the recorded ones; each difference is listed
 
-What died with a coordinator that crashed, a join that waited or a removal not yet written, is in no log of requests,
-and the truth does not know a member that no generation has counted: what differs for these is counted by itself.
+If a coordinator crashes, a parked join or a removal that was not written yet is in no request log; and the truth does
+not know a member that no generation has counted. Differences for these reasons are counted apart.
 
     python -m bench.incident_accuracy [--seeds 200] [--first-seed 1]
 
-The run ends with 1 if what is observed is not whole, a clean run raises an alarm, or an answer differs that no failover
-explains.
+The run ends with 1 if an observed incident is missing or wrong, if a clean run has an incident above severity info, or
+if an answer differs that no failover explains.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""How true the incidents of real groups are: a broker of its own, Kafka's Java client, librdkafka and kafka-python.
+"""Measures how true the incidents of real groups are, with a broker, Kafka's Java client, librdkafka and kafka-python.
 
-The groups of the matrix (lab/kafka/matrix.py) are scaled, killed, stalled, restarted. Compared are
+The groups of the matrix (lab/kafka/matrix.py) are scaled, killed, stalled, restarted. It compares
 
-    observed   the refusals of each line of the request log, and the removals in the server log
-    replayed   the reference coordinator's refusals beside the broker's, from the requests with their answers stripped,
-               and then with 5% of the lines lost
-    inferred   who was killed and who stood still, told from the topic alone
-    alarms     above severity info, about a client that nothing was done to; with both logs and without
-    answers    the reference coordinator's beside the broker's, each difference listed
+    observed   the refusals in the request log and the removals in the server log with the incidents
+    replayed   the reference coordinator's refusals with the broker's, from the requests without their answers, and then
+               with 5% of the lines lost
+    inferred   the members that were killed or stood still with those that the topic alone tells
+    alarms     the incidents above severity info, of which none may be about a client that nothing was done to
+    answers    the reference coordinator's answers with the broker's; each difference is listed
 
     python -m bench.incident_matrix [--runs 1]
 
-The run ends with 1 if what is observed is not whole, or an alarm is false.
+The run ends with 1 if an observed incident is missing or wrong, or an alarm is false.
 """
 
 from __future__ import annotations

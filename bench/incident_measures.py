@@ -1,4 +1,4 @@
-"""What is measured of incidents, over many groups: what was compared and wrong, claims by precision and recall, and the
+"""Adds up what is measured of incidents over many groups: comparisons and mistakes, claims by precision and recall, and
 answers of the reference coordinator that differ."""
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ class Measures:
         self.apart: Counter[str] = Counter()
 
     def replayed(self, facts: GroupFacts, random: Random) -> None:
-        """From the requests alone."""
+        """Judges incidents from the requests alone, with all lines and with some lost."""
         stripped = without_answers(facts)
         self.judged["replayed, answers stripped"] += judged_replay(stripped, facts)
         lost = with_losses(stripped, random, LOST_SHARE)
         self.judged["replayed, 5% of lines lost"] += judged_replay(lost, facts)
 
     def compare(self, what: str, expected: Counter[object], found: Counter[object], where: str) -> None:
-        """Two multisets."""
+        """Compares two multisets, and notes what is missing and what is too many."""
         self.counts[what] += expected.total()
         missing = [f"missing {each}" for each in (expected - found).elements()]
         self.note(what, missing + [f"too many {each}" for each in (found - expected).elements()], where)
 
     def differing(self, facts: GroupFacts, answers: list[tuple[Request, int]]) -> list[tuple[Request, int]]:
-        """Those of the reference coordinator's answers that the log does not have."""
+        """Returns the reference coordinator's answers that differ from those in the log."""
         self.counts["requests"] += len(facts.requests)
         self.counts["answers compared"] += len(answers)
         return [(request, error) for request, error in answers if request.error_code != error]

@@ -1,10 +1,10 @@
-"""What a sampling round costs: 2,000 groups with 20 partitions each, all of them behind and committing every round.
+"""Measures what a sampling round costs: 2,000 groups with 20 partitions each, all of them behind and committing.
 
-    memory   commits absorbed, rows computed and summed up, and the metrics, as the monitor does it in the driver
-    table    the same rounds through Spark, as `groupledger pipeline` does it (with --table)
+    memory   takes in commits, computes and sums up rows, and writes the metrics, as the monitor does in the driver
+    table    computes the same rounds in Spark, as `groupledger pipeline` does (with --table)
 
-Printed are seconds for each round, median and most of the rounds after the first ten; processor time is what a busy
-machine does not change.
+It prints the seconds for each round: median and maximum of the rounds after the first ten. A busy machine does not
+change the processor time.
 
     python -m bench.lag [--groups 2000] [--partitions 20] [--rounds 20] [--table]
 """
@@ -74,7 +74,7 @@ class Load:
     partitions: int
 
     def places(self) -> Iterator[tuple[int, str, str, int]]:
-        """Number and id of the group, topic and partition."""
+        """Yields the group's number, its id, topic and partition, for each partition of each group."""
         for group in range(self.groups):
             for partition in range(self.partitions):
                 yield group, f"group-{group}", topic_of(group), partition
@@ -152,7 +152,7 @@ def in_memory(load: Load, rounds: int) -> None:
 
 
 def through_spark(load: Load) -> None:
-    """Tables in memory, so that it is the computing that is measured."""
+    """Runs the rounds in Spark over tables in memory, so that only the computing is measured."""
     from groupledger.jobs.derive.lag import lag_of
     from groupledger.jobs.process.session import spark_session
     from groupledger.jobs.warehouse.tables import Tables

@@ -1,7 +1,7 @@
-"""Clean runs through the replay of `validate`: none may give a finding.
+"""Puts clean runs through the replay of `validate`: none may give a finding.
 
-Every scenario of the simulator but the day, and scaling and rolling restarts under every protocol with dynamic, static
-and mixed members, one seed after the other. A run that gives a finding prints it, and the exit code is 1.
+The runs are every scenario of the simulator but the day, and scaling and rolling restarts under every protocol with
+dynamic, static and mixed members, one seed after the other. Findings are printed, and end the program with 1.
 
     python -m bench.replay_findings [--runs 100] [--seed 1]
 """

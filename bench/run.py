@@ -1,10 +1,10 @@
-"""`make bench`: what reading and decoding `__consumer_offsets` costs, beside Kafka's own tools, in one run.
+"""`make bench` measures what reading and decoding `__consumer_offsets` costs, beside Kafka's own tools, in one run.
 
 A real broker is filled with commits of value version 4, and then read
 - by Kafka's console consumer with its offsets formatter, and by DumpLogSegments: whole processes;
 - by `groupledger ingest` into a new warehouse: a whole process (cold), and again inside one session (warm);
 - by the decode alone, beside the same Arrow round trip with an identity function: interleaved runs over one capture.
-Medians with the spread (least and most), and every count of records is checked. Machines differ and are noisy: only the
+It prints medians with minimum and maximum, and checks every count of records. Machines differ and are noisy: only the
 figures of one run may be compared.
 """
 
@@ -68,7 +68,8 @@ def main() -> None:
 
 
 def fill(bootstrap_servers: str, count: int) -> int:
-    """Only this client id may write to an internal topic, which a first commit makes the broker create."""
+    """Fills `__consumer_offsets` and returns the number of records. A first commit makes the broker create the topic,
+    and only `ADMIN_CLIENT_ID` may write to it."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     admin.create_topics([NewTopic("t", 1, 1)])["t"].result()
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "first"})
@@ -110,7 +111,7 @@ def commit_bytes(group_id: str, topic: str, partition: int, number: int) -> tupl
 
 
 def count_records(bootstrap_servers: str) -> int:
-    """The console consumer has joined a group of its own, and so has left some records too."""
+    """Counts the records again: the console consumer has joined a group of its own, which wrote some."""
     _, topic = describe_offsets_topic(bootstrap_servers, load_settings().kafka)
     return sum(topic.high_watermark.values())
 
@@ -153,7 +154,7 @@ def cold(directory: Path, bootstrap_servers: str, total: int) -> None:
 
 
 def warm(directory: Path, bootstrap_servers: str, total: int) -> None:
-    """The job inside a session that has done it before, and of that the time of the micro-batch alone."""
+    """Measures the job in a Spark session that has run it before, and the time of its micro-batch alone."""
     settings = load_settings()
     seconds: list[float] = []
     numbers = iter(range(100))

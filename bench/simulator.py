@@ -1,9 +1,9 @@
-"""How many hours of group life one core simulates in a second, and how many requests.
+"""Measures how many hours of one group, and how many requests, a core simulates in a second.
 
-A steady mix: groups of three consumers with Kafka's defaults (heartbeats every 3 s, auto-commits every 5 s), half of
-them eager and half cooperative, on topics of six partitions that never rest, and one member of every tenth group
-restarts every five minutes. Counted are all requests, those that fetch records included; nothing is written. The
-second line is the pace of the `day`, with heartbeats every 15 s.
+The groups have three consumers with Kafka's defaults (heartbeats every 3 s, auto-commits every 5 s), half of them eager
+and half cooperative, on topics of six partitions that always get records. One member of every tenth group restarts
+every five minutes. All requests count, also those that fetch records; nothing is written. The second line has the pace
+of the scenario `day`, with heartbeats every 15 s.
 
     python -m bench.simulator [--groups 50] [--minutes 20]
 """

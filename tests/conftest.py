@@ -1,7 +1,7 @@
-"""What all tests share: the Spark session, and the marks that follow from it.
+"""Makes the Spark session that all tests share, and marks the tests that use it.
 
-Of two processes (`make test`) one runs the tests with brokers and the other those of the jobs, so that what is costly
-to set up is set up once; the other files go to whoever is free.
+With two processes (`make test`) one runs the tests with brokers and the other the tests of the jobs, so that expensive
+fixtures are set up once; the other files go to the process that is free.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TOGETHER = {"brokers": ("tests/broker/", "tests/fault/"), "jobs": ("tests/jobs/"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that asks for the session, directly or through another fixture, is a Spark test."""
+    """Marks each test that uses the session, directly or through another fixture, as a Spark test."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # no types are published
     def _split_scope(self, nodeid: str) -> str:
-        """The name of what one process runs from its begin to its end."""
+        """Returns the name of the group of tests that one process runs as a whole."""
         file = nodeid.partition("::")[0]
         return next((name for name, folders in TOGETHER.items() if file.startswith(folders)), file)
 
@@ -40,7 +40,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFolder:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The jobs' own session, with their defaults: local[2], two shuffle partitions, no user interface."""
+    """Returns the jobs' own session, with their defaults: local[2], two shuffle partitions, no user interface."""
     from groupledger.jobs.process.session import SHORT_LIVED, spark_session
 
     session = spark_session("groupledger tests", {"spark.driver.memory": "2g"}, SHORT_LIVED)

@@ -1,6 +1,6 @@
-"""Build `build/groupledger.zip`, the code that spark-submit ships to a cluster (`--py-files`).
+"""Builds `build/groupledger.zip`, the code that spark-submit ships to a cluster (`--py-files`).
 
-A wheel would do for the driver; Spark's workers only take archives that are called .zip or .egg.
+A wheel would do for the driver, but Spark's workers only take archives that are called .zip or .egg.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PACKAGE = "groupledger"
 
 
 def build(target: Path) -> Path:
-    """The same bytes for the same tree, so that a build can be compared."""
+    """Builds the archive. The same tree gives the same bytes, so that builds can be compared."""
     target.parent.mkdir(parents=True, exist_ok=True)
     # The package's folders are links (groupledger/__init__.py), which rglob does not follow.
     walked = os.walk(ROOT / PACKAGE, followlinks=True)

@@ -1,11 +1,10 @@
-"""Make the archive of classes that `jobs.process.session` starts Spark with: the JVM writes it, from what it has
-loaded.
+"""Makes the archive of loaded classes with which `jobs.process.session` starts Spark faster.
 
     python tools/class_archive.py .jars/spark-classes.jsa
 
-A session does, once and small, what the jobs do: Delta tables are made, appended to, merged, streamed and read, and
-Python's workers get their batches. The JVM writes the archive when it ends, which is after this program has: whoever
-waits for the archive waits for the end of what the JVM prints.
+A Spark session does on a small scale what the jobs do: it creates, appends to, merges, streams and reads Delta tables,
+and sends batches to Python's workers. Its JVM writes the archive when it ends, which is after this program has ended:
+to wait for the archive, wait for the end of the JVM's output.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def main(target: Path, directory: Path) -> None:
 
 
 def rows(spark: SparkSession) -> DataFrame:
-    """(number, bucket, at, names), by way of Python's workers."""
+    """Returns rows with number, bucket, at and names that Python's workers have made."""
     numbers = spark.range(1_000).selectExpr("id as number", "id % 7 as bucket", "timestamp_micros(id) as at")
     return numbers.mapInArrow(unchanged, numbers.schema).withColumn("names", F.array(F.struct("bucket")))
 

@@ -1,7 +1,7 @@
-"""Build all that groupledger needs on a fresh machine: the environment, then the JARs.
+"""Builds all that groupledger needs on a fresh machine: the environment, then the JARs.
 
-Only the standard library: this runs before anything is installed. Each step leaves a stamp that holds the hash of its
-inputs, so a second run does nothing and a changed lock file or JAR list builds again.
+It uses only the standard library, since it runs before anything is installed. Each step leaves a stamp with the hash of
+its inputs, so a second run does nothing, and a changed lock file or JAR list is built again.
 - `.venv/`        from requirements/build.lock and requirements/project.lock, every file checked by its hash.
 - `.jars/spark/`  Delta Lake and the Kafka connector, `.jars/kafka/` a whole Kafka broker for tests, demo and benchmark;
                   both resolved by the Ivy that pyspark ships, with the project's own cache (`.ivy/`) and settings, so
@@ -55,7 +55,7 @@ def check_python() -> None:
 
 
 def find_java() -> str:
-    """The Java that Spark will use: JAVA_HOME's if set, else the one on the PATH, as Spark's own launcher decides."""
+    """Returns the Java that Spark's launcher will use: that of JAVA_HOME if set, else the one on the PATH."""
     remedy = "install a Java 17 or 21 runtime, or point JAVA_HOME at one"
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
@@ -121,7 +121,7 @@ def retrieve_jars(java: str, name: str) -> None:
 
 
 def archive_classes(java: str) -> None:
-    """Without it every command that starts Spark takes some seconds longer, and says the same."""
+    """Makes the archive of classes. Without it every command that starts Spark takes some seconds longer."""
     version = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
     program = ROOT / "tools" / "class_archive.py"
     inputs = [program, ROOT / "conf" / "ivy" / "spark.xml", ROOT / "requirements" / "project.lock"]
@@ -147,7 +147,7 @@ def shipped_ivy() -> Path:
 
 
 class Stamp:
-    """A file that says from which inputs something was built. It changes with the interpreter and the place as well,
+    """A file with the hash of the inputs that something was built from. The interpreter and the path are inputs too,
     since an environment can't be moved."""
 
     def __init__(self, path: Path, inputs: list[Path], fact: str = "") -> None:
@@ -165,7 +165,7 @@ class Stamp:
 
 
 def install_browser() -> None:
-    """For the tests of the report, on a machine of CI alone: a developer's machine is not ours to add to."""
+    """Installs the browser for the tests of the report, on CI machines only, and never on a developer's machine."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     is_debian_root = os.geteuid() == 0 and shutil.which("apt-get") is not None
     if os.environ.get("CI") and is_debian_root and not any(map(shutil.which, names)):

@@ -1,6 +1,6 @@
-"""Write `docs/tables.md` from `schemas/tables` and `schemas/kinds`: `python -m tools.table_docs`.
+"""Writes `docs/tables.md` from `schemas/tables` and `schemas/kinds`: `python -m tools.table_docs`.
 
-The comments are those that Delta's tables carry, so the page can't say anything else than the tables do.
+The page has the comments of the Delta tables, so it always says the same as the tables.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ A view over `coordinator_records` and the history, since commits are not stored 
 
 
 def page() -> str:
-    """What the page has to say."""
+    """Returns the text of the page."""
     tables = [line for table in all_tables() for line in table_lines(table)]
     view = ["| column |", "|---|", *(f"| `{name}` |" for name in offset_commits.COLUMNS)]
     return "\n".join([HEAD, *tables, VIEW.strip("\n"), "", *view, "", *kind_lines()])
 
 
 def kind_lines() -> Iterator[str]:
-    """What each kind of incident, change and trigger means."""
+    """Yields a table with the meaning of each kind of incident, change and trigger."""
     for title, rows in (
         ("Kinds of incidents", INCIDENT_KINDS),
         ("Kinds of changes", CHANGE_KINDS),
@@ -75,7 +75,7 @@ def table_lines(table: Table) -> Iterator[str]:
 
 
 def field_lines(field: StructField, parent: str) -> Iterator[str]:
-    """The column, and below it the fields of a struct that have comments of their own."""
+    """Yields the line of a column, and those of a struct's fields that have comments of their own."""
     inner = struct_of(field.dataType)
     kind = type_name(field.dataType)
     yield f"| `{parent}{field.name}` | {kind} | {field.metadata.get('comment', '').replace('|', chr(92) + '|')} |"

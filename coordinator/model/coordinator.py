@@ -1,6 +1,6 @@
 """The group coordinator of one broker. It knows the partitions that it leads, and to which of them a request belongs.
 
-A group lives in the `__consumer_offsets` partition that its id hashes to, and the broker that leads this partition
+A group belongs to the `__consumer_offsets` partition that its id hashes to, and the broker that leads this partition
 coordinates it. Sans-IO: the caller brings requests and the time, carries the batches to a log and the responses to
 their clients, and calls `advance` when `next_deadline_ms` has come.
 

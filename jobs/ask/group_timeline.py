@@ -34,7 +34,7 @@ EVENTS = {
     TimelineEvent.GROUP_DELETED: "the group is deleted, or has expired",
     TimelineEvent.UPGRADED: "the group becomes one of the consumer protocol (KIP-848)",
     TimelineEvent.NOT_COVERED: "nobody read the log from here on",
-    TimelineEvent.GENERATION_DECREASED: "the generation goes back: another life",
+    TimelineEvent.GENERATION_DECREASED: "the generation goes back: another incarnation",
 }
 SHOWN_NAMES_MAX = 10
 
@@ -53,7 +53,7 @@ def group_timeline(
     earlier = generations.where(F.col("kafka_offset") < first)
     (before,) = collect(earlier.agg(F.max("kafka_offset").alias("offset"), F.count("*").alias("count")))
     of_window = F.col("kafka_offset").between(first, last)
-    # What a cooperative round took away ended a record before somebody gets it.
+    # A partition that changes hands cooperatively loses its owner one record before it gets the next one.
     since_before = first if before["offset"] is None else before["offset"]
     ends_later = F.col("to_offset").isNull() | (F.col("to_offset") >= since_before)
     entries = timeline(
@@ -82,7 +82,7 @@ def owners_now(tables: ClusterTables, name: str) -> list[Answer]:
 def heading(group: Answer) -> str:
     state = "alive" if group["is_alive"] else "gone"
     return (
-        f"Group {printable(group['group_id'])}: {group['group_type']}, {state}, life {group['incarnation']},"
+        f"Group {printable(group['group_id'])}: {group['group_type']}, {state}, incarnation {group['incarnation']},"
         f" __consumer_offsets-{group['kafka_partition']}, seen from {iso(group['first_seen_at'])}"
         f" to {iso(group['last_seen_at'])}"
     )
@@ -90,7 +90,8 @@ def heading(group: Answer) -> str:
 
 def lines(entry: Answer) -> Iterator[str]:
     """Yields the lines of an entry for a terminal; all names in them are made harmless."""
-    yield f"{iso(entry['at'])}  life {entry['incarnation']}, generation {_generation(entry)}: {EVENTS[entry['event']]}"
+    number = f"incarnation {entry['incarnation']}, generation {_generation(entry)}"
+    yield f"{iso(entry['at'])}  {number}: {EVENTS[entry['event']]}"
     if "member_count" in entry:
         protocol = " ".join(filter(None, (entry["protocol"], _kind(entry))))
         yield f"    members: {entry['member_count']}" + (f"; protocol: {printable(protocol)}" if protocol else "")

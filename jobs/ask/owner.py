@@ -54,8 +54,9 @@ def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: date
         if answer.status == Ownership.UNKNOWN:
             found["reason"] = why_unknown(coverage, at) or _why_unreadable(group, answer.generation)
         return [found]
-    life = F.col("incarnation") == answer.interval["incarnation"]
-    members = collect(tables.rows_of_group(MEMBERS, name).where(life & F.col("member_id").isin(*answer.member_ids)))
+    is_owner = F.col("member_id").isin(*answer.member_ids)
+    is_then = F.col("incarnation") == answer.interval["incarnation"]
+    members = collect(tables.rows_of_group(MEMBERS, name).where(is_then & is_owner))
     by_id = {member["member_id"]: member for member in members}
     return [
         found

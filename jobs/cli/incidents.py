@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     type=click.Choice(words_of(Severity)),
     default=Severity.WARNING,
     show_default=True,
-    help="At least this; info is what belongs to the normal life of a group.",
+    help="At least this; info is what belongs to the normal operation of a group.",
 )
 @click.option("--update", is_flag=True, help="Look for them again first, as after `groupledger import-logs`.")
 def incidents(

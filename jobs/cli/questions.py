@@ -58,7 +58,7 @@ def group(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Show what happened to a group: its lives, generations, members and rebalances; and who owns what now."""
+    """Show what happened to a group: its incarnations, generations, members and rebalances; and who owns what now."""
     tables = job.tables()
     from groupledger.jobs.ask.group_timeline import OWNER_COLUMNS, group_timeline, heading, lines, owners_now
 

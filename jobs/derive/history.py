@@ -1,13 +1,12 @@
-"""`groupledger history`: from `coordinator_records` to who was in which group, who owned what, and every rebalance.
+"""`groupledger history` derives from `coordinator_records` who was in which group, who owned what, and every rebalance.
 
-The first run folds all that the table holds; later ones follow it as a stream, a micro-batch of new rows at a time.
-Each batch writes the derived tables first and `open_groups` last, so that a batch that was killed in between is folded
-again from the old state and gives the same rows. A rebuild (`rebuild`) folds everything into the same tables, each
-replaced in one Delta commit: readers see a table as it was, or as it is, and `open_groups` comes last here too. What it
-can't make again, since retention has removed the records, it takes over from the tables as they were
-(`transforms.history.carried_over`).
+The first run folds all rows of the table; later runs follow it as a stream, a micro-batch of new rows at a time. Each
+batch writes the derived tables first and `open_groups` last: a batch that was killed in between is folded again from
+the old state and gives the same rows. A rebuild (`rebuild`) folds everything into the same tables and replaces each in
+one Delta commit, `open_groups` last: readers see either the old table or the new one. Rows whose records retention has
+removed are carried over from the old tables (`transforms.history.carried_over`).
 
-Rows of one cluster only; several share the tables.
+A run reads and writes the rows of one cluster; several clusters share the tables.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ RECORD_COLUMNS = (
     *("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "record_type", "is_tombstone", "decode_error"),
     *("offset_commit.topic", "offset_commit.partition", "offset_commit.offset as committed_offset", "record_json"),
 )
-# All of a Delta commit must come in one batch: its files have no order among each other. So no batch is bounded.
+# A Delta commit must be folded in one batch, since its files have no order among each other: so batches have no limit.
 FILES_PER_BATCH = 2**31 - 1
 
 
@@ -72,8 +71,8 @@ class HistoryTotals:
 
 
 def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
-    """Folds all that `coordinator_records` holds and the history has not; makes a rebuild that was asked for, or was
-    killed.
+    """Folds the rows of `coordinator_records` that the history has not folded yet; first makes a rebuild if one was
+    requested or is unfinished.
 
     Raises InputError if there is nothing to read, or if a table of the history is gone.
     """
@@ -83,7 +82,7 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     if rebuild_request(ledger) is not None:
         ledger.say("history: rebuilt, because records behind it have changed")
         return rebuild_history(ledger, stop)
-    # A checkpoint without a batch does not say where it would begin.
+    # A checkpoint without a batch does not tell where its query would begin.
     checkpoint = read_checkpoint(ledger.storage, checkpoint_folder(ledger))
     is_first = checkpoint is None or checkpoint.planned_batch is None
     missing = [table.name for table in TABLES if not ledger.exists(table)]
@@ -97,7 +96,7 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
 
 
 def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
-    """Folds everything again, from all rows of `coordinator_records` that are left."""
+    """Folds all rows of `coordinator_records` again."""
     request = rebuild_request(ledger)
     prepare_tables(ledger)
     rebuild.begin(ledger)
@@ -108,7 +107,7 @@ def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
 
 
 def prepare_tables(ledger: Ledger) -> None:
-    """Makes the tables that the history writes, and brings older ones, that it reads too, to this release.
+    """Creates the tables that the history writes, and migrates older tables to this release's definition.
 
     Raises InputError if there is nothing to read.
     """
@@ -121,9 +120,10 @@ def checkpoint_folder(ledger: Ledger) -> str:
 
 
 def fold_all(ledger: Ledger, stop: threading.Event, *, is_rebuild: bool = False) -> HistoryTotals:
-    """Folds the table as a whole, since a stream's first read of it has no order; then what is added to it.
+    """Folds the whole table as one batch, then follows it as a stream.
 
-    The table is read in one version, from which the stream goes on: nothing that is added meanwhile falls between.
+    A stream's first read of a table has no order. The batch reads one version of the table, and the stream goes on from
+    it, so that no row is left out.
     """
     version = ledger.version(COORDINATOR_RECORDS)
     totals = HistoryTotals({})
@@ -134,9 +134,9 @@ def fold_all(ledger: Ledger, stop: threading.Event, *, is_rebuild: bool = False)
 def follow(
     ledger: Ledger, totals: HistoryTotals, stop: threading.Event, *, from_version: int | None = None
 ) -> HistoryTotals:
-    """Folds what was added to the table since the checkpoint, or since a version that is folded already.
+    """Folds the rows that were added to the table since the checkpoint, or since a version that is folded already.
 
-    The query ends when it has read all there is, so that each pass begins one. Delta's source refuses a table whose
+    The query ends when it has read all rows, and each pass starts a new one. Delta's source refuses a table whose
     schema changes under a running query; a new query from the same checkpoint reads the commits of both schemas.
     """
     stream = ledger.spark.readStream.format("delta").option("skipChangeCommits", "true")
@@ -169,7 +169,7 @@ def follow(
 
 
 def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False) -> dict[str, int]:
-    """Folds rows of `coordinator_records` and writes what comes of it; returns the number of rows by table.
+    """Folds rows of `coordinator_records` and writes the result; returns the number of rows by table.
 
     Raises InputError if a state was written by a newer version of groupledger.
     """
@@ -230,13 +230,13 @@ def extents_of(records: DataFrame) -> Extents:
 
 
 def all_events(ledger: Ledger, records: DataFrame) -> tuple[DataFrame, Marks]:
-    """Of every group, from the first record on; and the stretches of coverage."""
+    """Returns the events of every group from its first record on, and the marks of coverage."""
     marks = marks_of(ledger, extents_of(records))
     return group_events(records, records.sparkSession.createDataFrame([], OPEN_GROUPS.schema), marks), marks
 
 
 def open_groups_of(ledger: Ledger, records: DataFrame) -> DataFrame:
-    """Returns them in the session of the records, since a micro-batch has one of its own."""
+    """Returns `open_groups`, read in the Spark session of the records: a micro-batch has a session of its own."""
     return replace(ledger, spark=records.sparkSession).rows(OPEN_GROUPS)
 
 
@@ -250,7 +250,7 @@ def table_rows(folded: DataFrame, table: Table, cluster: str) -> DataFrame:
 
 
 def marks_of(ledger: Ledger, extents: Extents) -> Marks:
-    """The starts of the stretches of coverage, as far as each partition is read."""
+    """Returns, by partition, the starts of the stretches of coverage in the log that was read."""
     source = read_source(ledger.storage, ledger.cluster)
     if source is None:
         raise InputError(

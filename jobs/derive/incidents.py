@@ -1,7 +1,7 @@
-"""What went wrong, out of the history and the logs: `incidents` is computed anew, and replaced in one Delta commit.
+"""Computes `incidents` from the history and the logs, and replaces the table in one Delta commit.
 
-An incident's row depends on everything that the ledger knows of its group (a log that is imported later turns a guess
-into what was seen), so the rows are a function of the other tables, and a run with nothing new changes nothing.
+An incident's row depends on all that the ledger knows of its group: a log that is imported later replaces a guess by
+what was seen. So every run computes all rows from the other tables, and a run without new rows there changes nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ READ_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, WATERMARKS)
 
 
 def update_incidents(ledger: Ledger) -> int:
-    """Returns how many there are now. Raises InputError if the ledger has no history yet."""
+    """Replaces the incidents and returns their number. Raises InputError if the ledger has no history yet."""
     rules = rules_from(Rules, ledger.settings.incidents, ledger.settings.history)
     tables = _tables(ledger)
     as_of_ms = _known_until_ms(tables)
@@ -51,7 +51,7 @@ def _tables(ledger: Ledger) -> IncidentTables:
 
 
 def _known_until_ms(tables: IncidentTables) -> int:
-    """Returns the latest instant that the ledger knows of: what "still open" is measured against."""
+    """Returns the latest instant that the ledger knows of, which decides whether an incident is still open."""
     logs = (tables.requests, tables.coordinator_events)
     ends = [tables.coverage.select(F.col("to_time").alias("at"))]
     ends += [rows.select(F.col("logged_at").alias("at")) for rows in logs if rows is not None]

@@ -1,10 +1,11 @@
-"""How `lag` is brought up to the sampling rounds.
+"""Computes the rows of `lag` for the sampling rounds that have none yet.
 
-A round is computed once the log is read up to the ends that it read; the first that is not ends the run, so that rounds
-stay in order. They are appended some at a time, each part in one Delta commit whose transaction names its last round:
-what is written again is dropped, and a run that was killed goes on behind the last whole part.
+A round can be computed when `__consumer_offsets` is read up to the ends that the round saw there; the run ends at the
+first round that can't, so that rounds stay in order. Rounds are appended in parts, each in one Delta commit whose
+transaction id names its last round: Delta drops a part that is written again, and a killed run goes on behind the last
+part.
 
-History comes first: the owners of a round are those that the history tables know.
+The history must be up to date before, since the owners of a round come from its tables.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 
 OPEN_ONLY = 2**63 - 1  # an offset that no record has
 
-# How many rounds are folded at once, a day of them at five minutes: a task holds all events of a group of so many.
+# How many rounds are folded at once: a task holds all events of a group in them. 288 are a day at five minutes.
 ROUNDS_PER_PART = 288
 
 
@@ -72,7 +73,7 @@ ROUNDS_PER_PART = 288
 
 
 def update_lag(ledger: Ledger, stop: threading.Event) -> int:
-    """Computes all rounds that are sampled, read and not computed yet; returns how many."""
+    """Computes all rounds that can be computed and have no rows yet; returns how many."""
     rules = rules_from(LagRules, ledger.settings.lag)
     ledger.create(LAG)
     last_ms = last_sampled_at_ms(ledger, LAG)
@@ -104,10 +105,10 @@ def lag_of(
     group_id: str | None = None,
     emit_from_ms: int = 0,
 ) -> DataFrame:
-    """Returns the rows of some rounds in a row, going on from what the rounds up to `last_ms` left."""
+    """Returns the rows of consecutive rounds, starting from the rows of the rounds up to `last_ms`."""
     inputs = inputs_of(tables, group_id)
     rounds = RoundsToCompute(part, ends_until(inputs.watermarks, last_ms))
-    # Said as a constant in a first run, so that Spark leaves out all that follows from it.
+    # In a first run this is a constant, from which Spark's optimizer sees what it can leave out.
     before = inputs.watermarks.where(F.lit(last_ms > 0) & (at_ms() <= last_ms))
     lag = _of_group(last_window(tables, last_ms, rules), group_id)
     seeds = group_seeds(before, inputs.commits, lag, rounds.ends_before, rules)
@@ -116,14 +117,14 @@ def lag_of(
 
 
 def last_window(tables: Tables, last_ms: int, rules: LagRules) -> DataFrame:
-    """Returns the last rows of `lag`. Times are compared as timestamps, so that files are left out by their
+    """Returns the last rows of `lag`. Times are compared as timestamps, so that Delta skips files by their
     statistics."""
     begin, end = (F.timestamp_millis(F.lit(at)) for at in (last_ms - rules.status.window_ms, last_ms))
     return tables.rows_if_any(LAG).where(F.lit(last_ms > 0) & F.col("sampled_at").between(begin, end))
 
 
 def inputs_of(tables: Tables, group_id: str | None = None) -> LagInputs:
-    """Returns the rows that there are: a monitor starts before there is any history."""
+    """Returns the rows of the input tables, none for a missing table: a monitor starts before there is any history."""
     states, generations, members, assignments = (
         _of_group(tables.rows_if_any(table), group_id) for table in (GROUP_STATES, GENERATIONS, MEMBERS, ASSIGNMENTS)
     )
@@ -136,7 +137,7 @@ def _of_group(rows: DataFrame, group_id: str | None) -> DataFrame:
 
 
 def rounds_after(tables: Tables, last_ms: int) -> list[tuple[int, dict[int, End]]]:
-    """Returns the rounds of `watermarks`, with the ends that each read."""
+    """Returns the later rounds of `watermarks`, with the ends of `__consumer_offsets` that each saw."""
     new = tables.rows_if_any(WATERMARKS).where(F.col("sampled_at") > F.timestamp_millis(F.lit(last_ms)))
     is_end = F.col("topic") == OFFSETS_TOPIC
     found: dict[int, dict[int, End]] = {row[0]: {} for row in new.select(at_ms()).distinct().collect()}
@@ -149,7 +150,7 @@ def rounds_after(tables: Tables, last_ms: int) -> list[tuple[int, dict[int, End]
 
 
 def ends_until(watermarks: DataFrame, last_ms: int) -> dict[int, tuple[int, End]]:
-    """Returns what the rounds up to an instant read last, by partition of `__consumer_offsets`: the round, and its
+    """Returns for each partition of `__consumer_offsets` the last round up to an instant that saw its end, and that
     end."""
     is_end = (F.col("topic") == OFFSETS_TOPIC) & F.col("last_stable_offset").isNotNull() & (at_ms() <= last_ms)
     newest = F.max(F.struct(at_ms().alias("at_ms"), "last_stable_offset", "high_watermark")).alias("newest")

@@ -1,4 +1,4 @@
-"""What every pass makes of the records that it has read: history, lag and incidents, each from the ones before."""
+"""Derives history, lag and incidents from the records that a pass has read, each from the tables before."""
 
 from __future__ import annotations
 

@@ -1,16 +1,17 @@
-"""`groupledger quality`: does what the tables promise hold? Great Expectations suites, one per table.
+"""`groupledger quality` checks with Great Expectations whether the tables hold what they promise, one suite per table.
 
-A suite is `conf/quality/TABLE.yaml` and what the table's schema says by itself: its key is whole and unique, and rows
-that have not ended lie apart. `rules` there are conditions in Spark SQL, which become columns that have to be true;
-`expectations` are Great Expectations' own. Neither needs more of an engine than pandas has, so that a table of up to
-`quality.pandas_rows_max` rows is checked in this process (0.2 s), and only a larger one by Spark, in several passes.
-Tables that are partitioned by date are checked for the last days only, since older dates don't change. A `value_set` is
-a list, or names the words that a column may have: a class of `schemas.words`, or the rows of `schemas.kinds`.
+A suite is made from `conf/quality/TABLE.yaml` and the table's schema, by which its key is unique and without nulls, and
+open rows lie in a partition of their own. `rules` are conditions in Spark SQL, which become columns that must be true;
+`expectations` are those of Great Expectations. A `value_set` is a list, or names the words that a column may have: a
+class of `schemas.words`, or the rows of `schemas.kinds`.
 
-Results go to `quality_results`, and on request to Data Docs, a folder of HTML. Both hold counts and no values, since
-values are names that clients made up.
+A table of up to `quality.pandas_rows_max` rows is checked in this process with pandas (0.2 s), a larger one by Spark in
+several passes. Of tables that are partitioned by date the last days are checked, since older dates don't change.
 
-Great Expectations takes seconds to import, and its telemetry is switched off before.
+Results go to `quality_results`, and on request to Data Docs, a folder of HTML. Both hold counts but no values, since
+values may be names that clients chose.
+
+Great Expectations takes seconds to import; its telemetry is switched off before that.
 """
 
 from __future__ import annotations
@@ -45,20 +46,20 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
 
 Result = dict[str, Any]
-# What a value set can name beside the classes of `schemas.words`.
+# The names that a value set can have beside those of the classes in `schemas.words`.
 KINDS = {
     "INCIDENT_KINDS": [kind.name for kind in INCIDENT_KINDS],
     "TRIGGERS": [trigger.name for trigger in TRIGGERS],
 }
-# Counts only: no example of what is wrong leaves the table.
+# Results have counts only, and no examples of wrong values.
 RESULT_FORMAT = {"result_format": "BASIC", "partial_unexpected_count": 0}
 COLUMNS = ("table_name", "expectation", "unexpected_rows", "checked_rows", "error", "description")
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """What is expected of a table. `rules` are Spark SQL by the name of the column that they become; `expectations` are
-    in the form of Great Expectations, with a name in `meta`."""
+    """The expectations of a table. `rules` are conditions in Spark SQL by the name of the column that each becomes;
+    `expectations` have the form of Great Expectations, with a name in `meta`."""
 
     rules: dict[str, str]
     expectations: tuple[dict[str, Any], ...]
@@ -80,7 +81,7 @@ def suite_of(table: Table) -> Suite:
         expectation(
             "expect_column_values_to_be_in_set",
             {"column": name, "value_set": [True]},
-            f"{why.get(name, 'Rows that have not ended lie in files of their own.')} ({text})",
+            f"{why.get(name, 'is_open is 1 for the rows that nothing has ended, and 0 for all others.')} ({text})",
             name.removeprefix("rule_"),
         )
         for name, text in rules.items()
@@ -91,7 +92,7 @@ def suite_of(table: Table) -> Suite:
 
 
 def with_words(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of an expectation, with the words that a value set names in place of its name."""
+    """Returns the arguments of an expectation, with the name of a value set replaced by its words."""
     name = arguments.get("value_set")
     if not isinstance(name, str):
         return arguments
@@ -101,9 +102,9 @@ def with_words(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def by_schema(table: Table) -> Iterator[dict[str, Any]]:
     key = list(table.key)
-    yield expectation("expect_compound_columns_to_be_unique", {"column_list": key}, "The key is the table's grain.")
+    yield expectation("expect_compound_columns_to_be_unique", {"column_list": key}, "No two rows have the same key.")
     for name in key:
-        yield expectation("expect_column_values_to_not_be_null", {"column": name}, "The key is whole.")
+        yield expectation("expect_column_values_to_not_be_null", {"column": name}, "No part of the key is null.")
 
 
 def expectation(kind: str, arguments: dict[str, Any], description: str, name: str | None = None) -> dict[str, Any]:
@@ -150,7 +151,7 @@ def with_rules(rows: DataFrame, table: Table, suite: Suite) -> DataFrame:
 
 
 def open_context(data_docs: Path | None = None) -> Any:
-    """Opens Great Expectations without files of its own, telemetry and progress bars."""
+    """Opens Great Expectations so that it writes no files, sends no telemetry and shows no progress bars."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations
 
@@ -182,7 +183,7 @@ def in_memory(rows: DataFrame) -> Any:
 
 
 def validate(context: Any, table: Table, rows: Any, engine: str) -> list[Result]:
-    """Checks rows, which are a frame of the engine: pandas or spark."""
+    """Checks the rows of a frame with its engine: pandas or spark."""
     import great_expectations as gx
 
     sources = context.data_sources
@@ -209,7 +210,7 @@ def result_of(validated: Any) -> Result:
 
 
 def error_of(info: dict[str, Any]) -> str:
-    """Returns what went wrong, without the trace."""
+    """Returns the error of an expectation that could not be checked, without the trace."""
     found = info if "exception_message" in info else next(iter(info.values()), {})
     return printable(str(found.get("exception_message")).splitlines()[0])
 

@@ -1,4 +1,4 @@
-"""How `rebalance_stats` is kept up to date: the windows that a batch of history touched are counted again."""
+"""Keeps `rebalance_stats` up to date: counts the windows again that a batch of history has touched."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ def rebuild_rebalance_stats(ledger: Ledger) -> None:
 
 
 def rows_since(ledger: Ledger, table: Table, since_us: int, session: SparkSession) -> DataFrame:
-    """Returns what the transform needs of a table, in the session of the batch."""
+    """Returns the rows of a table that the transform needs, read in the Spark session of the batch."""
     return replace(ledger, spark=session).rows(table).where(is_since(str(bounding_column(table)), since_us))

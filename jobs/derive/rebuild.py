@@ -1,10 +1,9 @@
-"""A rebuild of the history: what it takes over from the history before, and how an unfinished one is known.
+"""Remembers which tables a rebuild of the history began with, so that a killed rebuild can be repeated.
 
-A rebuild replaces one table after the other. Before the first it writes `_groupledger/<cluster>/rebuild.json`: the
-versions that the tables had, by name. Behind the last it removes the file. While the file is there, the tables are
-partly old and partly new: the next pass over the history does not go on from them, but makes the rebuild again, and
-takes over what records are gone for from the tables of these versions. Delta keeps the files of a version for
-`delta.deletedFileRetentionDuration` (`schemas.tables.table`).
+A rebuild replaces one table after the other. Before the first it writes `_groupledger/<cluster>/rebuild.json`, with the
+versions of the tables by name; after the last it removes the file. While the file exists, the tables are partly old and
+partly new: the next pass over the history makes the rebuild again, and takes the rows to carry over from the tables in
+these versions. Delta keeps the files of a version for `delta.deletedFileRetentionDuration` (`schemas.tables.table`).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def begin(ledger: Ledger) -> None:
     """Notes the versions that the tables have now; those that an unfinished rebuild has noted stay."""
     noted = json.loads(ledger.storage.read(_name(ledger)) or "{}")
     versions = {table.name: ledger.version(table) for table in (*DERIVED_TABLES, OPEN_GROUPS)}
-    # A table that was deleted and made anew since does not have the version that was noted.
+    # A table that was deleted and created anew does not have the noted version.
     kept = {name: version for name, version in noted.items() if version <= versions[name]}
     ledger.storage.write(_name(ledger), json.dumps(versions | kept))
 
@@ -53,8 +52,8 @@ def _name(ledger: Ledger) -> str:
 
 
 class HistoryBefore:
-    """The history as it was when a rebuild began, whatever is written meanwhile; and the groups that have lost records
-    since. A rebuild that was killed and is taken up again finds the same."""
+    """The history as it was when a rebuild began, and the groups that have lost records. A rebuild that repeats a
+    killed one finds the same."""
 
     def __init__(self, ledger: Ledger, retained_from: Mapping[int, int]) -> None:
         self._ledger = ledger

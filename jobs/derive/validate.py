@@ -1,6 +1,6 @@
-"""`groupledger validate`: is the ledger true? The log of every group, replayed through the reference coordinator.
+"""`groupledger validate` checks the ledger: it replays the log of every group through the reference coordinator.
 
-What no broker and no assignor of Kafka can have written goes into `replay_findings`, which is made anew each time.
+Each run replaces `replay_findings` with what no broker and no assignor of Kafka can have written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`groupledger capture`: the whole of `__consumer_offsets` as Parquet files with the columns of Spark's Kafka source.
+"""`groupledger capture` copies `__consumer_offsets` into Parquet files with the columns of Spark's Kafka source.
 
 A capture is a finite copy that can be carried to another machine and ingested there. `_capture.json` beside the files
 (Spark ignores names that begin with an underscore) tells where it is from and which offsets it covers: the last
@@ -32,7 +32,7 @@ MANIFEST = "_capture.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """Where a capture is from, and the offsets [from, to) of each partition that it covers.
+    """Says where a capture is from, and which offsets [from, to) of each partition it covers.
 
     `completeness` is `tailed` only where nothing was removed since `began_at_ms`, as in a simulator's capture; one of a
     real topic may have been compacted.
@@ -51,7 +51,7 @@ def write_manifest(storage: Storage, manifest: Manifest) -> None:
 
 
 def read_manifest(storage: Storage) -> Manifest | None:
-    """Returns None if the capture has no manifest. Raises InputError if it has one of another form."""
+    """Returns the manifest, or None if the capture has none. Raises InputError if it has another form."""
     text = storage.read(MANIFEST)
     if text is None:
         return None
@@ -78,7 +78,7 @@ def capture(
 ) -> int:
     """Copies the topic up to its present end; returns the number of records.
 
-    Raises InputError if the directory holds something already.
+    Raises InputError if the directory is not empty.
     """
     storage = open_storage(spark, directory)
     if storage.names("."):

@@ -1,5 +1,5 @@
-"""Brings `coverage` up to what was read. Repeating it changes nothing, so a crash before it is healed by the next
-run."""
+"""Updates `coverage` after an ingest. It can be repeated, so if a run was killed before, the next run makes up for
+it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def write_coverage(
     ledger: Ledger, source: LedgerSource, positions: Mapping[int, int], known_until_ms: int | None
 ) -> None:
-    """Writes the stretches up to `positions`, the next offsets to read; one that is there already grows, and never
+    """Writes the stretches up to `positions`, the next offsets to read. A stretch in the table may grow, and never
     shrinks."""
     rows = [
         (

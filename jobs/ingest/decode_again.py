@@ -1,11 +1,11 @@
-"""Records that an older release could not decode are decoded again after an upgrade.
+"""Decodes records again after an upgrade, if an older release could not decode them.
 
 `_groupledger/<cluster>/codec.json` holds the digest of the codec that has tried every quarantined record of the cluster
-(`schemas.codec.digest`). While it is that of this release, a run does not look at the table. Otherwise all quarantined
-records go through the decoder again, in Spark's tasks, however many they are, and what decodes now replaces its rows in
-one Delta commit. What still does not decode keeps its row and its reason.
+(`schemas.codec.digest`). If it is this release's digest, nothing is done. Otherwise Spark's tasks decode all
+quarantined records again, and one Delta commit replaces the rows of those that decode now. The others keep their rows
+and reasons.
 
-Rules.
+Rules:
 - The commit changes rows of one cluster only, and only rows that are quarantined; a row keeps its key and its ingest
   date. It touches no transaction id, so the sink's own count of its batches stays.
 - A reader of the table skips it (`skipChangeCommits`). The history has passed these offsets, perhaps folded rows behind
@@ -44,7 +44,8 @@ ATTEMPTS = 5
 
 
 def decode_quarantined_again(ledger: Ledger) -> int:
-    """Decodes again what this release's codec has not tried yet; returns how many records are decoded now."""
+    """Decodes the quarantined records again that this release's codec has not tried; returns how many it could
+    decode."""
     digest = codec_digest()
     tried_by, was_cut_short = read_state(ledger.storage, ledger.cluster)
     if tried_by == digest and not was_cut_short:
@@ -60,7 +61,7 @@ def decode_quarantined_again(ledger: Ledger) -> int:
 
 
 def replace_decoded(ledger: Ledger, quarantined: DataFrame, dates: Sequence[date], digest: str) -> int:
-    """Returns how many rows were replaced by decoded ones, all of them in one commit."""
+    """Replaces in one commit the rows that decode now, and returns their number."""
     again = decode_again(quarantined).persist(StorageLevel.DISK_ONLY)
     try:
         total, decoded_count = again.select(F.count(F.lit(1)), F.count_if(F.isnull("decode_error"))).collect()[0]
@@ -74,7 +75,8 @@ def replace_decoded(ledger: Ledger, quarantined: DataFrame, dates: Sequence[date
 
 
 def replace_rows(ledger: Ledger, decoded: DataFrame, dates: Sequence[date]) -> None:
-    """Raises OutsideError if other clusters' writers are in the way each time that it is tried."""
+    """Replaces the rows of the decoded records. Raises OutsideError if each attempt conflicts with another cluster's
+    writer."""
     from delta.exceptions import (
         ConcurrentAppendException,
         ConcurrentDeleteDeleteException,
@@ -82,7 +84,7 @@ def replace_rows(ledger: Ledger, decoded: DataFrame, dates: Sequence[date]) -> N
         ConcurrentWriteException,
     )
 
-    # In Python these have no common base.
+    # These exceptions have no common base class.
     conflicts = (
         *(ConcurrentAppendException, ConcurrentDeleteDeleteException),
         *(ConcurrentDeleteReadException, ConcurrentWriteException),
@@ -109,8 +111,8 @@ def replace_rows(ledger: Ledger, decoded: DataFrame, dates: Sequence[date]) -> N
 
 
 def read_state(storage: Storage, cluster: str) -> tuple[str | None, bool]:
-    """Returns the digest of the codec that has tried every record, None before the first, and whether its commit may
-    have been made without anything after it."""
+    """Returns the digest of the codec that has tried every record (None before the first), and whether a run with it
+    was killed around its commit."""
     text = storage.read(_name(cluster))
     if text is None:
         return None, False

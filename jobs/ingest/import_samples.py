@@ -1,10 +1,10 @@
-"""Sampling rounds from files: what `simulate` writes beside a capture, in the grain of the tables.
+"""Imports sampling rounds from the files that `simulate` writes beside a capture, in the grain of the tables.
 
     DIR/watermarks/*.parquet      sampled_at_ms, and columns of `watermarks`
     DIR/group_states/*.parquet    sampled_at_ms, and columns of `group_states`
 
-Columns that a file does not have are null; those that the table does not have are left out. Rounds that the ledger has
-reached are left out too, so that the same files twice, or longer ones of the same cluster, add nothing twice.
+Columns that a file lacks are null; columns that the table lacks are left out. Rounds up to the ledger's last one are
+left out too, so that the same files again, or longer files of the same cluster, add no row twice.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""`groupledger ingest --bootstrap-servers`: `__consumer_offsets` into `coordinator_records` and `coverage`.
+"""`groupledger ingest --bootstrap-servers` reads `__consumer_offsets` into `coordinator_records` and `coverage`.
 
 Before the query starts, the place where it would go on is compared with the topic. Another topic, records that were
-deleted before they were read, and an end below our position are each refused with a sentence, since Spark would skip
-or fail in the middle. Compaction is none of these: it only thins.
+deleted before they were read, and an end below our position are errors with a sentence of their own, since Spark would
+skip records or fail in the middle. Compaction is no error.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
 
 
-# A continuous run brings `coverage` up to date this often; it is exact at every stop.
+# How often a continuous run updates `coverage`; it also does so when it stops.
 COVERAGE_INTERVAL_S = 60
 
 
 @dataclass(frozen=True)
 class KafkaIngest:
-    """What one run was asked for: the settings, where the brokers are, and how to go on."""
+    """The arguments of a run."""
 
     settings: Settings
     bootstrap_servers: str
@@ -71,8 +71,8 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> 
 
 
 def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[LedgerSource, dict[int, int]]:
-    """Returns what the ledger is fed from and, per partition, the next offset to read. Raises InputError if they don't
-    fit."""
+    """Returns the ledger's source and, per partition, the next offset to read. Raises InputError if the topic and the
+    ledger don't fit."""
     identity, topic = describe_offsets_topic(ingest.bootstrap_servers, ingest.settings.kafka)
     source = read_source(ledger.storage, ledger.cluster)
     if source is not None:
@@ -119,7 +119,7 @@ def check_end(positions: Mapping[int, int], topic: TopicRange) -> None:
 
 
 def say_waiting(ledger: Ledger, topic: TopicRange) -> None:
-    """Says what waits: a read_committed reader stops at the first open transaction."""
+    """Tells the user how many offsets wait: a read_committed reader stops at the first open transaction."""
     waiting = {
         partition: end - topic.last_stable_offset[partition]
         for partition, end in topic.high_watermark.items()

@@ -1,9 +1,9 @@
-"""`groupledger ingest --capture`: Parquet files with the columns of Spark's Kafka source into the ledger.
+"""`groupledger ingest --capture` reads Parquet files with the columns of Spark's Kafka source into the ledger.
 
-The files are read by Spark's file source, all new ones in one micro-batch. What counts is not which files were seen but
-which offsets the ledger holds: rows below its position are left out if the table has them already, and refused if it
-has not, since they belong between rows that were taken for whole. So the same capture twice, or one that overlaps the
-last, adds nothing twice.
+Spark's file source reads all new files in one micro-batch. Rows are recognized by their offsets, not by their files: a
+row below the ledger's position is left out if the table has it. If the table lacks it, that is an error, since the
+ledger has taken the log around it for complete. So the same capture again, or one that overlaps the last, adds no row
+twice.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.ingest.stream import Totals
     from groupledger.jobs.warehouse.ledger import Ledger
 
-# The columns that are needed of Spark's Kafka source; `timestampType` is the same for the whole topic.
+# The columns of Spark's Kafka source that are read. `timestampType` is left out: it is the same for the whole topic.
 CAPTURE_SCHEMA = StructType(
     [
         StructField("key", BinaryType()),
@@ -62,7 +62,7 @@ class Extent:
 
 
 def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, recover: bool) -> Totals:
-    """Ingests all that the capture holds and the ledger does not."""
+    """Ingests the records of the capture that the ledger lacks."""
     manifest = read_manifest(open_storage(ledger.spark, directory))
     source = read_source(ledger.storage, ledger.cluster)
     if source is not None:
@@ -89,13 +89,13 @@ def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, rec
 
 
 def files_pattern(directory: str) -> str:
-    """Returns a pattern for the files. With the bare directory, Spark's file source could not go on with another one
-    later."""
+    """Returns a pattern for the files. Spark's file source could not go on with another directory later if it got the
+    directory itself."""
     return not_a_pattern(directory.rstrip("/")) + f"/{FILES}"
 
 
 def read_capture(ledger: Ledger, directory: str) -> DataFrame:
-    """Raises InputError if the directory holds no Parquet files of the right columns."""
+    """Returns the capture's rows. Raises InputError if the directory has no Parquet files with these columns."""
     try:
         rows = ledger.spark.read.parquet(files_pattern(directory))
     except AnalysisException as error:

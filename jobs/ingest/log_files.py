@@ -1,4 +1,4 @@
-"""Log files on disk: which they are, whatever they are called, and their lines, numbered.
+"""Recognizes log files on disk, whatever their names, and reads their numbered lines.
 
 A file is scanned once on the driver: its digests tell whether it is one that was imported before, and how many of its
 lines are new (`schemas.tables.log_files` has the rules and their limits); the same pass cuts it into splits. Tasks then
@@ -106,7 +106,7 @@ def _modified_at(path: Path) -> int:
 
 
 def open_log(path: Path) -> tuple[BinaryIO, bool]:
-    """Returns the file, decompressed if it was compressed, and whether it was."""
+    """Returns the open file, decompressed, and whether it was compressed."""
     with path.open("rb") as file:
         magic = file.read(8)
     for other, name in OTHER_COMPRESSIONS.items():
@@ -168,8 +168,8 @@ class _Scan:
 
 
 def scan(path: Path, log: str, known: Mapping[str, Sequence[Known]]) -> Scanned | None:
-    """Returns None if the file has no whole line yet. `known` are the table's files of this log, by the digest of their
-    first line.
+    """Scans a file; returns None if it has no complete line yet. `known` are the table's files of this log, by the
+    digest of their first line.
 
     Raises InputError if the file is no such log, or can't be read.
     """
@@ -247,7 +247,7 @@ def _is_request(path: Path, line: bytes) -> bool:
 
 
 def match(scanned: Scanned, known: Sequence[Known]) -> Known | None:
-    """Returns the file of the table that this one is, or continues."""
+    """Returns the file of the table that this file is equal to, or continues."""
     same = [each for each in known if _is_same(scanned, each)]
     return max(same, key=lambda each: each.line_count, default=None)
 

@@ -1,8 +1,8 @@
-"""Sampling rounds into `watermarks` and `group_states`, once each.
+"""Writes each sampling round into `watermarks` and `group_states` exactly once.
 
-A round is appended under a transaction id of Delta with its `sampled_at` as the version: what is written again, or by a
-writer that lost its lease, is dropped by Delta. For that rounds must go forward: one that is not later than the last
-of the table would vanish, and so its time is put right behind that, should the clock have gone back.
+A round is appended under a transaction id of Delta with its `sampled_at` as the version, so Delta drops a round that is
+written again, or by a writer that lost its lease. It would also drop a new round that is not later than the table's
+last one: if the clock has gone back, the round gets a time right after that one.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def say_round(ledger: Ledger, sampled: SampledRound) -> None:
 
 
 def append_round(ledger: Ledger, sampled: SampledRound) -> None:
-    """Writes `watermarks` last: other jobs take a round for whole when these are there."""
+    """Appends a round to both tables, `watermarks` last: other jobs take a round with watermarks for complete."""
     for table, rows in ((GROUP_STATES, sampled.group_states), (WATERMARKS, sampled.watermarks)):
         append_rows(ledger, table, columns_of(rows), sampled.sampled_at_ms)
 
@@ -123,8 +123,8 @@ def application_id(ledger: Ledger, table: Table) -> str:
 
 
 def sampled_topics(ledger: Ledger) -> set[str] | None:
-    """Returns the topics that a round asks about: those with commits, and those that groups subscribed to in the last
-    round. None, which is all topics, while the ledger knows no commit."""
+    """Returns the topics that a round asks about, which have commits or were subscribed to in the last round. Returns
+    None (all topics) while the ledger knows no commit."""
     commits = commit_log(ledger.rows_if_any(COORDINATOR_RECORDS)).where("NOT is_tombstone").select("topic").distinct()
     committed = {row.topic for row in commits.collect()}
     last_ms = last_sampled_at_ms(ledger, GROUP_STATES)

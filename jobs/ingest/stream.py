@@ -1,4 +1,4 @@
-"""The streaming query of `ingest`: Kafka rows in, `coordinator_records` out, one Delta commit per micro-batch."""
+"""Runs the streaming query of `ingest`, from Kafka rows to `coordinator_records`, one Delta commit per micro-batch."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ TO_DECODE, DECODED = "to_decode", "decoded"
 
 @dataclass
 class Totals:
-    """What a run has done so far. `known_until_ms` is when the last batch began that reached the end of the topic;
-    `is_complete` tells that a run which was not continuous came to its end."""
+    """The totals of a run so far. `known_until_ms` is when the last batch began that reached the end of the topic;
+    `is_complete`: the run was not stopped before its end."""
 
     last_batch: int | None = None
     rows: int = 0
@@ -47,7 +47,7 @@ class Totals:
 def start_query(ledger: Ledger, kafka_rows: DataFrame, trigger: dict[str, Any]) -> StreamingQuery:
     rows = decode(kafka_rows.observe(TO_DECODE, F.count(F.lit(1)).alias("rows"))).select(
         F.lit(ledger.cluster).alias("cluster"),
-        # In a streaming query this is the batch's own date, kept in the checkpoint: a repeated batch gives the same.
+        # In a streaming query this is the batch's date from the checkpoint, so a repeated batch has the same date.
         F.current_date().alias("ingest_date"),
         "*",
     )
@@ -60,7 +60,7 @@ def start_query(ledger: Ledger, kafka_rows: DataFrame, trigger: dict[str, Any]) 
 def run_query(
     ledger: Ledger, query: StreamingQuery, stop: threading.Event, *, every_s: float, then: Callable[[Totals], None]
 ) -> Totals:
-    """Report each batch until the query ends by itself or is told to stop; call `then` every so often and at the end.
+    """Reports each batch until the query ends or `stop` is set; calls `then` every `every_s` seconds and at the end.
 
     Raises OutsideError if the lease is lost or the query fails.
     """
@@ -82,7 +82,8 @@ def run_query(
 
 
 class BrokerWatch:
-    """Spark's driver waits for brokers that are away, and says nothing; so this says it, once for each time."""
+    """Tells the user, once each time, that Spark's driver waits for brokers that don't answer: Spark itself is
+    silent."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -100,7 +101,8 @@ class BrokerWatch:
 
 
 def must_stop(ledger: Ledger, query: StreamingQuery, stop: threading.Event) -> bool:
-    """Whether the query was told to stop, and has been stopped. Raises OutsideError if another writer is at work."""
+    """Stops the query if `stop` is set or the lease is lost, and returns whether it did. Raises OutsideError if the
+    lease is lost."""
     if not (stop.is_set() or ledger.lease.lost.is_set()):
         return False
     stop_query(ledger, query)
@@ -109,8 +111,8 @@ def must_stop(ledger: Ledger, query: StreamingQuery, stop: threading.Event) -> b
 
 
 def stop_query(ledger: Ledger, query: StreamingQuery) -> None:
-    """Give up the running batch, which is read again next time. Spark can't be interrupted while it waits for a broker;
-    it is left waiting then, and ends with this process."""
+    """Stops the query; its running batch is read again next time. Spark can't be interrupted while it waits for a
+    broker: then it waits on, and ends with this process."""
     try:
         query.stop()
     except Py4JJavaError as error:
@@ -120,7 +122,7 @@ def stop_query(ledger: Ledger, query: StreamingQuery) -> None:
 
 
 def wait(query: StreamingQuery) -> bool:
-    """Whether the query has ended within a moment. Raises OutsideError if it failed."""
+    """Waits for `POLL_S` seconds, and returns whether the query has ended. Raises OutsideError if it failed."""
     try:
         return bool(query.awaitTermination(POLL_S))
     except StreamingQueryException as error:
@@ -144,7 +146,8 @@ def count_batches(ledger: Ledger, totals: Totals, query: StreamingQuery) -> None
 
 
 def count_batch(ledger: Ledger, totals: Totals, progress: Any) -> None:
-    """Raises AssertionError if a batch has lost or repeated rows between the source and the table."""
+    """Adds a batch to the totals. Raises AssertionError if it lost or repeated rows between the source and the
+    table."""
     (rows_in,) = progress["observedMetrics"][TO_DECODE]
     rows, quarantined = progress["observedMetrics"][DECODED]
     if rows != rows_in:
@@ -161,5 +164,5 @@ def count_batch(ledger: Ledger, totals: Totals, progress: Any) -> None:
 
 
 def epoch_ms(timestamp: str) -> int:
-    """Milliseconds since the epoch of a progress report's instant, such as 2026-01-31T12:00:00.123Z."""
+    """Returns the milliseconds since the epoch of an instant such as 2026-01-31T12:00:00.123Z."""
     return round(datetime.strptime(timestamp, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc).timestamp() * 1000)

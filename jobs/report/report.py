@@ -1,7 +1,7 @@
-"""`groupledger report`: a page about a period, for people: reads the tables, writes one HTML file.
+"""`groupledger report` reads the tables and writes one HTML page about a period.
 
-The file appears in one step, under its name, when it is whole. Lag and incidents are told if their tables are there;
-else the page says that they are not.
+The file gets its name only when it is complete. The page shows lag and incidents if their tables exist; otherwise it
+says that they don't.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
 
 PERIOD = timedelta(days=7)
-# Up to so long the frequency is told by the hour, beyond it by the day.
+# The page counts rebalances by the hour in periods up to this long, and by the day in longer ones.
 HOURLY_PERIOD_MAX = timedelta(days=8)
 
 OfGroup = defaultdict[str, list["Answer"]]
@@ -111,7 +111,7 @@ def write_whole(file: Path, text: str) -> None:
 
 @dataclass(frozen=True)
 class Selection:
-    """The cluster's rows of [since, until); with `names`, of these groups only."""
+    """Selects the cluster's rows of [since, until); if `names` has any, only those of these groups."""
 
     tables: ClusterTables
     since: datetime

@@ -1,4 +1,4 @@
-"""What a streaming checkpoint says: the query's id, and the offsets up to which batches were planned and committed.
+"""Reads a streaming checkpoint: the query's id, and the offsets up to which batches were planned and committed.
 
 Spark writes `metadata` (the id of the query, which is also its transaction id in Delta), `offsets/N` before batch N
 runs and `commits/N` after it. Each `offsets/N` holds a version line, a line about the batch, and one line per source
@@ -27,7 +27,7 @@ class Checkpoint:
 
 
 def read_checkpoint(storage: Storage, folder: str) -> Checkpoint | None:
-    """Returns None if there is no checkpoint."""
+    """Returns what the checkpoint says, or None if there is none."""
     metadata = storage.read(f"{folder}/metadata")
     if metadata is None:
         return None

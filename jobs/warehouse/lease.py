@@ -1,13 +1,13 @@
-"""One writer per warehouse and cluster.
+"""Lets one process at a time write the tables of a cluster in a warehouse.
 
 A lease is a chain of numbered files under `_groupledger/<cluster>/lease/`; the highest number counts. Taking over means
 creating the next number, and of two that try, storage lets one succeed; so no lock server is needed and nothing has
 to be deleted by hand. A lease is free when it was released, when it expired, or when its holder was a process of this
-very host that no longer lives, so that a restart after a crash need not wait.
+host that is gone, so that a restart after a crash need not wait.
 
-The holder renews from a thread. Should it find a higher number (it slept past its expiry, and somebody took over), it
-is told through `lost`, and stops. What the old holder may still commit in between is refused by Delta, since both write
-under the same transaction id.
+A thread of the holder renews the lease. If it finds a higher number (it slept past its expiry, and another writer took
+over), it sets `lost`, and the holder stops. Delta drops what the old holder may still commit in between, since both
+write under the same transaction id.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ RENEWALS_PER_DURATION = 3
 
 
 def logs_of(cluster: str) -> str:
-    """Returns the name under which the tables of the logs are leased: an import of logs and an ingest may go on at
-    once."""
+    """Returns the name of the lease on the tables of the logs, so that an import of logs and an ingest may run
+    together."""
     return f"{cluster}/logs"
 
 
@@ -65,8 +65,7 @@ class LeaseFile:
 
 
 class Lease:
-    """A context manager that holds the right to write. It raises OutsideError that names the holder if somebody else
-    writes."""
+    """A context manager that holds the lease. Entering it raises OutsideError with the holder's name if it is taken."""
 
     def __init__(self, storage: Storage, cluster: str, command: str, duration_s: float) -> None:
         self.lost = threading.Event()

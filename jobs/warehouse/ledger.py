@@ -1,8 +1,8 @@
-"""One cluster's ledger in a warehouse: the right to write its tables, and whether its checkpoint belongs to them.
+"""Opens one cluster's ledger in a warehouse for writing, and checks that its checkpoint belongs to its tables.
 
-Delta's streaming sink is exactly once only while checkpoint and table belong together: without its checkpoint it
-repeats every row, and with an older one it drops new rows without a word. So both are compared before a query starts,
-and what does not fit is refused; `--recover` starts a new checkpoint behind the last row of the table.
+Delta's streaming sink is exactly once only while checkpoint and table belong together: without the checkpoint it writes
+every row again, and with an older one it silently drops new rows. So both are compared before a query starts, and a
+mismatch is an error; `--recover` starts a new checkpoint behind the last row of the table.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 
 def go_on() -> None:
-    """Gives way to nobody: returns at once."""
+    """Returns at once: the default of `Ledger.give_way`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger(ClusterTables):
-    """The tables of a cluster with the right to write them. `give_way` is called between two writes of a long job, and
+    """The tables of a cluster, with the lease to write them. A long job calls `give_way` between two writes, which
     returns when the job may go on."""
 
     storage: Storage
@@ -83,16 +83,16 @@ def open_ledger(
 
 @dataclass(frozen=True)
 class Resume:
-    """Where a query would go on. `settled_offset` is the source offset up to which the table holds everything;
-    `planned_offset` is that of a batch which was planned and will be run again; both are None with a new checkpoint."""
+    """The place where a query would go on. The table holds everything up to the source offset `settled_offset`;
+    `planned_offset` is the end of a planned batch that will be run again. Both are None with a new checkpoint."""
 
     settled_offset: str | None = None
     planned_offset: str | None = None
 
 
 def resume_point(ledger: Ledger, *, has_source: bool, recover: bool) -> Resume:
-    """Raises InputError if the checkpoint, the table and the source file do not belong together; with `recover` such a
-    checkpoint is set aside instead."""
+    """Returns where the query goes on. Raises InputError if the checkpoint, the table and the source file do not belong
+    together; with `recover` such a checkpoint is set aside instead."""
     checkpoint = read_checkpoint(ledger.storage, ledger.checkpoint_folder)
     table_batch = None if checkpoint is None else last_table_batch(ledger, checkpoint.query_id)
     is_unplanned = checkpoint is None or checkpoint.planned_batch is None
@@ -116,8 +116,11 @@ def resume_point(ledger: Ledger, *, has_source: bool, recover: bool) -> Resume:
 
 
 def mismatch(checkpoint: Checkpoint | None, table_batch: int | None, *, has_rows: bool, has_source: bool) -> str | None:
-    """Returns what does not fit, as the end of a sentence about the table. `table_batch` is the last batch of the
-    checkpoint's query that the table holds; `has_rows` matters only while the checkpoint has planned nothing."""
+    """Returns why checkpoint and table do not belong together, as the end of a sentence about the table, or None.
+
+    `table_batch` is the last batch of the checkpoint's query that the table holds; `has_rows` matters only while the
+    checkpoint has planned nothing.
+    """
     planned = None if checkpoint is None else checkpoint.planned_batch
     committed = None if checkpoint is None else checkpoint.committed_batch
     if planned is None:

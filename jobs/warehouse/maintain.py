@@ -1,13 +1,15 @@
-"""`groupledger maintain`: small files become large ones, old dates go, and files that nothing refers to are deleted.
+"""`groupledger maintain` merges small files, removes old dates, and deletes files that nothing refers to.
 
-What is done, table by table, while no writer of any cluster can run:
-- Retention, where the settings name the table: whole dates, one Delta commit, no file rewritten. Not while a streaming
-  reader of the table has rows to read: it would never see them. Of `coordinator_records` the floor is raised first.
-- OPTIMIZE of what no longer changes: dates before today, rows that have ended, and tables without partitions whole. A
-  commit without new data, so that streaming readers pass over it. They begin at a version and not at a snapshot, whose
-  files have no order.
-- VACUUM, as far back as the table's `delta.deletedFileRetentionDuration` says (45 days), which is longer than a reader
-  may stay away. Not while one has been away for longer than `reader_downtime_days_max`.
+It takes one table after the other, while no writer of any cluster can run:
+- Retention removes whole dates of the tables that the settings name, in one Delta commit that rewrites no file. It
+  waits
+  while a streaming reader of the table has rows to read, which that would never see. For `coordinator_records` it
+  raises the floor first.
+- OPTIMIZE merges files that no longer change: dates before today, rows that have ended, and all files of tables without
+  partitions. Its commit has no new data, so streaming readers pass over it. (They begin at a version of the table, not
+  at a snapshot, whose files have no order.)
+- VACUUM deletes files that are older than the table's `delta.deletedFileRetentionDuration` (45 days). It waits if a
+  reader has not read new rows for longer than `reader_downtime_days_max`.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
 
 MAX_FILE_SIZE = "spark.databricks.delta.optimize.maxFileSize"
-# VACUUM lists a table in as many tasks as this says, however few its folders: by default 10,000, which takes minutes.
+# The number of tasks in which VACUUM lists a table's folders: Spark's default of 10,000 takes minutes for a few
+# folders.
 LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 LISTING_TASKS_PER_CORE = 4
 READ_FIRST = "a streaming reader has not read the table to its end (run `groupledger history` or `pipeline`)"
@@ -49,8 +52,7 @@ READ_FIRST = "a streaming reader has not read the table to its end (run `grouple
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What became of one step. `outcome` is a sentence; `is_finding` tells that something could not be done that should
-    be."""
+    """The outcome of one step, as a sentence. `is_finding` says that the step could not be done."""
 
     table: str
     action: str
@@ -60,7 +62,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """One run. With `is_dry_run` nothing is changed."""
+    """A run of `maintain`. With `is_dry_run` it changes nothing."""
 
     tables: Tables
     storage: Storage
@@ -131,7 +133,7 @@ class Maintenance:
         return Step(table.name, "optimize", f"{what}: {counts}")
 
     def _closed(self, table: Table) -> tuple[str, str | None]:
-        """Returns what no longer changes, in words and as a condition on the partitions."""
+        """Returns which rows no longer change, in words and as a condition on the partitions (None for all rows)."""
         name = date_column(table)
         if name is not None:
             today = self.now.date()

@@ -1,10 +1,10 @@
-"""Tables of an older version of groupledger get the columns, comments and properties that they have today.
+"""Brings tables of an older version of groupledger to today's columns, comments and properties.
 
-A table can grow: by columns, by fields of structs (also of structs in arrays and in the values of maps), and its
-comments and properties can change. Old rows have nulls where they say nothing. What would change or drop something is
-refused, for Delta would have to write all rows again, and features of Delta that avoid this (type widening, column
-mapping) are not understood by other readers. A writer of another cluster whose commit meets such a change is told by
-Delta that the table's metadata has changed, and can be started again.
+A table can get new columns and new fields of structs (also of structs in arrays and in the values of maps), which are
+null in old rows, and other comments and properties. A change that alters or drops a column is an error: Delta would
+have to write all rows again, and other readers do not understand the features of Delta that avoid this (type widening,
+column mapping). If a table is changed while a writer of another cluster commits, Delta tells that writer that the
+metadata has changed, and it can be started again.
 
 `plan` compares a table's metadata in Delta's log with its file in `schemas/tables`, and gives the SQL that brings the
 table there. All names and comments in the SQL come from `schemas/tables`, and the path is quoted.
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class Changes:
-    """What today's schema has and an older one lacks: columns by path, with the SQL of their position; comments by
-    path; and sentences about what can't be changed."""
+    """The differences between an older schema and today's: new columns by path, with the SQL of their position; new
+    comments by path; and sentences about differences that can't be mended."""
 
     added: list[tuple[Path, StructField, str]] = field(default_factory=list)
     comments: list[tuple[Path, str]] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Plan:
 
 
 def plan(metadata: Mapping[str, Any], table: Table, path: str) -> Plan:
-    """Returns what to do with a table; `metadata` is Delta's action of this name, as JSON."""
+    """Returns the plan for a table; `metadata` is Delta's action of this name, as JSON."""
     changes = Changes()
     changes.of_fields(StructType.fromJson(json.loads(metadata["schemaString"])), table.schema)
     if tuple(metadata["partitionColumns"]) != table.partition_columns:
@@ -114,7 +114,7 @@ def with_all_columns(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def comments(data_type: DataType, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yields the comments of the fields in a type, which a type in SQL does not carry here."""
+    """Yields the comments of the fields in a type, which its SQL leaves out."""
     if isinstance(data_type, ArrayType):
         yield from comments(data_type.elementType, (*path, "element"))
     elif isinstance(data_type, MapType):
@@ -135,10 +135,10 @@ def shown(path: Path) -> str:
 
 
 def quoted(name: str) -> str:
-    """Returns an identifier of Spark's SQL."""
+    """Returns the name as an identifier of Spark's SQL."""
     return "`{}`".format(name.replace("`", "``"))
 
 
 def literal(value: str) -> str:
-    """Returns a string literal of Spark's SQL."""
+    """Returns the text as a string literal of Spark's SQL."""
     return "'{}'".format(value.replace("\\", "\\\\").replace("'", "\\'"))

@@ -1,6 +1,6 @@
-"""The streaming queries that read tables of the warehouse, and how far they are, by their checkpoints.
+"""Finds the streaming queries that read tables of the warehouse, and how far each has read, by its checkpoint.
 
-What a reader has not read must not be removed, and the log that says what is new must not be vacuumed away from it.
+Maintenance must not remove rows that a reader has not read, nor the part of Delta's log that it has to read.
 Delta's streaming source notes its position as `reservoirVersion` and `index` (`DeltaSourceOffset.scala`): everything
 below the version is read, and the version itself if the index is not below 0.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
 
 CHECKPOINTS = "_checkpoints"
-# Versions of a table in which nothing is new to a reader.
+# The operations whose commits have no new rows for a reader.
 NOTHING_NEW = frozenset(
     {
         *("OPTIMIZE", "DELETE", "VACUUM START", "VACUUM END"),
@@ -57,7 +57,7 @@ def readers(storage: Storage) -> list[Reader]:
 
 
 def reader_at(cluster: str, name: str, offset: str) -> Reader | None:
-    """Returns None if the query reads no Delta table."""
+    """Returns the reader whose checkpoint ends with this offset, or None if its query reads no Delta table."""
     fields = json.loads(offset)
     if "reservoirVersion" not in fields:
         return None
@@ -66,7 +66,8 @@ def reader_at(cluster: str, name: str, offset: str) -> Reader | None:
 
 
 def unread_since(tables: Tables, table: Table, all_readers: Sequence[Reader]) -> datetime | None:
-    """Returns when the first rows came that a reader of the table has not read, in UTC; None if all have read all."""
+    """Returns when the first rows were written that a reader of the table has not read, in UTC; None if all are
+    read."""
     if not all_readers:
         return None
     delta = tables.delta(table)
@@ -75,6 +76,6 @@ def unread_since(tables: Tables, table: Table, all_readers: Sequence[Reader]) ->
     if not next_versions:
         return None
     newer = delta.history().where(f"version >= {min(next_versions):d}").select("timestamp", "operation").collect()
-    # Spark's rows have instants in this process's zone, without saying so.
+    # Instants in Spark's rows are naive, and in the time zone of this process.
     times = [row.timestamp.astimezone(timezone.utc) for row in newer if row.operation not in NOTHING_NEW]
     return min(times, default=None)

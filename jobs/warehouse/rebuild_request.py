@@ -1,8 +1,8 @@
-"""A request to rebuild the history: `_groupledger/<cluster>/rebuild_request.json`.
+"""Keeps the request to rebuild the history: `_groupledger/<cluster>/rebuild_request.json`.
 
-Whoever changes rows of `coordinator_records` that the history may have folded already leaves the request; the next pass
-of the history rebuilds, and then removes it. A request that came while a rebuild was under way has another text, and
-stays.
+A job that changes rows of `coordinator_records` which the history may have folded already leaves the request; the next
+pass of the history rebuilds, and then removes it. A request that came while a rebuild was under way has another text,
+and stays.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`groupledger register`: the tables of a warehouse under their names in a Hive metastore.
+"""`groupledger register` enters the tables of a warehouse by name into a Hive metastore.
 
-Only pointers are written there: location and format. The schema, the comments and the properties are Delta's own, and
-nothing of groupledger reads the metastore, so dropping the database loses nothing.
+An entry has only the table's location and format. Schema, comments and properties stay in Delta's log, and groupledger
+never reads the metastore, so dropping the database there loses nothing.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ HIVE = {"spark.sql.catalogImplementation": "hive"}
 
 
 def register_tables(spark: SparkSession, warehouse: str, database: str) -> list[str]:
-    """Registers the tables; returns their names. Raises InputError if the metastore has another table of such a
-    name."""
+    """Registers the tables; returns their names. Raises InputError if the metastore has another table of one's name."""
     if not database.isidentifier():
         raise InputError(f"{database!r} can't be a database: use letters, digits and underscores.")
     tables = Tables(spark, warehouse)
     found = tables.existing()
-    # The name is an identifier, so it can't say anything else here.
+    # The name was checked to be an identifier, so the SQL can't mean anything else.
     spark.sql(f"CREATE DATABASE IF NOT EXISTS {database}")
     for table in found:
         add(spark, f"{database}.{table.name}", location(tables.path(table)))

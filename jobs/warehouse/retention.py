@@ -1,8 +1,8 @@
-"""Down to where `coordinator_records` is kept: `_groupledger/<cluster>/floor.json`, a floor per partition.
+"""Keeps the floors: per partition, the offset below which retention has removed the rows of `coordinator_records`.
 
-Retention removes whole dates and raises the floor before it does. Nothing is ever written below a floor, so that a log
-that is read again can't bring removed rows back; and what was committed at an instant below it is unknown from then on.
-The history, which was folded from the removed rows, stays.
+They are in `_groupledger/<cluster>/floor.json`. Retention removes whole dates and raises the floors before it does.
+Nothing is written below a floor, so that a log that is read again can't bring removed rows back; and what was committed
+at an instant below it is unknown. The history that was folded from the removed rows stays.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read_floors(storage: Storage, cluster: str) -> dict[int, Floor]:
 
 
 def raise_floors(storage: Storage, cluster: str, new: Mapping[int, Floor]) -> None:
-    """Raises floors; a floor never sinks."""
+    """Raises floors. A floor that is higher already stays."""
     floors = read_floors(storage, cluster)
     for partition, floor in new.items():
         before = floors.get(partition, floor)
@@ -45,7 +45,7 @@ def raise_floors(storage: Storage, cluster: str, new: Mapping[int, Floor]) -> No
 
 
 def above_floors(coverage: Iterable[Mapping[str, Any]], floors: Mapping[int, Floor]) -> list[dict[str, Any]]:
-    """Returns the rows of `coverage`, cut to the time since which the records are kept."""
+    """Returns the rows of `coverage`, with `from_time` not before the floor's time."""
     found = []
     for row in coverage:
         floor, known_from = floors.get(row["kafka_partition"]), row["from_time"]

@@ -1,7 +1,7 @@
-"""What a cluster's ledger is fed from, remembered in `_groupledger/<cluster>/source.json`.
+"""Remembers in `_groupledger/<cluster>/source.json` which topic or capture a cluster's ledger was read from.
 
-Offsets only mean the same records while the topic is the same one: a warehouse that was fed from another cluster, a
-recreated topic, another partition count or another kind of source is refused here, before anything is read.
+Offsets mean the same records only while the topic is the same. So another cluster, a recreated topic, another partition
+count or another kind of source is an error here, before anything is read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CAPTURE = "capture"
 
 @dataclass(frozen=True)
 class TopicIdentity:
-    """What must stay the same for offsets to mean the same record."""
+    """Identifies a topic: offsets mean the same records only while all of this stays the same."""
 
     cluster_id: str
     topic_id: str
@@ -34,17 +34,19 @@ class TopicIdentity:
 
 @dataclass(frozen=True)
 class LedgerSource:
-    """What a ledger is fed from. `identity` is None for a capture that does not tell where it is from."""
+    """The source of a ledger, with the readings of each partition. `identity` is None for a capture that does not tell
+    where it is from."""
 
     kind: str
     identity: TopicIdentity | None
     readings: Mapping[int, list[Reading]]
 
     def with_readings(self, new: Mapping[int, Reading]) -> LedgerSource:
-        """Adds one reading for some partitions: behind the readings that came as far as it resumes, and instead of all
-        if it resumes none.
+        """Returns the source with one more reading for each partition in `new`. A reading that resumes none replaces
+        all earlier ones.
 
-        An earlier reading that began further on was given up before it read anything.
+        Earlier readings that begin behind the offset where the new one resumes go too: they ended before they read
+        anything.
         """
         readings = dict(self.readings)
         for partition, reading in new.items():
@@ -78,7 +80,7 @@ def write_source(storage: Storage, cluster: str, source: LedgerSource) -> None:
 
 
 def check_same_source(source: LedgerSource, kind: str, identity: TopicIdentity | None, cluster: str) -> None:
-    """Raises InputError if this is not what the ledger was fed from so far."""
+    """Raises InputError if this is not the source that the ledger was read from so far."""
     remedy = "use another --cluster name or another --warehouse for it"
     if source.kind != kind:
         raise InputError(f"The ledger of cluster {cluster} is fed from a {source.kind}, not from a {kind}: {remedy}.")

@@ -1,8 +1,7 @@
-"""Small files beside the tables: the lease, the source's identity, Spark's checkpoints.
+"""Reads and writes the small files beside the tables: the lease, the source's identity, Spark's checkpoints.
 
-The warehouse is a local directory or any URI that Hadoop knows (`hdfs://`, `s3a://`, ...). Only the few operations that
-these files need exist here. `create` is the one with a promise: of two that create the same name at once, one gets
-False.
+The warehouse is a local directory or any URI that Hadoop knows (`hdfs://`, `s3a://`, ...). `create` must be atomic: if
+two processes create the same name at once, one of them gets False.
 - Local: a hard link to a finished temporary file, which fails if the name is taken and never shows half a file.
 - Hadoop: create without overwrite, whose atomicity is the file system's (HDFS and object stores with conditional
   writes have it).

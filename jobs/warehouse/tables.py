@@ -58,7 +58,7 @@ class Tables:
         return self._load(table, version)
 
     def rows_if_any(self, table: Table) -> DataFrame:
-        """Returns the rows of a table, and none if the table is not there."""
+        """Returns the rows of a table, or an empty frame if the table is not there."""
         return self._load(table) if self.exists(table) else self.spark.createDataFrame([], table.schema)
 
     def version(self, table: Table) -> int:
@@ -104,5 +104,5 @@ def collect(rows: DataFrame) -> list[dict[str, Any]]:
 
 
 def not_a_pattern(path: str) -> str:
-    """Returns the pattern that fits this path only, since Spark's file source takes a path for a pattern."""
+    """Returns the path with its wildcards escaped, since Spark's file source takes every path for a pattern."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)

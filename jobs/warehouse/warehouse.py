@@ -1,8 +1,8 @@
-"""How the Delta tables of a warehouse are made, and brought to today's definition.
+"""Creates the Delta tables of a warehouse, and brings older ones to today's definition.
 
-A table is made once, from its file in `schemas/tables`, with its comments, partitioning and properties. Who writes
-brings all older tables of the warehouse to today's definition first (`migrate`); who reads changes nothing, and sees
-nulls in the columns that an older table lacks.
+A table is created from its file in `schemas/tables`, with its comments, partitioning and properties. A job that writes
+first brings all older tables of the warehouse to today's definition (`migrate`). A job that only reads changes nothing,
+and sees nulls in the columns that an older table lacks.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
-"""The scenarios' driver for a real broker, with the coordinator beside it: both get every request.
+"""Drives the scenarios on a real broker, and sends every request to the reference coordinator as well.
 
-Whatever the broker answers and writes is compared at once with what the coordinator does, field by field; the first
-difference raises. The coordinator also tells what to wait for: whether a request is parked, which parked requests an
-event answers, and what a timer does.
+Every answer and every record of the broker is compared with the coordinator's, field by field; the first difference
+raises. The coordinator also tells what to wait for: whether a request is parked, which parked requests an event
+answers, and what a timer does.
 
 - Ids are the broker's. A join with an empty id goes to the broker first, and the coordinator is given the UUID that
-  it drew, from the answer or, while the join is parked, from DescribeGroups: the order of Java's maps hangs on it.
-- Times are compared by windows: what the coordinator does at a virtual instant the broker must have stamped between the
-  real instants around it. A wall clock that was set meanwhile widens them by as much. The broker may answer before it
-  is done, SyncGroup before it takes the group to be stable, the first JoinGroup before it writes the new group: a
-  record may be as late as the answer to the *next* request, and the time of a state as late as its record.
+  it drew, from the answer or, while the join is parked, from DescribeGroups: the order of Java's maps depends on it.
+- Times are compared by windows: if the coordinator does something at a virtual instant, the broker's time for it must
+  lie
+  between the real instants before and after. If the wall clock is set meanwhile, the window grows by the difference.
+  The broker may answer before it is done (SyncGroup before the group is Stable, the first JoinGroup before it writes
+  the new group), so a record may be as late as the answer to the *next* request, and the time of a state as late as its
+  record.
 - Time is scaled: `time_scale` virtual milliseconds are one real one, and timeouts on the wire are divided by it.
 - A parked request is followed by a *fence*, some request on another connection whose answer is awaited. With one
   network and one handler thread (`SETTINGS`) the parked one is then in front of all later ones: the network thread
@@ -72,7 +74,7 @@ class DifferenceError(AssertionError):
 
 @dataclass
 class Broker:
-    """Where a broker is, and what there is on it for drivers."""
+    """The address of a broker, and the topics and groups that drivers use on it."""
 
     bootstrap_servers: str
     topic_ids: dict[str, str]
@@ -169,9 +171,9 @@ class BrokerDriver(Driver):
         return waiting.call
 
     def _with_drawn_uuid(self, request: JoinGroupRequest, connection: Connection) -> JoinGroupRequest:
-        """The request with the UUID of the id that the broker gave; unchanged if it gave none.
+        """Returns the request with the UUID of the member id that the broker gave; unchanged if it gave none.
 
-        The id is in the answer, except in one that fails half-way, and in the description of the group.
+        The id is in the answer, unless that is an error half-way, and in the description of the group.
         """
         group = self.model.coordinator.group(request.group_id)
         known = set() if group is None else set(group.members)
@@ -190,13 +192,13 @@ class BrokerDriver(Driver):
         return replace(request, new_member_uuid=drawn.removeprefix(f"{prefix}-")) if drawn else request
 
     def _describe(self, request: Any) -> Any:
-        """The group of a request as the broker describes it; also the fence behind a parked request."""
+        """Returns the group of a request as the broker describes it; also the fence behind a parked request."""
         asked = DescribeGroupsRequest(0, (request.group_id,))
         response: Any = from_wire(self._control.call(to_wire(asked)), asked)
         return response.groups[0]
 
     def _settle(self) -> None:
-        """Take the answers that are due by the coordinator, and none else."""
+        """Takes the answers that are due according to the coordinator, and no others."""
         for waiting in tuple(self._waiting):
             request, expected = waiting.call.request, waiting.of_coordinator.response
             if expected is None and not waiting.connection.is_answered():
@@ -263,7 +265,7 @@ class BrokerDriver(Driver):
         self._mark()
 
     def _await_group(self) -> None:
-        """Timers are late on a busy machine: wait until the group is described as the coordinator describes it."""
+        """Waits until broker and coordinator describe the group equally, since timers are late on a busy machine."""
         deadline = time.monotonic() + ANSWER_SECONDS_MAX
         request = DescribeGroupsRequest(self.next_request_id(), (self.group_id,))
         (expected,) = self.model.answer(request).groups
@@ -295,7 +297,8 @@ class BrokerDriver(Driver):
     # Records
 
     def take_records(self) -> list[Record]:
-        """What the broker has written for the groups since the last call, compared with what the coordinator has."""
+        """Returns what the broker has written for the groups since the last call, after comparing it with the
+        coordinator."""
         taken = self.model.take_batches()
         deadline = time.monotonic() + ANSWER_SECONDS_MAX
         expected = [
@@ -332,7 +335,8 @@ class BrokerDriver(Driver):
                 raise DifferenceError(f"record {number} of {len(expected)}", one, other)
 
     def _is_same(self, expected: Appended, found: Appended) -> bool:
-        """Equal when the timestamps are in their windows and timeouts are taken back to virtual time."""
+        """Returns whether two records are equal: timestamps within their windows, timeouts converted to virtual
+        time."""
         appended = self._window(expected.timestamp_ms, answers_after=1)
         times = [(found.timestamp_ms, appended)]
         one, other = expected.record, found.record
@@ -356,7 +360,10 @@ class BrokerDriver(Driver):
         return same_producer and one == other and all(first <= real_ms <= last for real_ms, (first, last) in times)
 
     def _window(self, virtual_ms: int, answers_after: int = 0) -> tuple[float, float]:
-        """In which the broker does what the coordinator does at this virtual time, with so many more answers taken."""
+        """Returns the real instants between which the broker does what the coordinator does at this virtual time.
+
+        `answers_after` extends the window by this many later answers.
+        """
         first = max(0, bisect_left(self._moments, (virtual_ms, 0.0)) - 1)
         last = bisect_right(self._moments, (virtual_ms, float("inf"))) + answers_after
         last = min(last, len(self._moments) - 1)
@@ -366,7 +373,7 @@ class BrokerDriver(Driver):
     # The end
 
     def finish(self) -> None:
-        """Nothing else was answered or written, and the connections are closed."""
+        """Asserts that nothing else was answered or written, and closes the connections."""
         self._control.call(to_wire(DescribeGroupsRequest(0, (self.group_id,))))
         self._settle()
         self.take_records()

@@ -1,4 +1,4 @@
-"""Connections on which requests are sent as messages and answers awaited apart; and the offsets topic, read by them.
+"""Sends requests as they are over blocking connections, awaits their answers, and reads the offsets topic.
 
 A broker answers the requests of one connection in turn, so a parked JoinGroup keeps its connection busy: a client of
 many members needs one per parked request. kafka-python's own client repeats, corrects and adds to requests; here they
@@ -62,7 +62,7 @@ class Connection:
         return answer
 
     def peek(self) -> Any:
-        """The answer, which stays to be received."""
+        """Returns the answer, and leaves it to be received."""
         if self._answer is None:
             self._answer = self._read()
         return self._answer
@@ -102,7 +102,7 @@ def end_offset(connection: Connection, partition: int) -> int:
 
 
 def read_offsets_topic(connection: Connection, partition: int, offset: int) -> Iterator[tuple[int, Appended]]:
-    """The data records from an offset to the high watermark, each with its own offset."""
+    """Returns the data records from an offset to the high watermark, each with its offset."""
     topic = FetchRequest.FetchTopic
     high_watermark = offset + 1
     while offset < high_watermark:

@@ -1,4 +1,4 @@
-"""Consumers of other clients than Java's, in one process, told what to do by lines as java/Consumers.java says them.
+"""Runs consumers of librdkafka or kafka-python in one process, which obeys the same lines as java/Consumers.java.
 
     python -m lab.kafka.consumer_host (librdkafka | kafka-python) BOOTSTRAP_SERVERS
 
@@ -92,7 +92,7 @@ CLIENTS: dict[str, Callable[[str, dict[str, str]], Client]] = {"librdkafka": Lib
 
 
 class Application(threading.Thread):
-    """A consumer and its poll loop; what is asked of it happens between two polls."""
+    """A consumer and its poll loop, which obeys commands between two polls."""
 
     def __init__(self, client: Client, name: str) -> None:
         super().__init__(daemon=True, name=name)

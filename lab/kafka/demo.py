@@ -1,4 +1,4 @@
-"""A demo beside `groupledger demo`: a real broker, real consumers for some seconds, and what the ledger makes of them.
+"""Runs real consumers on a real broker for some seconds, and shows what the ledger says about them.
 
 python -m lab.kafka.demo [--directory demo] [--seconds 20]
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def run_demo_on_local_broker(directory: Path, seconds: int, say: Callable[[str], None]) -> None:
-    """Raises InputError if the directory holds something that is no demo's."""
+    """Runs the demo. Raises InputError if the directory has files that no demo wrote."""
     new_directory(directory)
     settings = load_settings(cluster=CLUSTER)
     warehouse = str(directory.resolve() / "warehouse")
@@ -51,7 +51,7 @@ def run_demo_on_local_broker(directory: Path, seconds: int, say: Callable[[str],
             ingest = KafkaIngest(settings, broker.bootstrap_servers)
             opened = open_ledger(settings, warehouse, "demo", say, java_options=SHORT_LIVED)
             with opened as ledger, StopOnSignal() as stop:
-                # What is written from here on the ledger will have seen from its begin.
+                # The ledger will have seen everything that is written from here on.
                 ingest_kafka(ledger, ingest, stop)
                 say(f"running consumers against the broker for about {seconds} seconds")
                 run_demo_traffic(broker.bootstrap_servers, seconds)
@@ -71,7 +71,7 @@ def show(ledger: Ledger) -> None:
         records.groupBy("record_type", "is_tombstone", "decode_error").count().orderBy("record_type", "is_tombstone")
     )
     print_table("Records of __consumer_offsets", ("record type", "tombstone", "error", "records"), counts.collect())
-    columns = ("group", "life", "generation", "what changed", "probable trigger", "moved", "members")
+    columns = ("group", "incarnation", "generation", "what changed", "probable trigger", "moved", "members")
     print_table("Rebalances, in the order of the log", columns, rebalances(ledger.rows(REBALANCES)).collect())
     columns = ("group", "type", "alive", "generation", "protocol", "members", "partitions owned")
     print_table("Groups now", columns, groups(ledger.rows(GROUPS)).collect())
@@ -93,7 +93,7 @@ def groups(rows: DataFrame) -> DataFrame:
 
 
 def committed_offsets(records: DataFrame) -> DataFrame:
-    """The last commit of each group and partition, if it was not removed."""
+    """Returns the last commit of each group and partition, if it was not removed."""
     commits = records.where(F.col("offset_commit").isNotNull())
     last = keep_last(commits, ["group_id", "offset_commit.topic", "offset_commit.partition"])
     columns = ["group_id", "offset_commit.topic", "offset_commit.partition", "offset_commit.offset"]

@@ -1,4 +1,4 @@
-"""Plays sequences on a broker and on the coordinator, many at a time, and makes one that differs small.
+"""Plays sequences on a broker and on the coordinator, many at a time, and shrinks one that differs.
 
 Hypothesis makes the sequences and nothing else: it plays one example after another, and a broker has time for many. The
 shrinking is delta debugging: steps are left out as long as the rest differs.
@@ -30,7 +30,7 @@ CONFIG: dict[str, Any] = {"group_initial_rebalance_delay_ms": 0, "group_max_sess
 
 @dataclass(frozen=True)
 class Outcome:
-    """What playing a sequence came to: what was compared, and the difference if there was one."""
+    """The outcome of playing a sequence: what was compared, and the difference if there was one."""
 
     steps: list[Step]
     compared: Counter[tuple[str, str]]
@@ -49,7 +49,7 @@ def play(broker: Broker, steps: list[Step], group_id: str) -> Outcome:
 
 
 def generated(count: int, seed: int) -> list[list[Step]]:
-    """So many sequences; the same for the same seed."""
+    """Returns this many sequences, the same ones for the same seed."""
     found: list[list[Step]] = []
 
     @hypothesis.seed(seed)
@@ -74,7 +74,7 @@ def play_all(broker: Broker, sequences: Iterable[list[Step]], prefix: str = "seq
 
 
 def explained(broker: Broker, outcome: Outcome) -> str:
-    """A difference with the fewest steps that show it: the sequence, then both answers."""
+    """Returns a text about a difference: the shortest sequence that shows it, then both answers."""
     group_ids = (f"again-{id(outcome)}-{number}" for number in itertools.count())
 
     def differs(steps: list[Step]) -> bool:
@@ -89,7 +89,7 @@ def explained(broker: Broker, outcome: Outcome) -> str:
 
 
 def minimal(differs: Callable[[list[Step]], bool], steps: list[Step]) -> list[Step]:
-    """Fewer steps that still differ: leave out halves, quarters, ... single steps, until none can be missed."""
+    """Returns the fewest steps that still differ: leaves out halves, quarters, ... single steps, while they do."""
     size = len(steps)
     while size > 1:
         size = (size + 1) // 2

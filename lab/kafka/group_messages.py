@@ -1,8 +1,8 @@
-"""The coordinator's requests and responses as Kafka's own messages: what a broker is sent, and what it says.
+"""Translates the coordinator's requests and responses to and from Kafka's own messages.
 
-`to_wire` gives the message for a request in the API version that the request names; `from_wire` the coordinator's
-response that a broker's answer amounts to; `as_told` makes both comparable: a response with no more than its API
-version can tell, in some order where Kafka has none. The messages are kafka-python's, made from Kafka's definitions.
+`to_wire` returns the message for a request, in the API version that the request names. `from_wire` returns the
+coordinator's form of a broker's answer. `as_told` makes both comparable: it drops what the API version can't tell, and
+sorts what has no order in Kafka. The messages are those of kafka-python, made from Kafka's definitions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COMMIT_NAMES_TOPIC_IDS_SINCE = 10
 
 
 def uuid_of(topic_id: str) -> UUID:
-    """Kafka prints ids as URL-safe base64 without padding."""
+    """Returns the UUID of an id as Kafka prints it: URL-safe base64 without padding."""
     return UUID(bytes=urlsafe_b64decode(f"{topic_id}=="))
 
 
@@ -211,7 +211,7 @@ _TO_WIRE: dict[type[messages.Request], Callable[[Any], Any]] = {
 
 
 def _grouped(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, list[Any]]]:
-    """Flat (topic, partition) pairs as Kafka nests them: each topic once, in order of first appearance."""
+    """Nests (topic, partition) pairs as Kafka does: each topic once, in order of first appearance."""
     nested: dict[Any, list[Any]] = {}
     for key, value in pairs:
         nested.setdefault(key, []).append(value)
@@ -367,7 +367,7 @@ _FROM_WIRE: dict[type[messages.Request], Callable[[Any, Any], messages.Response]
 
 
 def errors_of(response: Any) -> list[str]:
-    """The names of all errors in a response and its parts."""
+    """Returns the names of all errors in a response and its parts."""
     errors = [response.error.name] if hasattr(response, "error") else []
     for name in ("groups", "members", "results", "partitions"):
         for part in getattr(response, name, ()):
@@ -376,7 +376,8 @@ def errors_of(response: Any) -> list[str]:
 
 
 def as_told(response: Any, request: Any) -> Any:
-    """What an answer in this API version tells; groups have no order, nor do topics that were written to."""
+    """Returns what an answer tells in this API version, with groups and written topics sorted, as they have no
+    order."""
     if isinstance(response, messages.JoinGroupResponse):
         return _join_as_told(response, request.api_version)
     if isinstance(response, messages.SyncGroupResponse) and request.api_version < _SYNC_TELLS_PROTOCOL_SINCE:

@@ -1,5 +1,5 @@
-"""What the rules of incidents are fed of a group of a real broker, from its own logs and its topic, and which lines of
-the request log hold a refusal, by a reading of its own."""
+"""Reads the facts for the incident rules from a real broker's logs and topic, and, with code of its own, which lines of
+the request log hold a refusal."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 def requests_of(broker: LocalBroker) -> dict[str, list[Request]]:
-    """By group."""
+    """Returns the requests by group."""
     return request_facts(("requests", line) for line in broker.request_log.read_text().splitlines())
 
 
 def events_of(broker: LocalBroker) -> dict[str, list[CoordinatorEvent]]:
-    """By group."""
+    """Returns the events by group."""
     return event_facts(broker.server_log.read_text(errors="replace").splitlines())
 
 
 def refused_lines(broker: LocalBroker, group: str) -> list[int]:
-    """The numbers of the lines that hold a refusal that is an incident."""
+    """Returns the numbers of the lines that hold a refusal that is an incident."""
     found = []
     for number, line in enumerate(broker.request_log.read_text().splitlines(), 1):
         if f'"groupId":"{group}"' not in line:

@@ -1,4 +1,4 @@
-"""A real Apache Kafka broker on this machine, for the demo, the tests and the benchmark, and Kafka's tools beside it.
+"""Runs a real Apache Kafka broker on this machine, for the demo, the tests and the benchmark, and Kafka's tools.
 
 One JVM is broker and controller (KRaft combined mode). Its listeners are on 127.0.0.1, and all that it writes lies in
 one directory: `data/` (the logs), `server.properties`, `log4j2.properties`, `server.log` (log4j's lines and the JVM's
@@ -143,11 +143,11 @@ class LocalBroker:
 
     @property
     def pid(self) -> int | None:
-        """The process id while the broker is started, None otherwise."""
+        """Returns the process id while the broker is started, else None."""
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        """Return once clients can connect; `LocalKafkaError` with the end of the server log if that fails."""
+        """Returns once clients can connect. Raises LocalKafkaError with the end of the server log if that fails."""
         if self._process:
             raise LocalKafkaError(f"The broker on {self.bootstrap_servers} is already started.")
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -260,7 +260,7 @@ def run_tool(
     timeout_seconds: float = 120,
     discard_output: bool = False,
 ) -> str:
-    """What one of Kafka's command-line tools prints on its standard output; nothing if that is discarded.
+    """Runs one of Kafka's command-line tools and returns its standard output, which is empty if it is discarded.
 
     A tool that fails, or is not done in time, is a `LocalKafkaError` with the tool's own words. Some tools report a
     failure on standard output and still end with 0: their callers have to look.
@@ -290,7 +290,7 @@ def run_tool(
 
 
 def _java(jars: Path) -> list[str]:
-    """The launcher and the class path; UTF-8 whatever the locale, which Java 17 would follow."""
+    """Returns the Java command with the class path, and with UTF-8, since Java 17 would follow the locale."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
     if shutil.which(java) is None:
@@ -318,7 +318,7 @@ def _logging_jars() -> list[Path]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that can be bound now, all different since all are held until the last is found."""
+    """Returns ports that can be bound now; they differ, since all are held until the last is found."""
     held: list[socket.socket] = []
     try:
         for port in random.sample(PORTS, PORT_ATTEMPTS):
@@ -338,7 +338,9 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _words_on_failure(output: str) -> str:
-    """The message of the first Java exception, as the rest of a sentence; then the lines from there on, or the last."""
+    """Returns the message of the first Java exception as the rest of a sentence, then the lines from there on.
+
+    Without an exception these are the last lines."""
     failure = FAILURE.search(output)
     if failure is None:
         return ".\n" + "\n".join(output.splitlines()[-EXCERPT_LINES:])

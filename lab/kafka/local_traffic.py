@@ -1,4 +1,4 @@
-"""Real consumers for the demo: for some seconds, a few groups whose members join, leave, restart and commit.
+"""Runs real consumers for the demo: for some seconds, members of a few groups join, leave, restart and commit.
 
 The plot is the table `TENURES`, in fractions of the whole time; every member is a kafka-python consumer in a thread of
 its own, as a service would run it. Beside them a producer writes, and one job commits without joining its group. All of
@@ -70,7 +70,7 @@ TENURES = (
     Tenure("billing", ("orders",), 0.0, 1.0, "sticky", "billing-0"),
     Tenure("billing", ("orders",), 0.0, 0.5, "sticky", "billing-1"),
     Tenure("billing", ("orders",), 0.55, 1.0, "sticky", "billing-1"),
-    # Lives for a while; the group is deleted when all is over.
+    # Runs for a while; the group is deleted at the end.
     Tenure("preview", ("clicks",), 0.1, 0.6),
 )
 DELETED_GROUP = "preview"
@@ -89,7 +89,7 @@ class _Stage:
     stop: threading.Event
 
     def remaining(self, fraction: float) -> float:
-        """Seconds until a fraction of the time has passed, 0 if it has or if all must end."""
+        """Returns the seconds until a fraction of the time has passed, 0 if it has or if all must end."""
         return 0.0 if self.stop.is_set() else max(0.0, self.start + fraction * self.seconds - time.monotonic())
 
 
@@ -104,7 +104,7 @@ def run_demo_traffic(bootstrap_servers: str, seconds: float) -> None:
 
 
 def make_offsets_topic(bootstrap_servers: str) -> None:
-    """The first question for a group's coordinator makes the broker create `__consumer_offsets`."""
+    """Asks for a group's coordinator, which makes the broker create `__consumer_offsets`."""
     deadline = time.monotonic() + OFFSETS_TOPIC_S_MAX
     try:
         with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers, bootstrap_timeout_ms=CALL_MS_MAX)) as admin:

@@ -77,7 +77,7 @@ LONG = (
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Nothing changed from one instant to the other; `owners` are client ids."""
+    """A period in which nothing changed; `owners` are client ids."""
 
     from_ms: int
     to_ms: int
@@ -86,7 +86,8 @@ class Period:
 
 @dataclass(slots=True)
 class Played:
-    """What a case left behind: when nothing changed, and whose poll loop once stood still, by client id."""
+    """The outcome of a case: the periods in which nothing changed, and the client ids whose poll loop once stood
+    still."""
 
     case: Case
     periods: list[Period] = field(default_factory=list)
@@ -103,7 +104,7 @@ def units(text: str) -> set[TopicPartition]:
 
 
 class Host:
-    """A process with consumers, and what they have said: which partitions each owns, and when it last spoke."""
+    """A process with consumers, and what they have reported: which partitions each owns, and when it last reported."""
 
     def __init__(self, client: str, bootstrap_servers: str) -> None:
         if client == JAVA:
@@ -141,7 +142,7 @@ class Host:
             print(*words, sep="\t", file=self._process.stdin, flush=True)
 
     def kill(self) -> None:
-        """SIGKILL; whoever lived here owns nothing any more."""
+        """Kills the process with SIGKILL: its consumers own nothing any more."""
         self._process.kill()
         self._process.wait()
         self._reader.join()
@@ -221,7 +222,7 @@ class Group:
         self._await(lambda: self._client_id(name) not in host.owned, f"{name} to close")
 
     def stall(self, name: str) -> None:
-        """Its poll loop stands still until it is resumed."""
+        """Stops a consumer's poll loop until it is resumed."""
         self._tell(name, "stall")
         self.played.stalled.append(self._client_id(name))
 
@@ -244,13 +245,13 @@ class Group:
         self._hosts = {name: host for name, host in self._hosts.items() if host is self.stage.stayers}
 
     def remove(self, name: str) -> None:
-        """As an administrator does who knows the instance id."""
+        """Removes a static member by its instance id, as an administrator does."""
         self._act()
         with closing(self.stage.admin()) as admin:
             admin.remove_group_members(self.case.group, [MemberToRemove(group_instance_id=name)])
 
     def settle(self, *names: str) -> None:
-        """Until these own everything, each something, and have been quiet for a moment."""
+        """Waits until these own everything, each of them something, and have reported nothing for a moment."""
 
         def is_settled() -> bool:
             owned = [set(self._owned(name)) for name in names]
@@ -278,7 +279,7 @@ class Group:
         self._hosts[name].tell(action, self._client_id(name), *words)
 
     def _act(self) -> None:
-        """Something is about to happen: the period without a change is over."""
+        """Ends the period without a change, before something happens."""
         if self._settled is not None:
             since_ms, owners = self._settled
             self.played.periods.append(Period(since_ms, now_ms(), owners))
@@ -346,7 +347,7 @@ def play_static(group: Group) -> None:
 
 
 def play(bootstrap_servers: str, cases: Sequence[Case]) -> list[Played]:
-    """All cases side by side; the first that fails is raised."""
+    """Plays all cases side by side; raises the error of the first that fails."""
     groups: list[Group] = []
     with ExitStack() as stack:
         for client in dict.fromkeys(case.client for case in cases):
@@ -382,7 +383,7 @@ def play_one(group: Group) -> None:
 
 
 def produce(bootstrap_servers: str, topics: dict[str, int], is_over: threading.Event) -> None:
-    """A record to each partition, so that there is something to commit."""
+    """Writes a record to each partition, so that there is something to commit."""
     producer = Producer({"bootstrap.servers": bootstrap_servers, "log_level": 2})
     while not is_over.wait(PRODUCE_EVERY_S):
         for topic, count in topics.items():

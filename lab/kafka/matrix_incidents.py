@@ -1,8 +1,8 @@
-"""The incidents of real groups beside what the matrix did to them, and beside the answers in the broker's request log.
+"""Compares the incidents of real groups with what the matrix did to them, and with the broker's request log.
 
 In a case without static members the process of `v` is killed and the poll loop of `c` stands still. With static ones
 the killed member is back within its session, and nobody is removed but `i1`: static members don't leave when they are
-closed, so that it expires. Everything else that happens is normal life.
+closed, so that it expires. Everything else that happens is normal operation.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Removal = tuple[str | None, str]  # (client id, kind)
 
 
 def facts_of(broker: LocalBroker, cases: Sequence[Case]) -> dict[str, GroupFacts]:
-    """By group, all that a ledger has that imported both logs and followed the topic from its begin."""
+    """Returns the facts by group of a ledger that imported both logs and followed the topic from its begin."""
     requests, events, now_ms = requests_of(broker), events_of(broker), matrix.now_ms()
     entries: dict[str, list[Entry]] = {case.group: [] for case in cases}
     states: dict[str, list[GroupState]] = {case.group: [] for case in cases}
@@ -61,7 +61,7 @@ def facts_of(broker: LocalBroker, cases: Sequence[Case]) -> dict[str, GroupFacts
 
 
 def removals(case: Case) -> set[Removal]:
-    """What was done to the case."""
+    """Returns the removals that the matrix caused in a case."""
     if case.is_static:
         return {(f"{case.group}-i1", SESSION_EXPIRED.name)}
     return {(f"{case.group}-v", SESSION_EXPIRED.name), (f"{case.group}-c", POLL_TIMEOUT.name)}
@@ -77,7 +77,7 @@ def observed_removals(facts: GroupFacts) -> set[Removal]:
 
 
 def judged_removals(case: Case, facts: GroupFacts) -> Iterator[Judged]:
-    """Those that the topic alone tells."""
+    """Judges the removals that are inferred from the topic alone."""
     true = removals(case)
     claims: dict[Removal, Sighting] = {
         (each.client_id, each.kind.name): each for each in inferred(only_topic(facts), RULES) if each.kind in REMOVALS
@@ -88,6 +88,7 @@ def judged_removals(case: Case, facts: GroupFacts) -> Iterator[Judged]:
 
 
 def false_alarms(case: Case, facts: GroupFacts) -> list[str]:
-    """Incidents above severity info about a client that nothing was done to; to be closed is nothing."""
+    """Returns incidents above severity info about a client that nothing was done to, except that it may have been
+    closed."""
     harmed = set() if case.is_static else {client_id for client_id, _ in removals(case)}
     return [told(row) for row in alarming(facts) if row["client_id"] is not None and row["client_id"] not in harmed]

@@ -1,7 +1,7 @@
-"""The history of real groups beside the broker's server log and what their consumers were told.
+"""Compares the history of real groups with the broker's server log and with what their consumers were told.
 
-The rows are those of the fold, from the topic's bytes through the decoder, as a ledger has them that followed the topic
-from its begin. They are compared as multisets: a row too many is as wrong as one too few.
+The history is that of a ledger that followed the topic from its begin: the topic's bytes go through the decoder and the
+fold. Rows are compared as multisets: a row too many is as wrong as one too few.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Log = tuple[int, list[Any]]  # the group's partition, and its records in order
 
 @dataclass
 class Comparison:
-    """How many rows or answers were compared, by what they are, and what was wrong with them."""
+    """Counts the rows or answers that were compared, by kind, and lists the wrong ones."""
 
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ def measure(broker: LocalBroker, cases: Sequence[Case]) -> Comparison:
 
 
 def group_logs(broker: LocalBroker, groups: Iterable[str]) -> dict[str, Log]:
-    """By group, its records in log order."""
+    """Returns the records by group, in log order."""
     logs: dict[str, Log] = {}
     wanted = set(groups)
     for row, at_ms in decoded_rows(broker):
@@ -74,7 +74,7 @@ def group_logs(broker: LocalBroker, groups: Iterable[str]) -> dict[str, Log]:
 
 
 def decoded_rows(broker: LocalBroker) -> Iterable[tuple[dict[str, Any], int]]:
-    """Of all committed records, in log order, each with its time in milliseconds."""
+    """Returns the decoded rows of all committed records in log order, each with its time in milliseconds."""
     stored = sorted(oracle.read_topic(broker, OFFSETS_TOPIC, "read_committed").items())
     topic = pa.table(
         {
@@ -118,8 +118,8 @@ def compare(found: Comparison, played: Played, logged: LoggedGroup, log: Log, be
 
 
 def trigger(played: Played, logged: LoggedGroup, row: dict[str, Any]) -> str:
-    """The log's, but that only Java's client tells the broker why it leaves: the others leave a stalled poll loop, too,
-    without a reason."""
+    """Returns the server log's trigger. But only Java's client tells the broker why it leaves: the others give no
+    reason when their poll loop has stalled."""
     leaver = logged.leavers.get(row["to_generation"], "")
     if any(leaver.startswith(f"{client_id}-") for client_id in played.stalled):
         return "left_poll_timeout"
@@ -131,7 +131,8 @@ def expected_generation(row: Recorded) -> tuple[Any, ...]:
 
 
 def found_generations(ledger: Ledger, recorded: Iterable[Recorded]) -> Iterable[tuple[Any, ...]]:
-    """A leader that was replaced has an id that the log does not tell: it is only known not to be the old one."""
+    """Yields the folded generations for comparison. The log does not tell the new id of a replaced leader, so that is
+    only compared with the old one."""
     old_leaders = {(row.generation, row.revision): row.old_leader for row in recorded if row.old_leader is not None}
     for row in ledger.rows["generations"]:
         if row["generation"] == 0:

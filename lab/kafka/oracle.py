@@ -1,4 +1,4 @@
-"""What Kafka itself says that a broker's `__consumer_offsets` holds, beside the bytes.
+"""Reads what a broker's `__consumer_offsets` holds: the bytes, and what Kafka's own tools say about them.
 
 Sources, all for the same broker after its history is made:
 - the topic as a client reads it, committed and uncommitted (librdkafka);
@@ -58,7 +58,7 @@ class Printed:
 
 
 def read_topic(broker: LocalBroker, topic: str, isolation_level: str) -> dict[Position, Stored]:
-    """Every record up to the end that each partition has when its reading gets there."""
+    """Returns every record up to the end that each partition has when it is read."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -98,7 +98,7 @@ def partition_of(segment: Path) -> int:
 
 
 def read_control_records(broker: LocalBroker, topic: str) -> dict[Position, Stored]:
-    """The records of the segments' control batches."""
+    """Returns the records of the segments' control batches."""
     found: dict[Position, Stored] = {}
     for segment in segments(broker, topic):
         batches = MemoryRecords(segment.read_bytes())
@@ -149,7 +149,7 @@ def _printed(batch: re.Match[str], record: re.Match[str]) -> Printed:
     if record["marker"]:
         epoch = int(record["epoch"])
     else:
-        # A group may be called anything, " payload: " too: where the key ends only a JSON parser can tell.
+        # A group's name may contain " payload: ", so only a JSON parser can tell where the key ends.
         key, end = _DECODER.raw_decode(record["printed"])
         rest = record["printed"][end:].removeprefix(" payload: ")
         payload = None if rest == "<DELETE>" else json.loads(rest)
@@ -165,7 +165,7 @@ def _printed(batch: re.Match[str], record: re.Match[str]) -> Printed:
 
 
 def console_format(broker: LocalBroker, formatter: str) -> list[dict[str, Any]]:
-    """What a formatter of the console consumer prints of the topic, as read uncommitted."""
+    """Returns what a formatter of the console consumer prints of the topic, read uncommitted."""
     output = run_tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *("--bootstrap-server", broker.bootstrap_servers, "--topic", OFFSETS_TOPIC, "--from-beginning"),

@@ -1,4 +1,4 @@
-"""Transactional producers, as far as a group coordinator sees them: offsets that a transaction commits or aborts.
+"""Sends the requests of transactional producers that a group coordinator sees: offsets in a transaction, and its end.
 
 Up to API 4 of TxnOffsetCommit the client first adds the group to its transaction; from 5 on (KIP-890) the broker does,
 and the end of a transaction raises the producer's epoch.
@@ -48,7 +48,7 @@ class Producer:
             retried(self.connection, AddOffsetsToTxnRequest(version=3, **self._identity(), group_id=group_id))
 
     def end(self, *, committed: bool) -> None:
-        """End the transaction; its markers are in the log when this returns."""
+        """Ends the transaction; its markers are in the log when this returns."""
         version = 5 if self.api_version >= IMPLICIT_SINCE else 3
         answer = retried(self.connection, EndTxnRequest(version=version, **self._identity(), committed=committed))
         described = DescribeTransactionsRequest(version=0, transactional_ids=[self.transactional_id])
@@ -66,7 +66,7 @@ class Producer:
 
 
 def retried(connection: Connection, request: Any) -> Any:
-    """The answer to a request that is sent again while what it asks of the broker is not ready."""
+    """Returns the answer to a request, which is sent again while the broker is not ready for it."""
     deadline = time.monotonic() + ANSWER_SECONDS_MAX
     while True:
         answer = connection.call(request)

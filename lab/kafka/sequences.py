@@ -1,4 +1,4 @@
-"""Random sequences of group requests, made by Hypothesis.
+"""Makes random sequences of group requests with Hypothesis, and plays them.
 
 A sequence is data: a list of steps, each a method of `Player` with arguments. Arguments are indices, not ids, and are
 resolved while the sequence plays, so that any part of a sequence is a sequence too. No timer fires but the initial
@@ -99,7 +99,8 @@ class Player:
         return (0 if found is None else found.generation_id) + shift
 
     def _identity(self, group: int, who: int, claim: str | None) -> tuple[str, str | None]:
-        """A member's id, of those now or the newest two that were ever given, and the instance that it claims to be."""
+        """Returns a member id (of a present member, or one of the newest two that were ever given), and an instance
+        id."""
         known = {member.member_id: member.group_instance_id for member in self._members(group)}
         candidates = [*known, *self.given_ids[group][-2:]]
         member_id = candidates[who % len(candidates)]
@@ -116,7 +117,7 @@ class Player:
         self._join(group, "", version, options)
 
     def rejoin(self, group: int, who: int, claim: str | None, protocols: Protocols | None, version: int) -> None:
-        """`protocols` None: those that the member has offered before."""
+        """Lets a member join again; if `protocols` is None, with those that it offered before."""
         member_id, instance_id = self._identity(group, who, claim)
         if protocols is None:
             offered = {member.member_id: member.protocols for member in self._members(group)}
@@ -158,7 +159,7 @@ class Player:
             )
 
     def form(self, group: int, instances: list[str | None], protocols: Protocols) -> None:
-        """What well-behaved members do: join, rejoin until all have, sync."""
+        """Lets members join, rejoin until all have, and sync, as well-behaved clients do."""
         for instance in instances:
             self.join(group, instance, protocols, "consumer", 9)
             given = self.given_ids[group][-1]
@@ -201,7 +202,7 @@ class Player:
         )
 
     def leave(self, group: int, leaving: list[tuple[int, str | None, bool]], version: int) -> None:
-        """Each with whether it is named by its instance alone."""
+        """Sends one LeaveGroup for several members. Each comes with whether it is named by its instance id alone."""
         identities = []
         for who, claim, by_instance in leaving:
             member_id, instance_id = self._identity(group, who, claim)

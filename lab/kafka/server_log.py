@@ -1,14 +1,14 @@
-"""What a broker's server log says about the generations of its classic groups: the history is compared with it.
+"""Reads from a broker's server log the generations of its classic groups, for comparison with the history.
 
 This parser shares nothing with that of the product, neither code nor `schemas.kafka.coordinator_log`, so that a mistake
 there can't hide one in the history. Its patterns are those of a 4.2 broker, which writes each of these lines once:
 
-    Preparing to rebalance ... with old generation N (reason: R)   what starts the rebalance to N + 1
-    Stabilized ... generation N with M members                     its join phase is over: the number is taken
-    Assignment received from leader L ... for generation N         and now it has a record, of M members
-    Group ... with generation N is now empty                       the same, for a generation without members
-    Static member ... joins ... in Stable state ... Replacing      a record of the same generation again, with another
-    previously mapped member O                                     member id, unless a rebalance follows
+    Preparing to rebalance ... with old generation N (reason: R)   R starts the rebalance to N + 1
+    Stabilized ... generation N with M members                     its join phase is over, and N is taken
+    Assignment received from leader L ... for generation N         generation N has a record, with M members
+    Group ... with generation N is now empty                       generation N has a record, without members
+    Static member ... joins ... in Stable state ... Replacing      generation N has another record, with another member
+    previously mapped member O                                     id, unless a rebalance follows
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The 67 scenarios of the classic protocol, played over an abstract driver.
+"""Defines 67 scenarios of the classic protocol, which are played over an abstract driver.
 
 A scenario is a function that sends requests, lets time pass and compares what comes back with what Kafka's own tests
 and source say. The driver may be the coordinator in virtual time or a real broker; what only some drivers can do

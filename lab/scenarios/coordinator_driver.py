@@ -64,7 +64,7 @@ class CoordinatorDriver(Driver):
         self.collect(self.coordinator.advance(self.now_ms))
 
     def take_batches(self) -> list[Batch]:
-        """What was appended since the last call, markers too."""
+        """Returns the batches that were appended since the last call, with markers."""
         taken = self.batches[self._taken_batches :]
         self._taken_batches = len(self.batches)
         return taken

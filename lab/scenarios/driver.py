@@ -1,7 +1,7 @@
-"""What a scenario can do to a coordinator, wherever that coordinator is.
+"""Defines what a scenario can do to a coordinator, whether that is the reference coordinator or a broker.
 
 Defaults are those of Kafka's test context: session timeout 5 s, rebalance timeout 10 s, initial delay 3 s, session
-limits 10 ms and 600 s. A driver has one group in hand, `group_id`, for all calls that don't name another;
+limits 10 ms and 600 s. Calls that don't name a group are about `group_id`;
 `other_group_id` is a second one.
 """
 
@@ -84,7 +84,7 @@ class StableGroup:
         return self.members[1]
 
     def assignments(self) -> dict[str, bytes]:
-        """A different assignment for each member."""
+        """Returns a different assignment for each member."""
         return {member.member_id: f"assignment-{number}".encode() for number, member in enumerate(self.members)}
 
 
@@ -110,7 +110,7 @@ class Driver(ABC):
 
     @abstractmethod
     def take_records(self) -> list[Record]:
-        """What was appended since the last call, in the order of the log, markers left out."""
+        """Returns the records that were appended since the last call, in the order of the log, without markers."""
 
     @abstractmethod
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
@@ -119,7 +119,7 @@ class Driver(ABC):
     # What only some drivers can do
 
     def fail_next_append(self, error: Error) -> None:
-        """The next append will fail; with MESSAGE_TOO_LARGE, because the scenario makes it TOO_LARGE."""
+        """Makes the next append fail; with MESSAGE_TOO_LARGE, because the scenario makes it TOO_LARGE."""
         raise NotImplementedError
 
     def force_state(self, *states: str) -> None:
@@ -170,7 +170,7 @@ class Driver(ABC):
         )
 
     def join_with_new_id(self, **options: Any) -> Call:
-        """A dynamic member's two rounds: ask for an id, and join with it."""
+        """Lets a dynamic member join in two rounds: it asks for an id, and joins with it."""
         required = self.join(**options)
         assert required.error is Error.MEMBER_ID_REQUIRED
         return self.join(required.response.member_id, **options)
@@ -216,7 +216,7 @@ class Driver(ABC):
         return error
 
     def leave(self, *members: Member, group_id: str | None = None, api_version: int = 5) -> Any:
-        """The response to one LeaveGroup of these members."""
+        """Returns the response to one LeaveGroup of these members."""
         leaving = tuple(LeavingMember(member.member_id, member.group_instance_id) for member in members)
         group_id = self.group_id if group_id is None else group_id
         return self.answer(LeaveGroupRequest(self.next_request_id(), group_id, leaving, api_version))
@@ -240,7 +240,7 @@ class Driver(ABC):
         return error
 
     def answer(self, request: Request) -> Any:
-        """The response to a request that is never parked."""
+        """Returns the response to a request that is never parked."""
         call = self.send(request)
         assert call.response is not None
         return call.response
@@ -248,24 +248,24 @@ class Driver(ABC):
     # Groups
 
     def state(self) -> str:
-        """The group's state as DescribeGroups tells it."""
+        """Returns the group's state from DescribeGroups."""
         return str(self._described().group_state)
 
     def member_ids(self) -> set[str]:
-        """The members as DescribeGroups tells them."""
+        """Returns the member ids from DescribeGroups."""
         return {member.member_id for member in self._described().members}
 
     def _described(self) -> Any:
         return self.answer(DescribeGroupsRequest(self.next_request_id(), (self.group_id,))).groups[0]
 
     def stable_group(self, *instance_ids: str | None, **options: Any) -> StableGroup:
-        """Members with these instance ids (None: dynamic) join a new group, and it becomes Stable."""
+        """Lets members with these instance ids (None: dynamic) join a new group until it is Stable."""
         group = self.completing_group(*instance_ids, **options)
         self.sync_all(group, protocol_name=options.get("protocols", RANGE)[0][0])
         return group
 
     def completing_group(self, *instance_ids: str | None, **options: Any) -> StableGroup:
-        """The same, up to CompletingRebalance: nobody has synced yet."""
+        """Lets members join a new group up to CompletingRebalance, before anybody has synced."""
         joins = []
         for instance_id in instance_ids:
             if instance_id is None:
@@ -277,7 +277,7 @@ class Driver(ABC):
         return self.joined(*joins)
 
     def joined(self, *joins: Call) -> StableGroup:
-        """The generation that these joins have been answered with."""
+        """Returns the generation with which these joins were answered."""
         assert [join.error for join in joins] == [Error.NONE] * len(joins)
         leader_id = joins[0].response.leader
         members = [Member(join.response.member_id, getattr(join.request, "group_instance_id", None)) for join in joins]
@@ -285,7 +285,7 @@ class Driver(ABC):
         return StableGroup(joins[0].response.generation_id, tuple(members))
 
     def sync_all(self, group: StableGroup, protocol_name: str = "range") -> list[Call]:
-        """The leader syncs with assignments, then everybody else."""
+        """Lets the leader sync with assignments, then everybody else."""
         syncs = []
         for member in group.members:
             assignments = group.assignments() if member is group.leader else None

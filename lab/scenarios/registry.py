@@ -1,4 +1,4 @@
-"""Which scenarios there are."""
+"""Registers the scenarios."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ SCENARIOS: list[Scenario] = []
 def scenario(
     number: int, name: str, *, needs: tuple[str, ...] = (), **settings: Any
 ) -> Callable[[Callable[[Driver], None]], Callable[[Driver], None]]:
-    """Register a scenario; a number may have several, each part a different need."""
+    """Registers a scenario. A number may have several parts, which need different things of a driver."""
 
     def register(play: Callable[[Driver], None]) -> Callable[[Driver], None]:
         SCENARIOS.append(Scenario(number, name, play, frozenset(needs), settings))

@@ -12,7 +12,7 @@ FOLLOWER = "follower-instance"
 
 
 def static_group(driver: Driver, **options: Any) -> tuple[StableGroup, Member, Member]:
-    """A Stable group with a static leader and a static follower."""
+    """Makes a Stable group with a static leader and a static follower."""
     group = driver.stable_group(LEADER, FOLLOWER, session_ms=60_000, **options)
     driver.take_records()
     leader, follower = group.members

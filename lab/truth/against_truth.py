@@ -1,13 +1,14 @@
-"""What the simulator's truth lets a ledger know, as the rows that a ledger has, and where the two differ.
+"""Compares a ledger's rows with the rows that the simulator's truth lets a ledger know.
 
-Rows are compared as multisets: one too many is as wrong as one too few. How the truth's times become the ledger's:
+Rows are compared as multisets: one too many is as wrong as one too few. The truth is translated as follows:
 
 - A generation is in force from its record (`recorded_at_ms`), not from the end of its join phase, to the next record of
-  its life, or to the group's tombstone. A generation without a record is only seen by the gap that it leaves.
-- An interval of ownership is the truth's own: both go from record to record. Open ones have no last generation yet.
+  its incarnation, or to the group's tombstone. A generation without a record is only seen by the gap that it leaves.
+- An interval of ownership is taken as it is: truth and ledger both count from record to record. An open one has no last
+  generation yet.
 - A tenure goes from the first record with the member to the first one without it. So it begins at or after the truth's
-  (the end of the join phase), and ends at or after the removal; who is in no record was never there for the ledger.
-- Of a rebalance that is a hole the truth says what the ledger can't know, and nothing is compared but its numbers.
+  tenure (the end of the join phase), and ends at or after the removal. A member in no record is unknown to the ledger.
+- Of a rebalance that is a hole only the two generations are compared: the ledger can't know the rest.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ RecordPosition = tuple[int, int]
 
 @dataclass(frozen=True)
 class Score:
-    """Of one trigger: how often it was so, how often the ledger says so, and how often both."""
+    """Counts one trigger: how often it was true, how often the ledger says so, and how often both agree."""
 
     truth_count: int
     guess_count: int
@@ -49,7 +50,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Guessed:
-    """A rebalance's trigger, or a member's leave: what it was, and what the ledger made of it."""
+    """The trigger of a rebalance, or the cause of a member's leave: the true one, and the ledger's guess."""
 
     truth: str
     guess: str
@@ -57,7 +58,7 @@ class Guessed:
 
 
 def differences(group: Group, ledger: Ledger) -> dict[str, list[str]]:
-    """By table, the rows that are missing and those that are too many, for a capture that was tailed throughout."""
+    """Returns by table the missing rows and the extra rows, for a capture that was tailed throughout."""
     expected = {
         "generations": _expected_generations(group),
         "assignments": _expected_intervals(group),
@@ -87,30 +88,30 @@ def _milliseconds(instant: int | None) -> int | None:
 
 
 def recorded(group: Group) -> list[TrueGeneration]:
-    """Those whose record is in the capture, in log order."""
+    """Returns the generations whose record is in the capture, in log order."""
     return [
         row for row in group.truth.generations if row.kafka_offset is not None and row.kafka_offset < group.end_offset
     ]
 
 
-def _lives(group: Group) -> list[list[TrueGeneration]]:
+def _incarnations(group: Group) -> list[list[TrueGeneration]]:
     return [list(rows) for _, rows in groupby(recorded(group), attrgetter("incarnation"))]
 
 
-def _end_of_life_ms(group: Group, incarnation: int) -> int | None:
-    """The time of the tombstone, if there is one: nothing of a group that is alive has ended for good."""
+def _end_of_incarnation_ms(group: Group, incarnation: int) -> int | None:
+    """Returns the time of the incarnation's tombstone, or None if there is none."""
     ends = [row.ended_at_ms for row in group.truth.generations if row.incarnation == incarnation]
     return None if None in ends else max(end for end in ends if end is not None)
 
 
 def _expected_generations(group: Group) -> Iterable[tuple[Any, ...]]:
-    for life in _lives(group):
+    for rows in _incarnations(group):
         gap, last = 0, None
-        for row, following in zip(life, [*life[1:], None], strict=True):
+        for row, following in zip(rows, [*rows[1:], None], strict=True):
             if not row.revision:
                 gap = row.generation - (last.generation if last else 0) - 1 if row.generation else 0
             last = row
-            ended_at_ms = following.recorded_at_ms if following else _end_of_life_ms(group, row.incarnation)
+            ended_at_ms = following.recorded_at_ms if following else _end_of_incarnation_ms(group, row.incarnation)
             ended_by = "generation" if following else None if ended_at_ms is None else "tombstone"
             if following is not None and following.revision:
                 ended_by = "revision"
@@ -154,7 +155,7 @@ def _interval(row: Row) -> tuple[Any, ...]:
 
 
 def owners_at(group: Group, at_ms: int) -> dict[tuple[str, int], str]:
-    """By (topic, partition), as the records up to then have it."""
+    """Returns the owners by (topic, partition), according to the records up to then."""
     return {
         (row.topic, row.partition): row.member_id
         for row in group.truth.owners
@@ -165,7 +166,8 @@ def owners_at(group: Group, at_ms: int) -> dict[tuple[str, int], str]:
 
 @dataclass(frozen=True)
 class OwnerAnswers:
-    """About every partition of a group at an instant: how many were definite, or not, and which definite ones wrong."""
+    """The answers about every partition of a group at an instant: how many were definite, how many not, and the wrong
+    ones."""
 
     definite: int
     unknown: int
@@ -189,14 +191,14 @@ def owner_answers(group: Group, ledger: Ledger, at_ms: int) -> OwnerAnswers:
 
 def _expected_members(group: Group) -> Iterable[tuple[Any, ...]]:
     tenures = {(row.incarnation, row.member_id): row for row in group.truth.members}
-    for life in _lives(group):
-        for member_id in {member_id: None for row in life for member_id in row.member_ids}:
-            held = [row for row in life if member_id in row.member_ids]
-            following = next(iter(life[life.index(held[-1]) + 1 :]), None)
+    for rows in _incarnations(group):
+        for member_id in {member_id: None for row in rows for member_id in row.member_ids}:
+            held = [row for row in rows if member_id in row.member_ids]
+            following = next(iter(rows[rows.index(held[-1]) + 1 :]), None)
             end: tuple[Any, ...] = (None, None, None)
             if following is not None:
                 end = (held[-1].generation, following.kafka_offset, following.recorded_at_ms)
-            facts = tenures[life[0].incarnation, member_id]
+            facts = tenures[rows[0].incarnation, member_id]
             yield (
                 *(facts.incarnation, member_id, facts.group_instance_id, facts.client_id, facts.client_host),
                 *(facts.session_timeout_ms, facts.rebalance_timeout_ms),
@@ -216,7 +218,8 @@ def _tenure(row: Row) -> tuple[Any, ...]:
 
 
 def untimely_tenures(group: Group, ledger: Ledger) -> list[str]:
-    """Tenures that begin before the member was counted, or end before it was removed, or outlive a later record."""
+    """Returns tenures that begin before the member was counted, end before it was removed, or outlive a later
+    record."""
     wrong = []
     last_recorded_ms = max((row.recorded_at_ms or 0 for row in recorded(group)), default=0)
     for row in ledger.rows["members"]:
@@ -241,16 +244,16 @@ def untimely_tenures(group: Group, ledger: Ledger) -> list[str]:
 
 
 def causes(group: Group) -> dict[RecordPosition, Cause]:
-    """By what came of them, those whose generation has a record. A generation that a failover undid comes again, and
-    only the second time with a record."""
+    """Returns the causes of rebalances by (incarnation, generation), if the generation has a record. A generation that
+    a failover undid comes again, and only the second one has a record."""
     return {(row.incarnation, row.to_generation): row for row in group.truth.causes if row.changes is not None}
 
 
 def _expected_rebalances(group: Group) -> Iterable[tuple[Any, ...]]:
     by_place = causes(group)
-    for life in _lives(group):
+    for rows in _incarnations(group):
         last = 0
-        for row in life:
+        for row in rows:
             if row.generation and not row.revision:
                 cause = by_place[row.incarnation, row.generation]
                 lost = set(range(last + 1, row.generation))
@@ -275,8 +278,8 @@ def _kinds(row: Row) -> tuple[str, ...] | None:
 
 
 def lost_generations(group: Group) -> set[RecordPosition]:
-    """Those of the truth that no record tells of, below one that has a record."""
-    last = {life[-1].incarnation: life[-1].generation for life in _lives(group)}
+    """Returns the true generations without a record that lie below one with a record."""
+    last = {rows[-1].incarnation: rows[-1].generation for rows in _incarnations(group)}
     stated = {(row.incarnation, row.generation) for row in recorded(group)}
     begun = {(row.incarnation, row.generation) for row in group.truth.generations}
     return {place for place in begun - stated if place[1] < last.get(place[0], 0)}
@@ -291,7 +294,7 @@ def holes(ledger: Ledger) -> set[RecordPosition]:
 
 
 def triggers(group: Group, ledger: Ledger) -> list[Guessed]:
-    """Of every rebalance that is no hole."""
+    """Returns the true and the guessed trigger of every rebalance that is no hole."""
     by_place = causes(group)
     return [
         Guessed(
@@ -305,7 +308,8 @@ def triggers(group: Group, ledger: Ledger) -> list[Guessed]:
 
 
 def logged_triggers(group: Group, ledger: Ledger) -> list[Guessed]:
-    """Of every rebalance what the server log says; of a hole, what it says of the last step."""
+    """Returns the true trigger of every rebalance, and that of the server log; for a hole, that of its last
+    increment."""
     by_place = causes(group)
     rows = sorted(ledger.rows["rebalances"], key=itemgetter("kafka_offset"))
     return [
@@ -315,7 +319,7 @@ def logged_triggers(group: Group, ledger: Ledger) -> list[Guessed]:
 
 
 def leaves(group: Group, ledger: Ledger) -> list[Guessed]:
-    """Of every member that is gone, and whose leave the ledger has an opinion about."""
+    """Returns the true and the guessed cause of every leave that the ledger has a guess about."""
     causes_by_place = {(row.incarnation, row.member_id): str(row.leave_cause) for row in group.truth.members}
     return [
         Guessed(
@@ -340,7 +344,8 @@ def scores(guesses: Iterable[Guessed]) -> dict[str, Score]:
 
 
 def by_confidence(guesses: Iterable[Guessed]) -> list[tuple[float, int, int]]:
-    """(confidence, guesses, right ones), in steps of a tenth, from the surest down."""
+    """Returns (confidence, number of guesses, number of right ones) in steps of a tenth, the highest confidence
+    first."""
     steps: Counter[tuple[float, bool]] = Counter()
     for guessed in guesses:
         steps[int(guessed.confidence * 10 + 1e-9) / 10, guessed.truth == guessed.guess] += 1
@@ -350,11 +355,11 @@ def by_confidence(guesses: Iterable[Guessed]) -> list[tuple[float, int, int]]:
     ]
 
 
-# Over what the log cleaner has left
+# After the log cleaner
 
 
 def wrong_claims(group: Group, ledger: Ledger) -> list[str]:
-    """What the ledger of a thinned log states or claims, and what is not so."""
+    """Returns the claims of a thinned log's ledger that contradict the truth."""
     generations = {row.kafka_offset: row for row in recorded(group)}
     wrong = []
     for row in ledger.rows["generations"]:
@@ -366,7 +371,7 @@ def wrong_claims(group: Group, ledger: Ledger) -> list[str]:
         true = generations[row["kafka_offset"]]
         claimed = _kinds(row)
         changes = causes(group)[true.incarnation, true.generation].changes or ()
-        # How many partitions there ever were is only known to who saw them.
+        # The number of partitions is only known to a ledger that has seen all records.
         if claimed is not None and not set(claimed) <= set(changes) <= {*claimed, "partitions_added"}:
             wrong.append(f"{group.group_id} into generation {true.generation}: {claimed}, not {changes}")
         if row["is_hole"] and (row["changes"], row["inferred_trigger"], row["partitions_moved"]) != (None, None, None):
@@ -375,7 +380,7 @@ def wrong_claims(group: Group, ledger: Ledger) -> list[str]:
 
 
 def _wrong_ends(group: Group, ledger: Ledger) -> list[str]:
-    """Definite ends of intervals that are none."""
+    """Returns the intervals with a definite end that is wrong."""
     begins = {(row.topic, row.partition, row.from_kafka_offset, row.member_id) for row in group.truth.owners}
     ends = {(row.topic, row.partition, row.to_kafka_offset, row.member_id) for row in group.truth.owners}
     found = []

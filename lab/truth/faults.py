@@ -1,7 +1,7 @@
-"""Groups of the simulator with planted faults, and clean ones: their facts, by way of the bytes that a ledger reads.
+"""Plays groups with planted faults, and clean ones, in the simulator, and returns what a ledger knows of them.
 
-The requests are lines of a request log, the events lines of a server log, the history is folded from the capture; all
-through the ledger's own parsers. `MIX` is one simulation with a group of each kind, at the pace of a long day.
+The requests come from a request log, the events from a server log, and the history from the capture, all through the
+ledger's own parsers. `MIX` is one simulation with a group of each kind, at the pace of a long day.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _play(names: tuple[str, ...], group: Script) -> None:
 
 
 def mix(*names: str) -> Scenario:
-    """One group of each; only scenarios with Kafka's own settings of a broker."""
+    """Returns a scenario with one group of each of these; they must all run with Kafka's default broker settings."""
     hours = max(PLAYED[name].hours for name in names)
     return Scenario(
         name="mix", summary="", play=partial(_play, names), hours=hours, settings=Settings(Config()), groups=len(names)
@@ -61,7 +61,7 @@ def mix(*names: str) -> Scenario:
 
 @dataclass(frozen=True)
 class Played:
-    """A group, what it played, and all that a ledger with both logs has of it."""
+    """A group, its scenario, and what a ledger with both logs knows of it."""
 
     name: str
     group: Group
@@ -115,7 +115,7 @@ def _decoded(batches: Iterable[Batch]) -> Iterator[dict[str, Any]]:
 
 
 def only_topic(facts: GroupFacts) -> GroupFacts:
-    """No log was imported."""
+    """Returns the facts of a ledger that has imported no log."""
     return replace(facts, requests=[], events=[])
 
 
@@ -124,7 +124,7 @@ def only_requests(facts: GroupFacts) -> GroupFacts:
 
 
 def without_answers(facts: GroupFacts) -> GroupFacts:
-    """The request log alone, and of it the requests only."""
+    """Returns the facts of a ledger that has imported a request log without the responses."""
     stripped = [
         replace(
             request,

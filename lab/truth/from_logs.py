@@ -1,4 +1,4 @@
-"""Facts out of what a cluster leaves behind, logs and records, by way of the ledger's own parsers."""
+"""Reads facts from the logs and records of a cluster with the ledger's own parsers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def request_facts(lines: Iterable[tuple[str, str]]) -> dict[str, list[Request]]:
-    """By group. Each line with the file that it is of; lines are numbered through all files."""
+    """Returns the requests by group, from lines with their files. Lines are numbered through all files."""
     found: dict[str, list[Request]] = {}
     for number, (source_file, line) in enumerate(lines, 1):
         row = parse_request_line(line, "UTC", Privacy()).row
@@ -32,7 +32,7 @@ def request_facts(lines: Iterable[tuple[str, str]]) -> dict[str, list[Request]]:
 
 
 def event_facts(lines: Iterable[str]) -> dict[str, list[CoordinatorEvent]]:
-    """By group."""
+    """Returns the events by group."""
     found: dict[str, list[CoordinatorEvent]] = {}
     for entry in entries(enumerate(lines, 1)):
         row = parse_entry(entry, "UTC", Privacy())
@@ -49,12 +49,12 @@ def event_facts(lines: Iterable[str]) -> dict[str, list[CoordinatorEvent]]:
 
 
 def group_state(row: Mapping[str, Any], at_ms: int) -> GroupState:
-    """Of a decoded `group_metadata` record."""
+    """Returns the state that a decoded `group_metadata` record tells."""
     return GroupState(row["kafka_offset"], at_ms, None if row["is_tombstone"] else row["record_json"])
 
 
 def history_facts(kafka_partition: int, log: Iterable[Entry], rows: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of GroupFacts, of a group's log and what the fold made of it."""
+    """Returns the fields of GroupFacts that come from a group's log and its folded history."""
     commits = [
         Commit(
             kafka_partition=kafka_partition,

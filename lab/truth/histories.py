@@ -1,7 +1,7 @@
-"""Logs of one group, written by hand or by a coordinator, and the tables that folds of them leave.
+"""Writes logs of one group, by hand or with a coordinator, and folds them into tables.
 
-A log is a list of group-level events and single commits (`Commit`); `summaries` makes of a stretch of it what the fold
-is fed, as Spark does: what lies above the guard, with the commits between two group-level events or marks summed up.
+A log is a list of group-level events and single commits (`Commit`). `summaries` turns a stretch of it into the fold's
+input, as Spark does: it takes the events above the guard, and sums up the commits between group-level events or marks.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def summaries(log: Iterable[Entry], guard: int = -1) -> list[Event]:
     commits: dict[tuple[str, int], list[Commit]] = {}
 
     def flush() -> None:
-        # By name, and so in no order of time: between two events the fold asks for none.
+        # Sorted by partition and not by time: the fold needs no order between two events.
         events.extend(summary(commits[place]) for place in sorted(commits, reverse=True))
         commits.clear()
 
@@ -97,7 +97,7 @@ def summary(commits: Sequence[Commit]) -> Commits:
 
 @dataclass
 class Tables:
-    """Upserts applied by key, and the open state."""
+    """Holds the tables' rows by key, after all upserts, and the open state."""
 
     rows: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = field(default_factory=lambda: {name: {} for name in KEYS})
     open_group: dict[str, Any] | None = None
@@ -153,7 +153,7 @@ def everything(until_ms: int = 10**12) -> list[dict[str, Any]]:
 
 
 def member(member_id: str, *assigned: int, **options: Any) -> GroupMember:
-    """A consumer of `orders` that gets these partitions of it; units of other topics by `units`.
+    """Returns a consumer of `orders` with these partitions assigned; `units` are assigned partitions of other topics.
 
     `assigned=None` is an assignment that can't be read; `owned` are partitions of `orders`, too.
     """
@@ -175,7 +175,7 @@ def member(member_id: str, *assigned: int, **options: Any) -> GroupMember:
 
 
 class Log:
-    """Entries one after the other: each takes the next offset; time goes on by `wait`, and by a second between."""
+    """A log under construction: each entry takes the next offset, one second later; `wait` adds to the time."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -217,7 +217,7 @@ class Log:
         return self
 
     def commit(self, *partitions: int, at: int | None = 5, topic: str = "orders") -> Log:
-        """Commits of these partitions at one instant."""
+        """Adds commits of these partitions at one instant."""
         for partition in partitions:
             self.entries.append(Commit(*self._next(0), topic, partition, at))
         return self

@@ -1,7 +1,7 @@
-"""A scenario that none of the simulator's is: whatever can befall a group, in any order, and often at the same time.
+"""Defines a scenario in which everything that can happen to a group happens in any order, and often at the same time.
 
-The scenarios by name show one thing each, with the group at rest in between. Here members come, go and change while a
-rebalance is under way, leaders die before their sync, and brokers fail in the middle.
+The simulator's own scenarios show one thing each, with the group at rest in between. Here members come, go and change
+during a rebalance, leaders die before their sync, and brokers fail in the middle.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def add_partitions(group: Script, topic: str) -> None:
 
 
 def remove(group: Script, application: Application) -> None:
-    """By its instance, as kafka-consumer-groups and the admin client do; a dynamic member by its id."""
+    """Removes a static member by its instance id, as Kafka's tools do, and a dynamic one by its member id."""
     instance_id = application.config.group_instance_id
     member_id = application.consumer.member_id if application.consumer is not None and instance_id is None else ""
     leaving = LeavingMember(member_id, instance_id, "removed by an administrator")

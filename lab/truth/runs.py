@@ -1,4 +1,4 @@
-"""Clean runs: scenarios of the simulator, and scaling and restarts under every protocol, as events of the replay."""
+"""Plays clean runs for the replay: the simulator's scenarios, and scaling and restarts under every protocol."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class GroupLog(NamedTuple):
 
 
 def _scale_and_restart(protocol: str, is_static: tuple[bool, bool], group: Script) -> None:
-    """From two members to four and one by one around, then back; of each pair the first or second is static, or both.
-    One of them reads a second topic, too."""
+    """Scales a group from two members to four, restarts them one by one, and scales back. In each pair the first member
+    is static, or the second, or both. One member also reads a second topic."""
     topics = [group.topic("orders", 7), group.topic("payments", 3)]
     applications = []
     for minutes, of_topics in ((0, topics[:1]), (5, topics)):

@@ -1,8 +1,7 @@
-"""Incidents beside the simulator's truth: what was right, what was missed, and how sure the rules were.
+"""Compares incidents with the simulator's truth: which were right, which were missed, and how sure the rules were.
 
-A `Judged` is one thing that the truth has, or that the rules claim, or both. What a scenario plants on purpose is the
-truth of patterns; in the mixed scenario, where anything may happen, nobody knows what a storm would be, and they are
-left out there.
+A `Judged` is an incident that the truth has, or that the rules claim, or both. The true patterns are those that a
+scenario plants on purpose. In the mixed scenario anything may happen, so patterns are not judged there.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class Judged:
 
 
 def expected_refusals(played: Played) -> Counter[Any]:
-    """Those of the truth that are incidents."""
+    """Returns the true refusals that are incidents."""
     return Counter(
         (row.requested_at_ms, row.api, row.error, row.client_id)
         for row in played.group.truth.rejections
@@ -86,8 +85,10 @@ def observed_refusals(played: Played) -> Counter[Any]:
 
 
 def observed_removals(played: Played) -> tuple[Counter[Any], Counter[Any], Counter[str]]:
-    """(member id, kind): those of the truth and those seen; and why others are in neither. Twice seen, in both logs, is
-    once. The truth has members from the first generation that counts them."""
+    """Returns the true removals and the observed ones as (member id, kind), and the reasons for which others are left
+    out.
+
+    A removal that is in both logs counts once. The truth has members from the first generation that counts them."""
     expected = Counter(
         (row.member_id, KIND_OF_CAUSE[row.leave_cause].name)
         for row in played.group.truth.members
@@ -109,8 +110,8 @@ def observed_removals(played: Played) -> tuple[Counter[Any], Counter[Any], Count
 
 
 def is_lost_in_failover(facts: GroupFacts, at_ms: int) -> bool:
-    """The next that is known of the group is that another coordinator loaded it, soon after: a join that was parked,
-    or a removal that was not yet written, died with the one before, and is in no log of requests."""
+    """Returns whether the group's next event is that another coordinator loaded it, soon after. A parked join, or a
+    removal that was not written yet, died with the coordinator before, and is in no request log."""
     loads_ms = (event.logged_at_ms for event in facts.events if event.kind == "group_loaded")
     load_ms = min((each for each in loads_ms if each > at_ms), default=None)
     if load_ms is None or load_ms - at_ms > JOIN_PHASE_MAX_MS:
@@ -122,7 +123,7 @@ def is_lost_in_failover(facts: GroupFacts, at_ms: int) -> bool:
 
 
 def judged_replay(facts: GroupFacts, answered: GroupFacts) -> Iterator[Judged]:
-    """Each request that is left, with the answer that it had and the one that the replay gives."""
+    """Yields each remaining request, with its true answer and the replay's answer."""
     errors = {request.proof: request.error_code for request in answered.requests}
     apis = {request.proof: request.api for request in answered.requests}
     claims = {sighting.proofs[0]: sighting for sighting in replayed(facts)}
@@ -141,14 +142,15 @@ def judged_replay(facts: GroupFacts, answered: GroupFacts) -> Iterator[Judged]:
 
 
 def replayed_answers(facts: GroupFacts, initial_rebalance_delay_ms: int = 3_000) -> list[tuple[Request, int]]:
-    """The requests with the reference coordinator's errors, where it is sure and the order of arrivals settles them."""
+    """Returns the requests with the reference coordinator's errors, where these are sure despite the order of
+    arrivals."""
     replay = Replay(facts, initial_rebalance_delay_ms)
     replay.run()
     return [(request, int(error)) for request, error, is_ambiguous in replay.answers if not is_ambiguous]
 
 
 def is_told_apart(request: Request, error: int) -> bool:
-    """A refusal of a member that the other side does not make."""
+    """Returns whether an incident is in the log and not in the replay, or in the replay and not in the log."""
     return (error in KIND_OF_ERROR) != (request.error_code in KIND_OF_ERROR)
 
 
@@ -188,7 +190,7 @@ def _by_member(kind: IncidentKind, true: set[str], claims: Iterable[Sighting]) -
 
 
 def _removals(played: Played, by_kind: dict[IncidentKind, list[Sighting]]) -> Iterator[Judged]:
-    """Of those members that records name, and whose removal a record shows."""
+    """Judges the removals that a record shows, of members that records name."""
     seen = {row["member_id"] for row in played.facts.members if row["left_at"] is not None}
     for cause, kind in KIND_OF_CAUSE.items():
         true = {row.member_id for row in played.group.truth.members if row.leave_cause == cause} & seen
@@ -196,7 +198,8 @@ def _removals(played: Played, by_kind: dict[IncidentKind, list[Sighting]]) -> It
 
 
 def _zombies(played: Played, claims: list[Sighting]) -> Iterator[Judged]:
-    """Alive after the removal: a request of theirs was refused, or it was their own poll timer that let them go."""
+    """Judges zombies: members that were alive after their removal, since a request was refused later, or since their
+    own poll timer made them leave."""
     seen = {row["member_id"] for row in played.facts.members if row["left_at"] is not None}
     refused = {
         row.member_id
@@ -208,7 +211,8 @@ def _zombies(played: Played, claims: list[Sighting]) -> Iterator[Judged]:
 
 
 def _gaps(played: Played, claims: list[Sighting]) -> Iterator[Judged]:
-    """Right if something that stops a process befell it then; what is missed nobody counts, most stops being short."""
+    """Judges gaps in commits: one is right if something stopped the process then. Missed ones are not counted, since
+    most stops are short."""
     stops = [action for action in played.group.truth.actions if action.action in STOPS]
     for sighting in claims:
         is_true = any(

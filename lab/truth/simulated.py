@@ -1,8 +1,8 @@
-"""Groups of the simulator's scenarios: the ledger's rows for each, from the capture's bytes, beside its truth.
+"""Plays groups of the simulator's scenarios, and returns each group's rows in a ledger beside its truth.
 
-The way of the records is that of a pipeline: what a read_committed reader gets, as rows with the columns of Spark's
-Kafka source, through the decoder, and with the completeness that the capture's manifest claims, into the fold. Of the
-truth, what lies at or beyond the end of the capture (the last stable offset) is not there for the ledger to know.
+The records go the way of a pipeline: a read_committed reader gets them as rows with the columns of Spark's Kafka
+source, the decoder decodes them, and the fold takes them with the completeness that the capture's manifest claims. A
+ledger can't know what lies at or beyond the end of the capture (the last stable offset).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Group:
-    """One group of a run. `log` are its records in the capture, which ends before `end_offset`; `truth` is its own, and
-    `events` are what the server logs say of it."""
+    """One group of a run. `log` has its records in the capture, which ends before `end_offset`; `truth` is the group's,
+    and `events` are the server logs' lines about it."""
 
     group_id: str
     kafka_partition: int
@@ -64,7 +64,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Ledger:
-    """What the fold made of a group, and what the ledger knows of its partition."""
+    """A group's rows from the fold, and the coverage of its partition."""
 
     rows: dict[str, list[Row]]
     coverage: tuple[Row, ...]
@@ -75,8 +75,8 @@ class Ledger:
 
 
 def groups_of(name: str, seed: int, count: int | None = None, *, is_leisurely: bool = False) -> list[Group]:
-    """A scenario, played to its end by so many groups; leisurely ones cost a third, and are what Kafka's settings
-    allow, but not its defaults."""
+    """Plays a scenario to its end with this many groups. Leisurely groups cost a third: their settings are allowed by
+    Kafka, but are not its defaults."""
     scenario = PLAYED[name]
 
     def play(script: Script) -> None:
@@ -93,7 +93,7 @@ def groups_of(name: str, seed: int, count: int | None = None, *, is_leisurely: b
 def groups_in(
     simulation: Simulation, batches: Iterable[Batch], events: Iterable[tuple[int, LogEvent]] = ()
 ) -> list[Group]:
-    """The groups of a simulation that has come to its end, from all that it wrote and logged."""
+    """Returns the groups of a finished simulation, from its capture and its logs."""
     rows = _server_log_events(events)
     logs: dict[str, list[Entry]] = {group_id: [] for group_id in simulation.group_ids}
     for group_id, entry in _decoded(capture_table(batches)):
@@ -125,8 +125,8 @@ def ledger_of(group: Group) -> Ledger:
 
 
 def thinned(group: Group, random: Random) -> Group:
-    """The group as a ledger meets it that first read the topic at some instant: of what was there, the log cleaner had
-    left each key's last record, and perhaps no tombstone; what came later was tailed."""
+    """Returns the group as a ledger sees it that first read the topic at some instant. Of the records before that, the
+    log cleaner has left each key's last one, and perhaps no tombstones; the later ones are tailed."""
     at_ms = random.randrange(BEGAN_AT_MS, group.until_ms)
     records: list[Any] = list(group.log)
     before = [entry for entry in records if entry.kafka_timestamp_ms < at_ms]
@@ -172,7 +172,7 @@ def _entry(row: Row, timestamp_ms: int) -> Entry:
 
 
 def _server_log_events(events: Iterable[tuple[int, LogEvent]]) -> list[Row]:
-    """The lines of every broker, as `coordinator_events` rows with times in microseconds."""
+    """Returns the lines of every broker's server log as `coordinator_events` rows, with times in microseconds."""
     found = []
     for line_number, (broker, event) in enumerate(events, 1):
         line = render_line(event, broker_id=broker)

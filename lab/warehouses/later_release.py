@@ -1,7 +1,7 @@
-"""A made-up later release of groupledger, whose codec knows formats that this one quarantines.
+"""Makes a fictitious later release of groupledger, whose codec knows formats that this release quarantines.
 
-It is a copy of the package with changed wire formats, for processes that find it before the package of this release:
-Spark's Python workers, or a Python of its own.
+It is a copy of the package with changed wire formats. Spark's Python workers, or another Python process, import it if
+they find it before the package of this release.
 """
 
 from __future__ import annotations

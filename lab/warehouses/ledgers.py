@@ -1,4 +1,4 @@
-"""Ledgers and captures for the tests of the jobs."""
+"""Makes ledgers and captures for the tests of the jobs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Position = tuple[int, int]
 def write_capture(
     directory: Path, rows: Mapping[Position, Row], name: str = "part-0", topic: str = OFFSETS_TOPIC
 ) -> None:
-    """One Parquet file with the columns of Spark's Kafka source; `rows` by (partition, offset)."""
+    """Writes one Parquet file with the columns of Spark's Kafka source; `rows` are by (partition, offset)."""
     directory.mkdir(parents=True, exist_ok=True)
     table = pa.table(
         {
@@ -61,7 +61,7 @@ def describe_capture(
     identity: TopicIdentity = IDENTITY,
     captured_at_ms: int = CAPTURED_AT_MS,
 ) -> None:
-    """Its manifest."""
+    """Writes the manifest of a capture."""
     write_manifest(LocalStorage(directory), Manifest(identity, from_offsets, to_offsets, captured_at_ms))
 
 
@@ -83,13 +83,13 @@ def ingest(
 
 
 def positions(spark: SparkSession, warehouse: Path) -> list[Position]:
-    """(partition, offset) of every row of the table, sorted, repeated ones included."""
+    """Returns (partition, offset) of every row of the table, sorted, with repetitions."""
     rows = spark.read.format("delta").load(str(warehouse / COORDINATOR_RECORDS.name))
     return sorted((row[0], row[1]) for row in rows.select("kafka_partition", "kafka_offset").collect())
 
 
 def coverage(spark: SparkSession, warehouse: Path) -> list[tuple[int, int, int, str]]:
-    """(partition, from, to, completeness) of every stretch, sorted."""
+    """Returns (partition, from, to, completeness) of every stretch, sorted."""
     rows = spark.read.format("delta").load(str(warehouse / COVERAGE.name))
     columns = ("kafka_partition", "from_offset", "to_offset", "completeness")
     return sorted(tuple(row) for row in rows.select(*columns).collect())

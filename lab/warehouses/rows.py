@@ -1,4 +1,4 @@
-"""Kafka rows for the tests of the transforms: batches as Spark hands them over, ordinary and hostile."""
+"""Makes Kafka rows for the tests of the transforms, in batches as Spark hands them over, ordinary and hostile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KAFKA_ROWS = pa.schema(
 INT64 = st.integers(-(2**63), 2**63 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-# Around the longest metadata that the fast path takes, and beyond what one byte of varint can say.
+# Lengths of metadata around the longest that the fast path takes, and above what one byte of varint can hold.
 METADATA = st.one_of(st.just(""), st.text(st.characters(max_codepoint=127), max_size=140), NAMES)
 SUBSCRIPTION = bytes.fromhex("0001 00000001 0006 6f7264657273 ffffffff 00000000".replace(" ", ""))
 ASSIGNMENT = bytes.fromhex("0001 00000001 0006 6f7264657273 00000002 00000000 00000001 ffffffff".replace(" ", ""))
@@ -34,7 +34,7 @@ TOPIC_IDS = st.sampled_from([ZERO_UUID, "4L6g3nShT-eMCtK--X86sw", "_" * 20 + "8A
 
 
 def batch_of(rows: list[Row]) -> pa.RecordBatch:
-    """Rows at offsets from 1000 on, of fifty partitions."""
+    """Returns a batch of rows from fifty partitions, with offsets from 1000 on."""
     count = len(rows)
     return pa.RecordBatch.from_arrays(
         [
@@ -49,7 +49,7 @@ def batch_of(rows: list[Row]) -> pa.RecordBatch:
 
 
 def offset_commit(version: int = 4, record_type: str = "offset_commit", **fields: object) -> tuple[bytes, bytes]:
-    """The bytes of an ordinary commit, with some fields changed."""
+    """Returns the bytes of an ordinary commit, with some fields changed."""
     value = {
         "offset": 42,
         "leader_epoch": 7 if version >= 3 else -1,
@@ -108,7 +108,7 @@ def offset_commits(draw: st.DrawFn) -> Row:
 
 @st.composite
 def damaged_offset_commits(draw: st.DrawFn) -> Row:
-    """A commit whose value has one byte changed, is cut, or has one byte more."""
+    """Draws a commit whose value has one byte changed, is cut, or has one byte more."""
     key, value = draw(offset_commits())
     if not value:
         return key, value

@@ -178,7 +178,7 @@ REBALANCE_IN_PROGRESS_COMMIT = IncidentKind(
     meaning="A commit came while the group waited for its leader's assignment; this belongs to normal operation.",
     happened="{who} committed while the group waited for its leader's assignment, and was refused {times} with"
     " REBALANCE_IN_PROGRESS.",
-    advice="This is normal life: the client joins again and commits what it then owns.",
+    advice="This is normal operation: the client joins again and commits what it then owns.",
     settings=(),
     root=roots.REBALANCE,
     severity=Severity.INFO,

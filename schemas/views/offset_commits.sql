@@ -1,10 +1,10 @@
--- `offset_commits`: one accepted offset commit per row, with the life and the generation it fell in, and who made it.
+-- `offset_commits`: one accepted offset commit per row, with its incarnation, its generation and its committer.
 --
--- The query of the view for engines other than Spark: CREATE VIEW offset_commits AS and this text, where the tables of
--- the warehouse have their own names. It gives the rows of transforms/offsets/offset_commits.py, which says what each column
--- means and when it is null. It keeps to what engines share: no IGNORE NULLS, and no function on arrays; the newest row
--- up to a place in the log is found by its offset, and joined.
-WITH stretch AS (  -- known_from: the offset behind the last hole before the stretch
+-- This is the query of the view for engines other than Spark: put CREATE VIEW offset_commits AS before it, where the
+-- tables of the warehouse have their own names. It gives the rows of transforms/offsets/offset_commits.py, which says
+-- what each column means and when it is null. It uses only what engines have in common: no IGNORE NULLS and no array
+-- functions. The newest row up to a place in the log is found by a window over its offset, and then joined.
+WITH stretch AS (  -- known_from is the offset behind the last hole before the stretch
     SELECT
         cluster, kafka_partition, from_offset, to_offset, completeness,
         COALESCE(
@@ -46,7 +46,7 @@ log AS (
         PARTITION BY record.cluster, record.group_id, record.topic, record.topic_partition ORDER BY record.kafka_offset
     )
 ),
--- The generation that was stated last, and the interval of ownership that was begun last.
+-- The newest generation of the group, and the newest interval of ownership of the partition.
 group_log AS (
     SELECT cluster, group_id, kafka_offset, CAST(NULL AS BIGINT) AS stated_at FROM log
     UNION ALL
@@ -80,7 +80,7 @@ generation AS (
         LEAD(incarnation) OVER (PARTITION BY cluster, group_id ORDER BY kafka_offset) AS next_incarnation
     FROM generations
 ),
-life AS (
+incarnations AS (
     SELECT
         groups.cluster, groups.group_id, groups.incarnation AS last_incarnation, groups.last_kafka_offset AS folded_to,
         MIN(generations.incarnation) AS first_incarnation
@@ -93,11 +93,11 @@ in_force AS (
         log.*,
         stated.kafka_offset AS stated_at, stated.incarnation AS stated_incarnation, stated.generation,
         stated.member_count, stated.is_ownership_known, stated.ended_by, stated.next_incarnation,
-        life.first_incarnation, life.last_incarnation,
-        COALESCE(log.kafka_offset <= life.folded_to, FALSE) AS is_folded,
+        incarnations.first_incarnation, incarnations.last_incarnation,
+        COALESCE(log.kafka_offset <= incarnations.folded_to, FALSE) AS is_folded,
         stated.kafka_offset IS NOT NULL
             AND (stated.to_offset IS NULL OR log.kafka_offset < stated.to_offset) AS is_in_force,
-        -- A compacted stretch has lost every record that a later one of its key superseded: only its last ones hold.
+        -- A compacted stretch has only the newest record of each key: a row is certain there if it held to its end.
         log.is_tailed OR COALESCE(stated.to_offset >= log.stretch_end, TRUE) AS is_exact
     FROM log
     JOIN generation_before
@@ -106,13 +106,13 @@ in_force AS (
     LEFT JOIN generation AS stated
         ON log.cluster = stated.cluster AND log.group_id = stated.group_id
         AND generation_before.stated_at = stated.kafka_offset
-    LEFT JOIN life ON log.cluster = life.cluster AND log.group_id = life.group_id
+    LEFT JOIN incarnations ON log.cluster = incarnations.cluster AND log.group_id = incarnations.group_id
 ),
 placed AS (
     SELECT
         in_force.*,
         is_folded AND is_in_force AND is_exact AS is_known,
-        -- The lives that the commit can lie in.
+        -- The incarnations that the commit can lie in.
         COALESCE(stated_incarnation + CASE WHEN ended_by = 'tombstone' AND NOT is_in_force THEN 1 ELSE 0 END, 1)
             AS earliest,
         COALESCE(CASE WHEN stated_at IS NULL THEN first_incarnation ELSE next_incarnation END, last_incarnation)
@@ -159,7 +159,7 @@ SELECT
     committed_offset, leader_epoch, metadata, topic_id, commit_timestamp_ms, incarnation, committer_generation,
     CASE WHEN owner_attribution <> 'none' THEN member_id END AS owner,
     owner_attribution,
-    -- The last record of each key survives compaction: the one before is the last one there was, but for holes.
+    -- Compaction keeps the last record of each key: the record before is the true one unless a hole lies between.
     CASE
         WHEN NOT is_tailed OR offset_before < known_from OR topic_id <> topic_id_before THEN NULL
         WHEN committed_before > committed_offset THEN committed_before - committed_offset

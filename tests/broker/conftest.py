@@ -1,4 +1,4 @@
-"""One real broker for all tests of this folder, and what its `__consumer_offsets` holds after real history."""
+"""Starts one real broker for all tests of this folder, and reads its `__consumer_offsets` after real history."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The history of one broker by every witness; `uncommitted` is the set of data records that tests are about."""
+    """The records of one broker as each of Kafka's tools reads them. Tests are about the data records in
+    `uncommitted`."""
 
     uncommitted: dict[Position, Stored]
     committed: dict[Position, Stored]

@@ -1,9 +1,8 @@
-"""Real history in `__consumer_offsets`: real clients (librdkafka, kafka-python, the Java consumer, Kafka's own admin
-tool) and, where there is none, raw requests (wire.py), all against one running broker.
+"""Makes real history in `__consumer_offsets` with real clients (librdkafka, kafka-python, the Java consumer, Kafka's
+admin tool) and, where no client exists, raw requests (wire.py), all against one running broker.
 
-A scenario owns its groups and states which kinds of record must be about them afterwards, so that none can fail to make
-its history without a test that notices. Scenarios don't depend on one another and wait most of their time: they run
-side by side.
+A scenario owns its groups and states which kinds of record must be about them afterwards, so that a test notices if it
+did not make its history. Scenarios are independent and mostly wait, so they run side by side.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ CONSUMER_GROUP_GONE = kinds("consumer_group", ("metadata", "target_assignment_me
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One story: what is done, to which groups, and what must be recorded of them (more may be)."""
+    """A function that makes history, its groups, and the kinds of record that it must leave (there may be more)."""
 
     play: Callable[[Stage], None]
     groups: tuple[str, ...]
@@ -83,11 +82,11 @@ class Stage:
         self.bootstrap_servers = bootstrap_servers
 
     def librdkafka(self) -> dict[str, Any]:
-        """Its retries while the broker's internal topics are young are no news."""
+        """Returns librdkafka's settings; its retries while the broker creates internal topics are not logged."""
         return {"bootstrap.servers": self.bootstrap_servers, "log_level": 2}
 
     def consumer(self, group: str, **settings: Any) -> Consumer:
-        """A librdkafka consumer, subscribed to nothing yet; settings are named with _ for the dot."""
+        """Returns a librdkafka consumer without subscription; settings have _ for the dot in their names."""
         chosen = {
             **self.librdkafka(),
             "group.id": group,

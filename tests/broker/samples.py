@@ -1,7 +1,7 @@
-"""One record of every type in every value version, with every field filled, and one with every field bare.
+"""Makes two records of every type in every value version: one with every field filled, and one with every field empty.
 
-No broker of today writes most of these: they lie in old logs. They go to an ordinary topic, for DumpLogSegments decodes
-the segments of any topic, so that Kafka's own classes judge our encoder, our decoder and our JSON form at once.
+Today's brokers don't write most of these, which are found in old logs. They are written to an ordinary topic, since
+DumpLogSegments decodes the segments of any topic: so Kafka's own classes check our encoder, decoder and JSON form.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def produce(bootstrap_servers: str) -> None:
 
 
 def readable_versions(kind: RecordType) -> range:
-    """The versions that Kafka 4.2 reads: of type 0 only the first, although it once shared the versions of type 1."""
+    """Returns the versions that Kafka 4.2 reads: of type 0 only the first, although it once had the versions of type
+    1."""
     return range(1) if kind.id == 0 else range(kind.value.latest_version + 1)
 
 

@@ -1,4 +1,4 @@
-"""Requests to a broker, byte by byte: for what no client at hand can say.
+"""Sends requests that no client at hand can send to a broker, byte by byte.
 
 Share and streams groups have no Python client, and no client of today sends an explicit retention (OffsetCommit 2) or
 a member whose subscription is broken. Only what history.py needs is here: primitive types, one blocking connection,
@@ -107,7 +107,7 @@ class Connection:
     def call(
         self, api_key: int, api_version: int, body: bytes, *, flexible: bool = False, error_at: slice = AFTER_THROTTLE
     ) -> Reply:
-        """The reply's body past its error code; asked again while the coordinator is not ready.
+        """Returns the reply's body behind its error code; asks again while the coordinator is not ready.
 
         `flexible` is about the header only: the caller encodes the body to fit.
         """
@@ -192,7 +192,7 @@ class Reply:
         return self._take(int.from_bytes(self._take(2), "big")).decode()
 
     def member_epoch(self) -> int:
-        """The epoch in a heartbeat's reply, after an empty message and a member id of less than 127 bytes."""
+        """Returns the epoch in a heartbeat's reply, after an empty message and a member id of less than 127 bytes."""
         _message, size_plus_one = self._take(2)
         self._take(size_plus_one - 1)
         return self.int32()

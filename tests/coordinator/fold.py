@@ -1,4 +1,4 @@
-"""The durable part of a coordinator, compared with what its log says."""
+"""Compares the durable part of a coordinator's state with its log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def assert_is_fold(coordinator: Coordinator, batches: Sequence[Batch], now_ms: int) -> None:
-    """The live offsets and groups are what a failover would find in the log, up to the groups' soft state."""
+    """Asserts that offsets and groups are those that a failover would load from the log, up to the groups' soft
+    state."""
     # Loaded without a limit: over capacity, a group would prepare a rebalance at once.
     folded = Coordinator(replace(coordinator.config, group_max_size=Config().group_max_size))
     for partition in range(coordinator.config.offsets_topic_num_partitions):
@@ -37,7 +38,7 @@ def _assert_shard_is_fold(live: Shard, folded: Shard) -> None:
     for group_id, group in live.groups.items():
         of_log = folded.groups.get(group_id)
         if of_log is None:
-            # No record tells of a group that nobody has synced in, and whose birth was that of a simple group.
+            # No record tells of a group that began as a simple group, and in which no member has synced.
             assert not list(live.offsets.committed.of_group(group_id))
         else:
             _assert_group_is_fold(group, of_log)

@@ -1,4 +1,4 @@
-"""Brokers that a test may damage: one each, since what is broken stays broken."""
+"""Starts a broker for each test, which the test may damage."""
 
 from __future__ import annotations
 

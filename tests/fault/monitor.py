@@ -1,4 +1,4 @@
-"""`groupledger monitor` as a process of its own, and what it serves."""
+"""Runs `groupledger monitor` as a process of its own, and fetches what it serves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SERVED = re.compile(r"metrics at (http://\S+)/metrics")
 
 
 class MonitorProcess(LedgerProcess):
-    """Its words go to a file, so that they can be read while it runs."""
+    """A running monitor. Its output goes to a file, so that it can be read meanwhile."""
 
     def __init__(self, warehouse: Path, bootstrap_servers: str, log: Path, *arguments: str) -> None:
         self._log = log
@@ -35,12 +35,12 @@ class MonitorProcess(LedgerProcess):
         return self._log.read_text()
 
     def stop(self) -> int:
-        """SIGTERM, and the exit code."""
+        """Sends SIGTERM, and returns the exit code."""
         self.process.terminate()
         return self.process.wait(SHOWN_SECONDS_MAX)
 
     def fetch(self, path: str) -> str:
-        """What is served; nothing if there is an error, or nothing yet."""
+        """Returns what is served, or an empty text while nothing is served or if there is an error."""
         served = SERVED.search(self.words)
         if served is None:
             assert self.process.poll() is None, self.words
@@ -52,7 +52,7 @@ class MonitorProcess(LedgerProcess):
             return ""
 
     def value(self, name: str, **labels: str) -> float | None:
-        """Of the one sample of this name that has these labels, or more."""
+        """Returns the value of the one sample of this name that has at least these labels."""
         for family in text_string_to_metric_families(self.fetch("/metrics")):
             for sample in family.samples:
                 if sample.name == name and labels.items() <= sample.labels.items():

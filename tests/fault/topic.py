@@ -42,7 +42,7 @@ TIMEOUT_S = 600
 
 
 def make_topic(bootstrap_servers: str, **security: str) -> None:
-    """The first commit of a group makes the broker create the topic."""
+    """Makes the broker create the topic by the first commit of a group."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, **security})
     if "orders" not in admin.list_topics(timeout=30).topics:
         admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result()
@@ -140,7 +140,7 @@ class LedgerProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Whatever the test did, nothing of it goes on."""
+        """Kills the process, with its JVM, if it still runs."""
         if self.process.poll() is None:
             self.kill(with_java=True)
 
@@ -153,7 +153,7 @@ class LedgerProcess:
         self.process.communicate()
 
     def finish(self) -> tuple[int, str]:
-        """Exit code and standard error."""
+        """Waits for the end, and returns exit code and standard error."""
         _, said = self.process.communicate(timeout=TIMEOUT_S)
         return self.process.returncode, said
 
@@ -164,7 +164,7 @@ class IngestProcess(LedgerProcess):
 
 
 def newest(folder: Path, suffix: str = "") -> int:
-    """The highest number among the files of a log, -1 if there is none."""
+    """Returns the highest number among the files of a log, -1 if there is none."""
     names = (path.name.removesuffix(suffix) for path in folder.glob(f"*{suffix}"))
     return max((int(name) for name in names if name.isdigit()), default=-1)
 

@@ -1,4 +1,4 @@
-"""What the tests of several jobs read, made once."""
+"""Makes the data that the tests of several jobs read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def simulated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="session")
 def whole(spark: SparkSession, simulated: Simulated, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The history of the log in one piece."""
+    """Returns a ledger with the history of the whole log, folded at once."""
     from tests.jobs.simulated_log import append, run
 
     warehouse = tmp_path_factory.mktemp("whole")
@@ -34,7 +34,7 @@ def whole(spark: SparkSession, simulated: Simulated, tmp_path_factory: pytest.Te
 
 @pytest.fixture(scope="session")
 def filled_warehouse(spark: SparkSession, whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Who writes takes a copy."""
+    """Returns a filled warehouse. A test that writes must copy it."""
     from tests.jobs.warehouses import with_logs_by_hand
 
     return with_logs_by_hand(spark, whole, tmp_path_factory.mktemp("filled") / "warehouse")

@@ -1,4 +1,4 @@
-"""For each table a row as it should be: what its schema and its suite in `conf/quality` have nothing against."""
+"""Makes for each table a correct row, which fits its schema and its suite in `conf/quality`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BY_TYPE: dict[str, Any] = {
 ENDED = {"from_offset": 1, "to_offset": 5, "is_open": 0, "from_generation": 1, "to_generation": 2}
 COMMIT = {name: {"topic": "t", "partition": 0, "offset": 7}.get(name) for name in OFFSET_COMMIT.names}
 
-# Where a value of each type does not do.
+# The columns for which the default value of their type is not correct.
 GOOD: dict[str, Row] = {
     "assignments": ENDED,
     "connect_assignments": ENDED,

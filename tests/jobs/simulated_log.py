@@ -1,4 +1,4 @@
-"""A simulated hour of groups that everything happens to, as `coordinator_records`, and ledgers that get its rows."""
+"""Simulates an hour of very different groups, as `coordinator_records`, and makes ledgers with these rows."""
 
 from __future__ import annotations
 

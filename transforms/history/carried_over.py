@@ -1,11 +1,14 @@
-"""What a rebuild takes over from the history before, since the records that it was made of are gone.
+"""Computes which rows of the old history a rebuild keeps, because their records are gone.
 
-Retention removes the oldest rows of `coordinator_records`, whole dates of them. A group that has lost some is made
-again from the first record that is left and began a generation (`begins_at`): what ended there or before stays as it
-was, and what is older and went on is cut there, with an unknown end; the new rows begin with an unknown start. So both
-say less than the history before, and neither says what is wrong. A group without such a record keeps everything, its
-open state too, and its history goes on from there; a state that this version can't read is made of the group's open
-rows. A group that has lost nothing is made again from its first record, and is equal.
+Retention removes whole dates of the oldest rows of `coordinator_records`. For a rebuild there are three kinds of group:
+
+- A group that has lost no record is folded from its first record, and its rows are equal to the old ones.
+- A group that has lost records is folded from the first remaining record that began a generation (`begins_at`). Old
+  rows
+  that ended there or before are kept; old rows that went on beyond it are cut there, with an unknown end, and the new
+  rows that continue them have an unknown start. So the history says less than before, and nothing wrong.
+- A group without such a record keeps all its rows and its open state, from which its history goes on. If this version
+  can't read the state, one is made from the group's open rows.
 """
 
 from __future__ import annotations
@@ -42,9 +45,9 @@ _TELLING_THE_STATE = (GROUPS, GENERATIONS, MEMBERS, ASSIGNMENTS, CONNECT_ASSIGNM
 
 
 def horizons(groups: DataFrame, generations: DataFrame, retained_from: Mapping[int, int]) -> DataFrame:
-    """Grain: a group that has lost records. `begins_at` is null where it keeps everything.
+    """Returns a row for each group that has lost records. `begins_at` is null if the group keeps all its rows.
 
-    `retained_from` is the oldest offset that is left of each partition of `__consumer_offsets`.
+    `retained_from` is the oldest remaining offset, by partition of `__consumer_offsets`.
     """
     floor = _floor("kafka_partition", retained_from)
     lost = groups.where(F.col("first_kafka_offset") < F.coalesce(floor, F.lit(2**63 - 1)))
@@ -68,23 +71,23 @@ def horizons(groups: DataFrame, generations: DataFrame, retained_from: Mapping[i
 
 
 def _floor(partition: str, retained_from: Mapping[int, int]) -> Column:
-    """Returns the oldest offset that is left of a partition, null where nothing is left."""
+    """Returns the oldest remaining offset of a partition, null if it has none."""
     pairs = [F.lit(number) for pair in retained_from.items() for number in pair]
     found = F.try_element_at(F.create_map(*pairs), partition) if pairs else F.lit(None)
     return found.cast("long")
 
 
 def carried_over(table: Table, rows: DataFrame, horizon: DataFrame) -> DataFrame:
-    """Returns the rows that stay, in the table's columns; `rows` are those before the rebuild."""
+    """Returns the rows that are kept, cut where needed, with the table's columns; `rows` are the old ones."""
     kept = rows.join(horizon, "group_id")
     if IS_CARRIED_OVER.name in table.schema.names:
         kept = kept.withColumn(IS_CARRIED_OVER.name, F.lit(True))
     begins_at, is_whole = F.col("begins_at"), F.col("begins_at").isNull()
     if table is GENERATIONS:
         kept = kept.where(is_whole | (F.col("kafka_offset") < begins_at))
-    elif table is REBALANCES:  # the one that led to the first record that is left, too
+    elif table is REBALANCES:  # also the rebalance that led to the first remaining record
         kept = kept.where(is_whole | (F.col("kafka_offset") <= begins_at))
-    elif table is MEMBERS:  # one that stayed comes again, with its id
+    elif table is MEMBERS:  # the fold gives a member that stayed again, with the same id
         kept = kept.where(is_whole | (F.col("to_offset") <= begins_at))
     elif table in (ASSIGNMENTS, CONNECT_ASSIGNMENTS):
         kept = _cut(kept.where(is_whole | (F.col("from_offset") < begins_at)))
@@ -122,7 +125,7 @@ def open_states(before: Callable[[Table], DataFrame], horizon: DataFrame, marks:
 
 
 def _open_rows(table: Table, rows: DataFrame) -> DataFrame:
-    """Returns the rows that nothing has ended as structs with instants in microseconds, and nulls for other tables."""
+    """Returns the open rows as structs with instants in microseconds, and nulls for other tables."""
     if IS_OPEN.name in table.schema.names:
         rows = rows.where(F.col(IS_OPEN.name) == F.lit(1))
     instants = {each.name: F.unix_micros(each.name) for each in table.schema if each.dataType == TimestampType()}
@@ -156,7 +159,7 @@ def _begin_again(row: dict[str, Any], marks: Marks) -> dict[str, Any]:
 
 
 def taken_over(table: Table, new: DataFrame, kept: DataFrame) -> DataFrame:
-    """Returns the new rows, and the kept rows whose key is not among them."""
+    """Returns the new rows and those of the kept rows whose key no new row has."""
     if IS_CARRIED_OVER.name in table.schema.names:
         continued = kept.select(*table.key, F.col(IS_CARRIED_OVER.name).alias("continued"))
         new = new.drop(IS_CARRIED_OVER.name).join(continued, list(table.key), "left")

@@ -1,6 +1,6 @@
-"""What groups are up to, one row each: who rebalances and commits most, who reads a topic, who is about to expire.
+"""Finds the groups that rebalance or commit most, that read a topic, or whose offsets will expire: one row per group.
 
-Inputs are rows of the tables of one cluster or several; a window of time is [since, until) and filtered before.
+The inputs are rows of tables, of one cluster or several. To count a window of time only, filter them before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GROUP = ["cluster", "group_id"]
 
 
 def is_birth() -> Column:
-    """Returns whether a row of `rebalances` is the birth of a group, which does not count as a rebalance."""
+    """Returns whether a row of `rebalances` only tells that a group came into being, which is no rebalance."""
     return F.coalesce(F.exists("changes", lambda change: change["kind"] == GROUP_STARTED.name), F.lit(False))
 
 
@@ -29,8 +29,11 @@ def true_rebalances(rebalances: DataFrame) -> DataFrame:
 
 
 def rebalance_counts(rebalances: DataFrame) -> DataFrame:
-    """Returns a row for each group. Increments of the generation without a record are counted apart, and a cost that is
-    not known is left out. Where `rebalances` has the server log's word on a trigger, it replaces the inferred one."""
+    """Returns how often each group rebalanced and at what cost: a row for each group.
+
+    Increments of the generation without a record are counted apart, and an unknown cost is left out. A trigger from the
+    server log replaces the inferred one.
+    """
     is_told = "trigger" in rebalances.columns
     trigger = F.coalesce("trigger", "inferred_trigger") if is_told else F.col("inferred_trigger")
     return (
@@ -48,7 +51,7 @@ def rebalance_counts(rebalances: DataFrame) -> DataFrame:
 
 
 def commit_counts(log: DataFrame) -> DataFrame:
-    """Returns a row for each group; `log` is a `commit_log`."""
+    """Returns how often each group committed: a row for each group. `log` is a `commit_log`."""
     return (
         log.where(~F.col("is_tombstone"))
         .groupBy(*GROUP)
@@ -89,7 +92,7 @@ def topic_readers(
 def idle_groups(
     groups: DataFrame, generations: DataFrame, as_of: datetime, idle_for: timedelta, retention: timedelta
 ) -> DataFrame:
-    """Returns a row for each group that had no members for so long at an instant, and whose offsets Kafka will expire.
+    """Returns a row for each group that had no members for at least this long, and whose offsets Kafka will expire.
 
     Kafka's OffsetExpirationConditionImpl counts from when a group became empty. It counts from each commit for a simple
     consumer, and where the group's record does not tell when it became empty: the last commit is the one that counts

@@ -1,8 +1,8 @@
-"""`coordinator_records` rows to rows of the history tables: the bridge from `transforms.history.rules` to Spark.
+"""Runs the rules of `transforms.history.rules` in Spark, over rows of `coordinator_records`.
 
-    group_events(records, open_groups, marks)   what is new of each group, its commits summed up
-    fold_groups(events, marks)                  one call of the fold for each group; one row for each row to upsert
-    by_log(events, marks, rule, schema)         one call of another rule with the log of each group
+    group_events(records, open_groups, marks)   returns what is new of each group, with its commits summed up
+    fold_groups(events, marks)                  calls the fold for each group; returns the rows to upsert
+    by_log(events, marks, rule, schema)         calls another rule with the log of each group
 
 Everything about a group lies in one partition of `__consumer_offsets`, and order is kafka_offset. No state is kept
 here: it comes with `open_groups` and goes out as a new row of it. A group takes part if it has new records, or if a
@@ -59,7 +59,7 @@ _NO_ROWS = dict.fromkeys(FOLDED.names)
 
 GROUP_METADATA = "group_metadata"
 _OTHER_TYPES = (GroupType.CONSUMER, GroupType.SHARE, GroupType.STREAMS)
-# The other types of group, by how their record types begin; the record that tells the epoch is their own metadata.
+# The other types of group, by the prefix of their record types; the group's own metadata record tells its epoch.
 OTHER_GROUP_TYPES = {f"{group_type}_group_": group_type for group_type in _OTHER_TYPES}
 
 
@@ -132,7 +132,8 @@ def _stretch(marks: Marks) -> Column:
 
 
 def _is_behind_a_hole(marks: Marks) -> Column:
-    """Returns whether the log is read beyond a hole that this open group has not met, and which may hide its end."""
+    """Returns whether the log has been read past a hole that the open group's state does not know, and that may hide
+    the group's end."""
     found = F.lit(False)
     for partition, starts in marks.items():
         for mark in starts:

@@ -1,19 +1,19 @@
-"""`rebalances`, `members` and `assignments` rows to rows of `rebalance_stats`: one for each group, hour and day.
+"""Counts rows of `rebalances`, `members` and `assignments` into rows of `rebalance_stats`: per group, by hour and day.
 
-A window's row is always counted from all that lies in it, so it does not matter in how many batches that came.
+A window's row is always counted from all rows in the window, so it does not matter in how many batches they came.
 
-A storm is there at a rebalance if, within `storm_window_ms` up to it, the group has rebalanced at least
-`storm_rebalances` times, and at least `storm_rebalances_per_member` times for each of its members: restarting every
-member costs two of them each and is no storm. Births and cooperative follow-ups do not count. The storm belongs to the
-window in which it was recognized, so that what comes later never changes it.
+A rebalance is in a storm if, within the `storm_window_ms` up to it, the group has rebalanced at least
+`storm_rebalances` times, and at least `storm_rebalances_per_member` times per member: a restart of every member costs
+two rebalances each, and is no storm. A group's first generation and cooperative follow-ups do not count. The storm
+belongs to the window in which it was recognized, so later rebalances never change it.
 
-A member flaps if `flapping_tenures` of its tenures ended in the window, none of them as long as
-`flapping_tenure_ms`: under the same instance id or, dynamic, from the same client id and host. The last one to leave a
-group does no harm, so that is none, unless it was thrown out: think of a job that runs every five minutes. A partition
-flaps if `flapping_owners` intervals of ownership ended in the window.
+A member flaps if at least `flapping_tenures` of its tenures, each shorter than `flapping_tenure_ms`, ended in the
+window. A static member is recognized by its instance id, a dynamic one by its client id and host. The tenure of the
+last member to leave a group does not count, unless the coordinator removed it: a job that runs every five minutes does
+no harm. A partition flaps if at least `flapping_owners` intervals of ownership ended in the window.
 
-The counting is plain Python, one call for each group: as Spark's joins and windows the same was half of a first batch
-of history, nearly all of it planning.
+The counting is plain Python, one call for each group: as joins and windows of Spark it took half of a first batch of
+history, nearly all of it planning.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 LENGTHS_US = {StatsWindow.HOUR: 3_600_000_000, StatsWindow.DAY: 86_400_000_000}
-# Names kept of what flaps; the counts tell of all.
+# How many flapping members and partitions a row names; its counts include all.
 WORST = 10
-# What a member is known by over several tenures.
+# The columns that recognize a member over several tenures.
 PLACE = ("group_instance_id", "client_id", "client_host")
 UNIT = ("topic", "partition")
 
@@ -65,8 +65,7 @@ class StatsRules:
 
 
 def touches(rebalances: DataFrame, members: DataFrame, assignments: DataFrame, rules: StatsRules) -> DataFrame:
-    """Returns a row for each new or changed row of the three tables: from when to when it may change what a window
-    says."""
+    """Returns a row for each new or changed row of the three tables: the span of time whose windows it may change."""
     moments = rebalances.select(*GROUP, F.col("happened_at").alias("at"), F.lit(rules.reach_ms).alias("reach_ms"))
     for rows, ended in ((members, "left_at"), (assignments, "valid_to")):
         moments = moments.unionByName(rows.select(*GROUP, F.col(ended).alias("at"), F.lit(0).alias("reach_ms")))
@@ -77,7 +76,7 @@ def touches(rebalances: DataFrame, members: DataFrame, assignments: DataFrame, r
 def rebalance_stats(
     touched: DataFrame, rebalances: DataFrame, members: DataFrame, assignments: DataFrame, rules: StatsRules
 ) -> DataFrame:
-    """Returns a row for each group and window that is touched (see `touches`) and has something in it.
+    """Returns a row for each group and touched window (see `touches`) that is not empty.
 
     The other inputs hold at least all rows that begin (rebalances) or end in such a window, and the rebalances of
     `StatsRules.reach_ms` before it.
@@ -207,7 +206,7 @@ def _place(tenure: Row) -> tuple[Any, ...]:
 
 
 def _by_window(rows: Iterable[Row], name: Callable[[Row], tuple[Any, ...]]) -> dict[tuple[str, int], Counter[Any]]:
-    """Returns how often something of each name ended, by window."""
+    """Returns how many rows of each name ended in each window."""
     found: dict[tuple[str, int], Counter[Any]] = {}
     for row in rows:
         for key in _windows_of(row["at_us"]):
@@ -216,8 +215,8 @@ def _by_window(rows: Iterable[Row], name: Callable[[Row], tuple[Any, ...]]) -> d
 
 
 def _worst(counts: Counter[Any] | None, columns: Sequence[str], number: str, threshold: int) -> list[Row]:
-    """Returns what was counted at least so often, the worst first, and by name among equals, so that equal rows give
-    equal tables."""
+    """Returns the names whose count reaches the threshold, the highest count first, and in order of name where counts
+    are equal."""
     found = [(name, count) for name, count in (counts or {}).items() if count >= threshold]
     found.sort(key=lambda each: (-each[1], [(part is not None, part) for part in each[0]]))
     return [{**dict(zip(columns, name, strict=True)), number: count} for name, count in found]

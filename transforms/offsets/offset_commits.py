@@ -1,20 +1,22 @@
-"""`offset_commits`: one accepted offset commit per row, with its incarnation, its generation and who made it.
+"""Computes the view `offset_commits`: one accepted offset commit per row, with its generation and its committer.
 
-A view: commits are stored once, in `coordinator_records`. The record does not name the member, so everything about it
-follows from the order of the log, never from time:
+It is a view, since commits are stored once, in `coordinator_records`. Their records do not name the member, so these
+columns follow from the order of the log, never from time:
 
-    committer_generation   the generation in force. The coordinator refuses every other one, but for an id-less
-                           transactional commit, and for a generation whose leader never synced and which so has no
-                           record. Null while the group has no members: a simple consumer, or a reset.
-    owner                  `assigned`: the partition's owner then. `previous_owner`: nobody owns it, and this one, still
-                           a member, did before: it commits what a cooperative round took from it. `none`: neither, or
-                           the assignor had given the partition to several.
-    regression             by how much it is below the commit before it: read again, or reset. 0 if it is not; null
-                           without a commit before, after a removal, after offset -1, and where the topic was made anew.
+    committer_generation   the generation in force: the coordinator refuses commits of any other. Two kinds of commit
+                           escape this: transactional ones without a member id, and those of a generation whose leader
+                           never synced, so that it has no record. Null while the group has no members (a simple
+                           consumer, or a reset).
+    owner                  `assigned`: the partition's owner then. `previous_owner`: nobody owns the partition, and its
+                           last owner is still a member: it commits what a cooperative round took from it. `none`:
+                           neither of them, or the assignor had given the partition to several members.
+    regression             how far the offset is below that of the commit before: read again, or reset. 0 if it is not
+                           below; null without a commit before, after a removal, after offset -1, and where the topic
+                           was created anew.
 
-What can't be known is null: behind the newest record that the history has folded in; in a compacted stretch, where
-records between may be gone; over a hole. Offset -1 is no commit: Kafka writes it and answers "none", so
-`committed_offset` is null. All windows order by kafka_offset, which is unique, as a group lies in one partition.
+A column is null where it can't be known: behind the newest record that the history has folded; in a compacted stretch,
+where records in between may be gone; after a hole. `committed_offset` is null for offset -1, which Kafka stores but
+does not count as a commit. All windows order by kafka_offset, which is unique, since a group lies in one partition.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ def offset_commits(
     groups: DataFrame,
     coverage: DataFrame,
 ) -> DataFrame:
-    """Returns a row for each commit, with `COLUMNS`. For some groups only, filter what goes in."""
+    """Returns a row for each commit, with `COLUMNS`. To get some groups only, filter the inputs."""
     log = _with_stretch(commit_log(coordinator_records), coverage)
     log = _with_generation(log, generations, groups)
     return _with_owner(log, assignments, members).where(~F.col("is_tombstone")).select(*COLUMNS)
@@ -138,7 +140,7 @@ def _with_generation(log: DataFrame, generations: DataFrame, groups: DataFrame) 
 
     is_folded = F.coalesce(F.col("kafka_offset") <= F.col("folded_to"), F.lit(False))
     is_in_force = F.coalesce(_holds("at", "kafka_offset"), F.lit(False))
-    # A compacted stretch has lost every record that a later one of its key superseded, and so only its last ones hold.
+    # A compacted stretch has only the newest record of each key: a row is certain there if it held to its end.
     is_exact = F.col("is_tailed") | F.coalesce(F.col("at.to_offset") >= F.col("stretch_end"), F.lit(True))
     is_known = is_folded & is_in_force & is_exact
     has_gone = (F.col("at.ended_by") == EndedBy.TOMBSTONE) & ~is_in_force
@@ -177,7 +179,7 @@ def _with_owner(log: DataFrame, assignments: DataFrame, members: DataFrame) -> D
         .when(F.col("at.is_ownership_known") & is_member, Attribution.PREVIOUS_OWNER)
         .otherwise(Attribution.NONE)
     )
-    # The last record of each key survives compaction, so the one before is the last one there was, but for holes.
+    # Compaction keeps the last record of each key, so the record before is the true one unless a hole lies between.
     is_comparable = F.col("is_tailed") & (F.col("before.kafka_offset") >= F.col("known_from"))
     is_comparable &= F.coalesce(F.col("topic_id") == F.col("before.topic_id"), F.lit(True))
     went_back = F.greatest(F.col("before.committed_offset") - F.col("committed_offset"), F.lit(0))

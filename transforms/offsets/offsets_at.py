@@ -1,10 +1,10 @@
-"""The committed offsets of groups at an instant: what OffsetFetch would have answered then.
+"""Computes the committed offsets of groups at an instant, as OffsetFetch would have answered then.
 
 The instant is turned into a position in the log, and the newest record of each key below it counts: so the answer is a
-state that the log really had. An instant is known in a `tailed` stretch of coverage only; what stood before the stretch
-counts, since compaction keeps each key's last record, unless a hole lies in between: then nobody knows (`unknown`).
-Where clocks went back after a failover, one instant has several positions: a partition that they disagree on is
-`unknown` too. A removal (deleted, expired) and offset -1 are no commit, and no row.
+state that the log really had. An instant is known in a `tailed` stretch of coverage only. Records before the stretch
+count too, since compaction keeps each key's last record; if a hole lies between, the answer is `unknown`. Where clocks
+went back after a failover, one instant has several positions, and a partition that they disagree on is `unknown` too. A
+partition whose last record is a removal (deleted, expired) or offset -1 has no row.
 
 A transactional commit stands where it was written, which is shortly before its transaction ended.
 """

@@ -1,4 +1,4 @@
-"""`replay_findings`: the log of each group through `transforms.replay.rules`."""
+"""The rows of `replay_findings`: Spark hands the log of each group to `transforms.replay.rules`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def replay_findings(events: DataFrame, marks: Marks) -> DataFrame:
-    """Returns the columns of the table but for cluster; `events` are those of `group_events` from the begin of each
-    log."""
+    """Returns the rows of the table without the column `cluster`. `events` are the result of `group_events` over the
+    whole log of each group."""
 
     def findings(log: GroupLog) -> Iterator[dict[str, Any]]:
         return map(asdict, replay(log.group_id, log.kafka_partition, log.events))

@@ -1,12 +1,12 @@
-"""What a page of the report is drawn from: bounded selections of the ledger's rows, for the groups that it shows.
+"""Selects the rows that a page of the report is drawn from, for the groups that it shows.
 
 A page must open on a phone, so everything in it has a limit (`Limits`), and what a limit leaves out is counted. The
 rules, in the order in which they are applied:
 - Groups: those with the gravest incidents, then those that rebalance most, then those seen last.
 - Partitions of a group: those that changed hands most.
 - Intervals, tenures, records and incidents of a group: the newest, and an interval without an end is newer than any
-  other. So what is shown is complete from some instant on; `transforms.report.rules.report_ownership` finds it.
-- Lag: the worst round of each of so many equal parts of the period.
+  other. So the page is complete from some instant on, which `transforms.report.rules.report_ownership` finds.
+- Lag: the period is cut into `lag_points` equal parts, and each shows its worst round.
 
 A period is [since, until).
 """
@@ -33,7 +33,7 @@ SEVERITIES = words_of(Severity)[::-1]  # the gravest first
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits what a page holds: `groups` counts the groups of the page, every other one is for each group."""
+    """Limits the rows of a page: `groups` is for the page, all others are for each group."""
 
     groups: int = 500
     partitions: int = 200
@@ -52,7 +52,7 @@ def overlapping(rows: DataFrame, begin: str, end: str, since: datetime, until: d
 
 
 def first_of_group(rows: DataFrame, order: Sequence[Column], limit: int) -> DataFrame:
-    """Returns at most `limit` rows of each group; `of_group` tells how many the group has."""
+    """Returns at most `limit` rows of each group, and in `of_group` how many rows the group has."""
     by_group = Window.partitionBy(*GROUP)
     return (
         rows.withColumn("of_group", F.count("*").over(by_group))

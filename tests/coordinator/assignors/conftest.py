@@ -1,4 +1,4 @@
-"""Kafka's own assignors as the oracle: one JVM a session, asked over JSON lines."""
+"""Asks Kafka's own assignors, in one JVM for all tests, over JSON lines."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def ask_kafka() -> Iterator[Callable[[Mapping[str, Any]], dict[str, Any]]]:
 def kafka_assign(
     ask_kafka: Callable[[Mapping[str, Any]], dict[str, Any]],
 ) -> Callable[[str, Mapping[str, TopicPartitions], Mapping[str, Subscription]], Assignment | None]:
-    """What the assignor of that name in kafka-clients assigns; None where it throws."""
+    """Returns what the assignor of that name in kafka-clients assigns, or None where it throws."""
 
     def assign(
         assignor: str, topics: Mapping[str, TopicPartitions], members: Mapping[str, Subscription]

@@ -1,4 +1,4 @@
-"""Several consumers of the client model against the reference coordinator, in memory and in virtual time."""
+"""Runs consumers of the client model against the reference coordinator, in memory and in virtual time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ SILENCE = "no answer comes"
 
 
 def refused(request: Any, error: Error) -> Response:
-    """The answer to any request of a consumer that is this error alone."""
+    """Returns the answer to a request that consists of this error alone."""
     number = request.request_id
     match request:
         case FindCoordinatorRequest():
@@ -84,7 +84,7 @@ REFUSED_PARTITIONS: dict[type[Request], tuple[Any, Any]] = {
 
 
 class Broker:
-    """Topics with logs that are offsets alone: (log start, high watermark) by partition."""
+    """A broker whose logs are only offsets: (log start, high watermark) by partition of each topic."""
 
     def __init__(self) -> None:
         self.topics: dict[str, list[tuple[int, int]]] = {}
@@ -94,7 +94,7 @@ class Broker:
         self.epoch_ends: dict[tuple[str, int], int] = {}
 
     def answer(self, request: Any) -> Response | None:
-        """None: a fetch that finds nothing new, to be answered later."""
+        """Returns the answer; None for a fetch that finds no new records, and is answered later."""
         match request:
             case FindCoordinatorRequest():
                 return FindCoordinatorResponse(request.request_id, Error.NONE, 1)
@@ -193,7 +193,7 @@ class Application:
         return [time for request, time in zip(self.sent, self.sent_ms, strict=True) if isinstance(request, kind)]
 
     def forget(self) -> None:
-        """Start a new page: what follows is what the test is about."""
+        """Forgets what was recorded so far, before the part that the test is about."""
         for page in (self.events, self.polled, self.sent, self.sent_ms, self.responses):
             page.clear()
 
@@ -205,7 +205,7 @@ class Application:
         self.consumer.close(self._cluster.now_ms)
 
     def freeze(self) -> None:
-        """A long pause of the whole process: neither thread runs, answers pile up in the socket."""
+        """Stops the whole process for a long time: neither thread runs, and answers pile up in the socket."""
         self.is_frozen = True
 
     def thaw(self, *, application_first: bool = False) -> None:
@@ -233,7 +233,7 @@ class Cluster:
         logs += [(start, end)] * (partitions - len(logs))
 
     def produce(self, topic: str, count: int) -> None:
-        """To each partition."""
+        """Appends records to each partition."""
         self.broker.topics[topic] = [(start, end + count) for start, end in self.broker.topics[topic]]
 
     def start(self, name: str, *topics: str, **settings: Any) -> Application:
@@ -292,7 +292,7 @@ class Cluster:
         return bool(sent)
 
     def script(self, kind: type[Request], *answers: str | Error | Response) -> None:
-        """Answer the next requests of this kind so, whatever the coordinator or broker would say."""
+        """Sets the answers to the next requests of this kind, whatever the coordinator or broker would answer."""
         self._script += [(kind, answer) for answer in answers]
 
     def _scripted(self, request: Request) -> str | Error | Response | None:
@@ -339,7 +339,7 @@ class Cluster:
             application.consumer.receive(response, self.now_ms)
 
     def flush(self, application: Application, *, application_first: bool) -> None:
-        """A process that goes on finds what has come in the meantime."""
+        """Hands an application that goes on the answers that have come in the meantime."""
         if application_first:
             self._send_all()
         for response in self._undelivered.pop(application.name, []):
@@ -359,7 +359,7 @@ class Cluster:
     # The other side
 
     def committed(self, topic: str = "payments", group_id: str = "group") -> dict[int, int]:
-        """Offsets by partition, as another client would fetch them."""
+        """Returns the offsets by partition, as another client would fetch them."""
         request = OffsetFetchRequest(next(self._ids), (OffsetFetchGroup(group_id),))
         (response,) = self.coordinator.handle(request, now_ms=self.now_ms).responses
         assert isinstance(response, OffsetFetchResponse)
@@ -387,7 +387,7 @@ def new_cluster() -> Callable[..., Cluster]:
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """One with a topic `payments` of six partitions."""
+    """Returns a cluster with a topic `payments` of six partitions."""
     cluster = Cluster()
     cluster.topic("payments", 6)
     return cluster

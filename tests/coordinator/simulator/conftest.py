@@ -1,4 +1,4 @@
-"""Scenarios played once per run of the tests, and their truth with times in minutes."""
+"""Plays scenarios once per run of the tests, and returns their truth with times in minutes."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class Played:
         return self.simulation.recorder.truth
 
     def triggers(self) -> list[tuple[int, str, tuple[str, ...] | None]]:
-        """(to_generation, trigger, changes) of every rebalance."""
+        """Returns (to_generation, trigger, changes) of every rebalance."""
         return [(cause.to_generation, cause.trigger, cause.changes) for cause in self.truth.causes]
 
     def generations(self) -> list[tuple[int, int, int | None, int]]:
-        """(incarnation, generation, revision, members) of every generation."""
+        """Returns (incarnation, generation, revision, members) of every generation."""
         return [(row.incarnation, row.generation, row.revision, len(row.member_ids)) for row in self.truth.generations]
 
     def refusals(self) -> list[tuple[str, str, str]]:
-        """(api, error, root cause) of every refusal, in order."""
+        """Returns (api, error, root cause) of every refusal, in order."""
         return [(row.api, row.error, row.root_cause) for row in self.truth.rejections]
 
     def leave_causes(self) -> list[str | None]:
@@ -54,7 +54,7 @@ class Played:
         return (time_ms - BEGAN_AT_MS) / 60_000
 
     def action_ms(self, action: str) -> int:
-        """When the scenario did it first."""
+        """Returns when the scenario first did this action."""
         return next(row.happened_at_ms for row in self.truth.actions if row.action == action)
 
 

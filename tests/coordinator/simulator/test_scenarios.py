@@ -302,7 +302,7 @@ def test_zombie_commits(play: Play) -> None:
 
 
 def test_group_reborn(play: Play) -> None:
-    """Goal: the second life begins with generation 0 again, after tombstones for all offsets and the group."""
+    """Goal: the second incarnation begins with generation 0 again, after tombstones for all offsets and the group."""
     played = play("group-reborn")
     assert played.generations() == [(1, 0, 0, 0), (1, 1, 0, 2), (1, 2, 0, 0), (2, 0, 0, 0), (2, 1, 0, 2)]
     tombstones = [record.record_type for row in captured(played) for record in row.records if record.value is None]

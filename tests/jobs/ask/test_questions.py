@@ -137,7 +137,7 @@ def test_reset_file_refuses_what_the_tool_would_misread(group: str, topic: str) 
 
 
 def test_group(ask: Ask) -> None:
-    """Goal: the timeline tells lives, who left, what moved though its owner of before is not shown, and holes."""
+    """Goal: the timeline tells incarnations, who left, what moved even from an earlier owner, and holes."""
     result = ask("group", "g1", "--json", "--limit", "3")
     assert "2 records before these are left out" in result.stderr
     entries = answers(result)

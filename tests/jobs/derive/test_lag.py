@@ -115,7 +115,7 @@ def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def test_rows(spark: SparkSession, warehouse: Path) -> None:
-    """Goal: what a round had counted then, with owners of then; nothing of a topic or a life that was no more."""
+    """Goal: what a round had counted then, with owners of then; nothing of a topic or an incarnation that had ended."""
     with open_test_ledger(spark, warehouse) as ledger:
         rows = table_rows(ledger)
     assert all(row.status for row in rows)

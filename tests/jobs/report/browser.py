@@ -1,7 +1,7 @@
-"""A headless Chromium for the tests, by its own protocol (Chrome DevTools Protocol) over a pair of pipes.
+"""Drives a headless Chromium for the tests by its own protocol (Chrome DevTools Protocol) over a pair of pipes.
 
-Messages are JSON, each ended by a NUL. No driver and no library lie between: what is asked for here is little, and a
-pipe needs no port. Every request that the browser makes, and everything that it complains about, is kept.
+Messages are JSON, each ended by a NUL. The tests need so little of it that neither a driver nor a library is used, and
+a pipe needs no port. All requests, errors and exceptions of the browser are kept.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pages of the report without Spark: groups from folded logs, as `jobs.report.report` gives them to the page."""
+"""Makes pages of the report without Spark, from folded logs, as `jobs.report.report` gives their groups to the page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 START_MS = 1_760_000_000_000
 START = datetime.fromtimestamp(START_MS / 1_000, timezone.utc)
 HOUR = timedelta(hours=1)
-# What a name may hold at worst, readable in between; with its length that of Kafka's longest string.
+# A name with the worst characters, as long as Kafka's longest string.
 HOSTILE = (
     "</script><script>alert(1)</script>'\"`../../etc/passwd\n\0\u202egnp.exe\u2028<!--{{ 7*7 }}&amp;<a href=//x>%{y}"
 )

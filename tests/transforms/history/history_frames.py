@@ -35,7 +35,8 @@ HISTORY = (GENERATIONS, MEMBERS, ASSIGNMENTS, REBALANCES, GROUPS)
 
 @dataclass(frozen=True)
 class GroupLog:
-    """One group, alone in its partition. `coverage` are rows of `stretch`; `unfolded` is what the history has not."""
+    """One group, alone in its partition. `coverage` has rows of `stretch`; the history has not folded `unfolded`
+    yet."""
 
     group_id: str
     kafka_partition: int
@@ -85,7 +86,8 @@ def frames(spark: SparkSession, *logs: GroupLog) -> dict[Table, DataFrame]:
 
 
 def cooperative_group() -> GroupLog:
-    """`g1`: a simple consumer's commit, three generations, an end, a second life, a hole; then it is read again."""
+    """`g1`: a simple consumer's commit, three generations, an end, a second incarnation, a hole, and records after
+    it."""
     log = Log().wait(START_MS).commit(0, at=10)  # offset 1
     log.record(1, member("a", 0), member("b", 1)).commit(0, at=20).commit(0, at=5).commit(7, at=1)  # 2 to 5
     log.record(2, member("a", owned=[0]), member("b", 1, owned=[1])).commit(0, at=30)  # 6, 7: a gives up 0

@@ -1,4 +1,4 @@
-"""Goal: an hour's and a day's row say how often a group rebalanced, and tell storms and flapping from normal life."""
+"""Goal: an hour's and a day's row count a group's rebalances, and tell storms and flapping from normal operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goal: each commit is put into its life and generation, and given to its owner, by the order of the log alone."""
+"""Goal: each commit gets its incarnation, its generation and its owner, by the order of the log alone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rows(spark: SparkSession) -> Rows:
 @pytest.mark.parametrize(
     ("position", "incarnation", "generation", "owner", "attribution"),
     [
-        (("g1", 1), 1, None, None, "none"),  # a simple consumer, whose life the members join
+        (("g1", 1), 1, None, None, "none"),  # a simple consumer, whose incarnation the members join
         (("g1", 3), 1, 1, "a", "assigned"),
         (("g1", 5), 1, 1, None, "none"),  # nobody owns it, or ever did
         (("g1", 7), 1, 2, "a", "previous_owner"),  # given up in the cooperative round
@@ -60,7 +60,7 @@ def test_committer(
     owner: str | None,
     attribution: str,
 ) -> None:
-    """Goal: life, generation and owner where they are certain, null where they are not."""
+    """Goal: incarnation, generation and owner where they are certain, null where they are not."""
     row = rows[position]
     assert (row.incarnation, row.committer_generation) == (incarnation, generation)
     assert (row.owner, row.owner_attribution) == (owner, attribution)

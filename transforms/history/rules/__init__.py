@@ -1,28 +1,28 @@
-"""The history of one group, from its records: who was in it, who owned what, when and why it rebalanced.
+"""Derives the history of one group from its records: who was a member, who owned what, when and why it rebalanced.
 
 Pure Python: `fold` takes the open state of a group and its events in log order, and gives rows to upsert and the new
 state. Where the facts come from: Kafka's GroupMetadataManager and ClassicGroup (what is written when), KIP-345 (static
 members), KIP-415 (incremental Connect), KIP-429 (cooperative rebalancing), KIP-848 (conversions), and real brokers.
 
-    events      what the fold is fed               ownership_answer   owned, unowned or unknown
+    events      the fold's input                   ownership_answer   owned, unowned or unknown
     fold        incarnations, coverage, commits    changes            what differs between two records
-    generation  a record becomes rows              cost               what moved, who stood still
+    generation  turns a record into rows           cost               what moved, who stood still
     state       the open state and its JSON        trigger            what probably started a rebalance
     rows        the tables' rows
 
 Rules
-- Order is the log's. Times are for people; no decision compares them but those about durations, and one: records of one
-  operation of a coordinator have one timestamp.
+- Order is the order of the log. Times are for people. Only durations are computed from them, with one exception: equal
+  timestamps tell that records come from one operation of the coordinator.
 - An incarnation begins with the first record or commit, and ends with the group's tombstone, unless records of the
   same operation carry it over to a `consumer` group whose epoch is not below the generation. The way back, after the
   consumer group's own tombstone, is another incarnation, though it goes on from the epoch. A generation that goes down
   begins a new incarnation too, and is a finding where no tombstone can have been missed.
 - A record that repeats its generation with another content is a revision; with the same content, nothing.
 - Every increment that has a record is a row of `rebalances`; increments without one are that row's `generation_gap`.
-- Interval and tenure end with the first record that no longer shows them; an owner who stays is one interval.
+- An interval or a tenure ends with the first record that no longer shows it; an owner who stays has one interval.
 
-What is claimed when. A transition is known if coverage was `tailed` at its record, and the group's record before it is
-the last one there was: itself tailed, or the one that a compacted stretch left. Everything else is a hole:
+A transition is known if coverage was `tailed` at its record, and no record of the group is missing before it: the
+record before is itself tailed, or it is the last one of a compacted stretch. Every other transition is a hole:
 
     transition                           rows                                  changes, movement, pauses, trigger
     known, generation + 1                is_hole false                         stated
@@ -31,9 +31,9 @@ the last one there was: itself tailed, or the one that a compacted stretch left.
     not known, no record before          no row of `rebalances`                -
     into generation 1 from nothing or 0  changes are group_started alone       gained only
 
-An assignment that can't be read leaves its generation, its members and their changes as they are; what it may hold is
-unknown from then on, not unowned, and the movement of such a transition is null. A hole in coverage ends intervals and
-generations with `is_end_known` false; members live on over it, since their ids are never used again.
+Where an assignment can't be read, the generation, its members and their changes are stated as usual; its partitions are
+unknown from then on, not unowned, and the movement of the transition is null. A hole in coverage ends intervals and
+generations with `is_end_known` false; members stay members over it, since their ids are never used again.
 """
 
 from groupledger.transforms.history.rules.events import (

@@ -1,12 +1,13 @@
 """Finds what differs between two records of a group: the `changes` of a rebalance, or of a revision.
 
 A static member whose instance is back under a new id was replaced; a dynamic one whose client id and host are back was
-restarted; neither is a leave and a join. Subscriptions are compared by their topics, never by their bytes: owned
+restarted; neither is a leave and a join. Subscriptions are compared by their topics, never by their bytes, since owned
 partitions and user data change with every round.
 
-`partitions_added` is judged against the most partitions of a topic that were ever seen assigned, or owned by a member,
-in a record whose ownership could all be read. A subscribed topic of which nothing is assigned any more, and which no
-member still brings along, is `topic_deleted`: deleted, or no longer visible to the leader.
+`partitions_added` compares with the highest number of partitions of the topic that any earlier record showed assigned
+or owned, if all of the record's ownership could be read. A subscribed topic is `topic_deleted` if none of its
+partitions is assigned any more and no member says that it owns one: it was deleted, or the leader can't see it any
+more.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _about(kind: kinds.ChangeKind, facts: MemberFacts, **columns: Any) -> Change
 
 @dataclass(slots=True)
 class Turnover:
-    """Holds who stayed, came, went, and came in whose place."""
+    """Holds which members stayed, came and went, and which came in the place of which."""
 
     stayed: list[tuple[Tenure, GroupMember]] = field(default_factory=list)
     replaced: list[tuple[Tenure, GroupMember]] = field(default_factory=list)
@@ -80,7 +81,7 @@ class Turnover:
 def turnover(before: Mapping[str, Tenure], after: Iterable[GroupMember]) -> Turnover:
     found = Turnover()
     now = {member.facts.member_id: member for member in after}
-    # The tenures that ended, by what would show that the process is back.
+    # The tenures that ended, by the client id and host by which a restarted process would be recognized.
     by_place: defaultdict[tuple[str, ...], list[Tenure]] = defaultdict(list)
     for member_id, tenure in before.items():
         if member_id in now:

@@ -1,12 +1,13 @@
 """Tells what a rebalance cost: what moved, and how long it stopped whom.
 
-Work stays put when it stays with the same identity: a static member's instance, over its restarts, else the member. A
-partition that a cooperative round took from one member and the next one gave to another has moved in that next round.
+A partition has moved if its owner's identity changed: that is the instance of a static member, over its restarts, and
+the member id of a dynamic one. If a cooperative round takes a partition from one member and the next round gives it to
+another, it has moved in the second round.
 
 No record says when a member stops. It certainly processes nothing from the end of the join phase until the leader's
-assignment is written (`sync_wait_ms`): that is the lower bound of its pause. The upper bound is from the last commit
-before the record to the first one after it. An eager rebalance stops every partition that has an owner before and
-after, and so the group; a cooperative one only the partitions that change hands.
+assignment is written (`sync_wait_ms`): that is the lower bound of its pause. The upper bound is the time from the last
+commit before the record to the first one after it. An eager rebalance stops every partition that has an owner before
+and after; a cooperative one stops only the partitions that change hands.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ Identities = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """Holds what is owned, by its fate; `kept` and `moved` have an owner before and after, and so can be stopped."""
+    """Holds the owned partitions, by what happened to them. Those in `kept` and `moved` have an owner before and
+    after."""
 
     kept: list[TopicPartition]
     moved: list[TopicPartition]
@@ -55,7 +57,7 @@ NO_MOVEMENT_KNOWN: dict[str, Any] = dict.fromkeys(
 
 
 def movement(group: OpenGroup, record: GroupRecord) -> Movement | None:
-    """Returns the movement from the group's open ownership to the record's; None if either is not all known."""
+    """Returns the movement from the group's open ownership to the record's; None unless both are known completely."""
     if group.generation is None or not group.generation.is_ownership_known or not record.is_ownership_known:
         return None
     before: dict[TopicPartition, Identities] = {unit: (identity,) for unit, identity in group.pending.items()}
@@ -80,7 +82,8 @@ def _identities(member_ids: Iterable[str], facts: Mapping[str, MemberFacts]) -> 
 
 
 def revocations(record: GroupRecord) -> tuple[dict[TopicPartition, str], list[str]]:
-    """Returns what members brought along and nobody owns now, by whose it was; and who has to give something up."""
+    """Returns the partitions that members said they owned and nobody owns now, with the member that did; and the
+    members that have to give something up."""
     owners = record.owners
     pending: dict[TopicPartition, str] = {}
     revokers = []
@@ -95,7 +98,8 @@ def revocations(record: GroupRecord) -> tuple[dict[TopicPartition, str], list[st
 
 
 def protocol_kind(group: OpenGroup, members: Turnover) -> str:
-    """Returns cooperative if a member that stayed brought along what it had, eager if none did; never by the name."""
+    """Returns cooperative if one of the members that stayed joined with partitions, eager if none did, unknown if no
+    member could have. The protocol's name does not count."""
     had_something = {owner for interval in group.owners.values() for owner in interval.owners}
     evidence = [
         bool(new.owned)

@@ -1,8 +1,8 @@
-"""Holds what the fold is fed: the events of one group, in the order of the log.
+"""Defines the fold's input: the events of one group, in the order of the log.
 
 A group-level event is one record. Nearly all records are commits, so these come summed up: one `Commits` for each topic
-and partition between two group-level events, or between two ends of batches; how a stretch of commits is cut into
-summaries changes nothing. `Coverage` says from which offset on the ledger knows how much (`schemas.tables.coverage`).
+and partition between two group-level events or ends of batches. The result does not depend on where the summaries are
+cut. `Coverage` says how completely the log is known from an offset on (`schemas.tables.coverage`).
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Commits:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Marks from where on, until the next mark, the log is known how completely: a row of `coverage`."""
+    """Says how completely the log is known from an offset on, until the next mark: a row of `coverage`."""
 
     from_offset: int
     completeness: str
@@ -200,7 +200,7 @@ def _member(fields: Mapping[str, Any], protocol_type: str) -> GroupMember:
 def _connect_ownership(
     fields: Mapping[str, Any],
 ) -> tuple[tuple[TopicPartition, ...], tuple[TopicPartition, ...] | None]:
-    """Returns what a worker said it runs, and what it runs after the record.
+    """Returns the connectors and tasks that a worker said it runs, and those that it runs after the record.
 
     From version 1 on an assignment is a change to the allocation that the worker brought along, so that a record alone
     tells what its workers run. Version 0 names all of it.

@@ -82,8 +82,8 @@ def _advance(group: OpenGroup, event: GroupRecord | GroupTombstone | OtherGroupT
 
 
 def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
-    """Begins a stretch of coverage. A hole ends what was open, for nobody knows what became of it, and what follows it
-    begins with nothing known."""
+    """Begins a stretch of coverage. A hole ends what was open, since it hides what became of it; behind the hole
+    nothing is known yet."""
     if mark.from_offset <= group.record_offset:
         raise LogOrderError(
             f"a coverage mark at offset {mark.from_offset} comes after {group.record_offset} was folded"
@@ -99,7 +99,7 @@ def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
         for committed in group.commits.values():
             committed.last_ms, committed.owner_commits = None, 0
     elif is_first:
-        group.is_state_known = True  # a group without a record before is not there
+        group.is_state_known = True  # before its first record a group does not exist
 
 
 def _is_known(group: OpenGroup) -> bool:
@@ -168,7 +168,7 @@ def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> No
     if not is_settled:
         return
     epoch = event.group_epoch
-    if group.generation is not None:  # its tombstone is not in the log any more
+    if group.generation is not None:  # the tombstone of this incarnation is missing in the log
         _write_rebalance(group, rows)
         close_classic_rows(group, rows, End(event.kafka_offset, event.kafka_timestamp_ms, is_known=False), EndedBy.HOLE)
         forget_classic(group)

@@ -1,9 +1,9 @@
-"""A `group_metadata` record becomes rows: a new generation, a revision of the present one, or nothing new.
+"""Turns a `group_metadata` record into rows: of a new generation, of a revision of the present one, or none.
 
-A revision repeats the generation with another content (a static member's replacement); a repetition with the same
-content adds nothing. A rebalance is an increment of the generation within one incarnation. Where increments have no
-record (`generation_gap`: their leader never synced, or nobody saw them), or where something may lie unseen between the
-two records, the transition is a hole: it stands there with its numbers, and claims nothing else.
+A revision repeats the generation with another content (a static member was replaced); a record with the same content
+adds no rows. A rebalance is an increment of the generation within one incarnation. Where increments have no record
+(`generation_gap`: their leader never synced, or nobody read the record), or where records may be missing between the
+two records, the transition is a hole: its row states the two generations and nothing else.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from groupledger.transforms.history.rules.trigger import Guess, departure, infer
 if TYPE_CHECKING:
     from groupledger.transforms.history.rules.events import GroupRecord
 
-# These alone don't make a round the cause of those that follow it.
+# A rebalance with no other changes than these is not the cause of the rebalances that follow.
 _FOLLOW_UP_CHANGES = {COOPERATIVE_FOLLOW_UP.name, LEADER_CHANGED.name}
 
 
 @dataclass(slots=True, kw_only=True)
 class Transition:
-    """The step from the group's present generation to a record. `is_known` says that nothing lies unseen between them.
+    """The step from the group's present generation to a record. `is_known`: no record between them is missing.
 
     `changes` and `departures` (by member id) are empty where the transition is a hole.
     """
@@ -147,7 +147,7 @@ def _open_rebalance(group: OpenGroup, transition: Transition) -> None:
         "inferred_trigger_explanation": guess and guess.explanation,
         "member_count": len(record.members),
         "members_idle": len(idle) if record.is_ownership_known else None,
-        # Nobody knows whether a record that follows a hole in coverage is the one of the leader's sync.
+        # After a hole in coverage the record may be a revision, and not the one that the leader's sync wrote.
         "sync_wait_ms": cost.sync_wait_ms(record) if transition.is_known else None,
     }
     row |= cost.NO_MOVEMENT_KNOWN if moves is None else moves.columns()
@@ -251,7 +251,7 @@ def _open_after(group: OpenGroup, transition: Transition, rows: Rows) -> None:
 def _prepare_next(group: OpenGroup, transition: Transition) -> None:
     """Remembers what the next transition will be compared with."""
     record = transition.record
-    # Over a hole the partitions may have become more without us: they are not counted against what was before.
+    # Partitions may have been added within a hole: their numbers are not compared over it.
     group.universe = grow_universe(group.universe if transition.is_known else {}, record)
     group.pending, group.revokers = cost.revocations(record)
     is_mere_follow_up = COOPERATIVE_FOLLOW_UP.name in transition.kinds and transition.kinds <= _FOLLOW_UP_CHANGES

@@ -1,8 +1,8 @@
-"""Tells the timeline of one classic group from its rows: pure Python, an entry for each record that changed something.
+"""Builds the timeline of one classic group from its rows, with an entry for each record that changed something.
 
 Who came and went is in the tenures of `members`, and what moved in the intervals of `assignments`, both found by the
-offset of the record; the other changes, the trigger and the pauses are in `rebalances`. Over a hole an entry claims
-nothing but its numbers, and who is in the record and was not before.
+offset of the record; the other changes, the trigger and the pauses are in `rebalances`. Over a hole an entry states
+only the generations, and the members of the record that were not seen before.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REBALANCE_COLUMNS = (
     "pause_lower_ms",
     "pause_upper_ms",
 )
-# What ended a generation, where no next one of the same incarnation says it.
+# The event at the end of a generation that no other generation of its incarnation follows.
 ENDINGS = {
     EndedBy.TOMBSTONE: TimelineEvent.GROUP_DELETED,
     EndedBy.UPGRADE: TimelineEvent.UPGRADED,
@@ -125,7 +125,8 @@ def _turnover(joined: Iterable[Row], left: Iterable[Row], changes: Iterable[Row]
 
 
 def moves_by_offset(assignments: Iterable[Row]) -> defaultdict[int | None, list[Entry]]:
-    """Returns what changed hands at each record, from the last owner to the next one, whatever gap lay between."""
+    """Returns which partitions changed hands at each record, from the last owner to the next, even if nobody owned them
+    in between."""
     moves = defaultdict(list)
     last: dict[tuple[Any, ...], Row] = {}
     for row in sorted(assignments, key=itemgetter("from_offset")):

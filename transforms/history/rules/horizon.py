@@ -1,13 +1,12 @@
-"""The states from which a fold begins where older records are gone.
+"""Makes the states from which a fold begins where older records are gone.
 
-`state_before` is for a group that is folded again from a record in the middle of an incarnation. What came before is
-not known to the fold then, as behind a hole in coverage: no member, no owner, no generation. Known is only what does
-not depend on the instant: which incarnation it is, when the group was first seen, and which partitions it has
-committed. The latter are those of the state at the end, without their times: one that was committed only later is
-committed again by the records that are left, and one that was removed is removed again.
+`state_before` is for a group that is folded again from a record in the middle of an incarnation. As after a hole in
+coverage, the fold then knows no member, no owner and no generation. It knows only what does not depend on the instant:
+the number of the incarnation, when the group was first seen, and which partitions have commits. These partitions come
+from the state at the end, without times: the remaining records repeat each later commit and each later removal.
 
-`state_of_rows` stands in for a state that this version of groupledger can't read: it says what the open rows of the
-tables say. The commits are not known then, and the next transition is a hole.
+`state_of_rows` replaces a state that this version of groupledger can't read. It is made from the open rows of the
+tables, so the commits are not known, and the next transition is a hole.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Answers who owned a partition at an instant: owned, unowned, or unknown (a definite answer is never wrong).
 
-Only an instant in a `tailed` stretch of the group's `__consumer_offsets` partition is known. What was in force when the
-stretch began counts, since a compacted stretch before it still holds each key's last record; what ended before the
-stretch does not, whatever the clocks say. So rows are matched to the stretch by offset, and only found by time.
-`unowned` needs a generation whose members' assignments could all be read, or the certainty that there was none.
+Only an instant in a `tailed` stretch of the group's `__consumer_offsets` partition is known. Rows that were in force
+when the stretch began count, since a compacted stretch before it still holds each key's last record; rows that ended
+before the stretch don't. Clocks may go back, so time only finds the rows, and offsets decide whether they belong to the
+stretch. `unowned` needs a generation whose members' assignments could all be read, or the certainty that there was
+none.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def owner_at(
     stretch = next((row for row in coverage if row["completeness"] == Completeness.TAILED and _holds(row, at)), None)
     if stretch is None:
         return OwnerAnswer(Ownership.UNKNOWN)
-    # The record in force decides: an interval alone may span records that a compacted stretch has lost.
+    # The generation decides, since an interval may span records that are gone from a compacted stretch.
     generation = _in_force(generations, stretch, at, ("started_at", "ended_at", "kafka_offset"))
     if generation is None:
         return OwnerAnswer(Ownership.UNOWNED if _was_absent(group, generations, stretch, at) else Ownership.UNKNOWN)
@@ -70,7 +71,8 @@ def _holds(stretch: Row, at: Any) -> bool:
 def _in_force(rows: Iterable[Row], stretch: Row, at: Any, columns: tuple[str, str, str]) -> Row | None:
     """Returns the newest row that holds at the instant, had not ended before the stretch and did not begin after it.
 
-    What ended with the stretch or later held to its end, whatever instant the row names.
+    A row that ended at the end of the stretch or later held for the whole stretch, even if its `ended_at` says
+    otherwise.
     """
     begin, end, offset = columns
     holding = [

@@ -1,4 +1,4 @@
-"""The rows of the history tables, as dicts by column, without `cluster`.
+"""Makes the rows of the history tables: dicts by column, without `cluster`.
 
 Instants are microseconds since the epoch, which is what Arrow's timestamp[us] takes. A row that a later event of the
 same fold changes is replaced: each key is written once, in its last form.

@@ -1,7 +1,7 @@
-"""The open state of a group: all that the fold remembers between two batches, and its JSON form for `open_groups`.
+"""Defines the open state of a group, which the fold keeps between two batches, and its JSON form in `open_groups`.
 
-It is as large as the group is now, never as its history is long: the present members, owners and committed partitions,
-the generation and the rebalance whose rows may still change.
+Its size depends on the group's size, not on the length of its history: it holds the present members, owners and
+committed partitions, and the generation and the rebalance whose rows may still change.
 
 The JSON form writes each record as a list of its values, and once for each kind of record the names of these values
 (`names`). A field that an older version did not know takes its default, so a new field must have one. `format` changes
@@ -218,7 +218,7 @@ def load(text: str) -> OpenGroup:
     packed = _parse(text)
     names = packed.pop("names")
 
-    # Of these there may be thousands, and by position they are made three times as fast.
+    # There may be thousands of these, and positional arguments make them three times as fast.
     in_order = [kind for kind in ("commits", "watch") if names[kind] == _NAMES[kind]]
 
     def by_name(kind: str, values: Iterable[Any]) -> dict[str, Any]:

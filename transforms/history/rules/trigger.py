@@ -85,7 +85,7 @@ def silences(group: OpenGroup, gone: Iterable[Tenure], moment_ms: int) -> dict[s
     for owner in times_ms.keys() & found.keys():
         last_ms = times_ms[owner]
         silence_ms = max(0, moment_ms - last_ms)
-        # One that was silent before it was idle, and tells nothing.
+        # A member that was silent before was idle, so its silence tells nothing.
         begun_ms = (time_ms + rhythm_ms - last_ms for time_ms, rhythm_ms in stayed if time_ms > last_ms)
         found[owner] = Silence(silence_ms, min((silence_ms, *begun_ms)), cadences.get(owner))
     return found
@@ -181,7 +181,7 @@ def _by_replacement(kinds: AbstractSet[ChangeKind]) -> Guess:
 
 
 def _by_metadata(changes: Sequence[Change], kinds: AbstractSet[ChangeKind], leader: str) -> Guess:
-    """Guesses where nobody came or went, but perhaps static members."""
+    """Guesses where no dynamic member came or went."""
     if kinds_of_change.SUBSCRIPTION_CHANGED in kinds:
         resubscribed = kinds_of_change.SUBSCRIPTION_CHANGED.name
         changed = [change["member_id"] for change in changes if change["kind"] == resubscribed]

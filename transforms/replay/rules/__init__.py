@@ -1,30 +1,31 @@
-"""Is the ledger true? Every step of a group's history, replayed through the reference coordinator.
+"""Checks whether the ledger is true: replays every step of a group's history through the reference coordinator.
 
 Pure Python: `replay` takes the events of one group in log order, as the fold of `transforms.history.rules` does, and
 gives findings: things that no broker, or no assignor of Kafka's, can have written. Where the facts come from: the
 reference coordinator and its assignors (`coordinator`), which are held against a real broker and Kafka's own classes.
 
-    replay            the events of a group, one after the other     record_rules      one record by itself
-    finding           what is found                                  assignment_rules  what an assignor may give
-    step              from one record to the next
+    replay            goes through the events of a group             record_rules      check one record by itself
+    finding           the row that a contradiction becomes           assignment_rules  check what an assignor gave
+    step              checks the step from one record to the next
 
-A finding accuses, so it is claimed only where nothing that the ledger does not hold can explain what it sees:
+A finding is an accusation. So something is checked only where no record that the ledger may lack could explain it:
 
-    what is looked at                              where
+    checked                                        where
     a record by itself, partitions with two owners every record
     a generation that goes back                    tailed coverage, no tombstone (the fold's own finding)
-    what the assignor gave to whom                 revision 0, known to be the leader's: later ones carry an assignment
-                                                   over to a member that may subscribe to something else by now
-    the step to a record                           known to the fold, and the next generation or a revision of this one;
-                                                   holes and generations without a record hide whole rebalances
+    what the assignor gave to whom                 revision 0, which is known to be the leader's: later revisions repeat
+                                                   the assignment, though a member may have another subscription by now
+    the step to a record                           the fold knows the transition, and it leads to the next generation or
+                                                   to a revision; holes and generations without a record hide rebalances
 
-What can't be told from records, and is not looked at: which protocols each member offered beside the chosen one; the
-choice of `sticky` and `cooperative-sticky` beyond its balance, since a leader's metadata and memory stand nowhere; any
-share that racks may have decided; the leader of a group that grew from empty, or a leader who is new or static, which
-hang on the order of requests. Members may have come and gone between two records: only what all orders share counts.
+Records don't tell, and nothing checks: which protocols each member offered beside the chosen one; what `sticky` and
+`cooperative-sticky` chose beyond the balance, since the leader's metadata and memory are in no record; an assignment
+that racks may have decided; the leader of a group that was empty, and a leader who is new or static, since these depend
+on the order of requests. Members may have come and gone between two records, so only what every order of requests gives
+counts.
 
-Severities: `error`, no Kafka broker and no assignor of Kafka's writes this. `warning`, an assignor chose otherwise than
-Kafka's of that name does: other client libraries have assignors of their own by these names.
+Severities: an `error` is something that no Kafka broker and no assignor of Kafka's writes. A `warning` says that an
+assignor chose otherwise than Kafka's assignor of that name; other client libraries use these names for their own.
 """
 
 from groupledger.transforms.replay.rules.finding import Finding

@@ -1,13 +1,13 @@
-"""What Kafka's own assignors may give to the members of a record, and where their choice can be computed again.
+"""Checks the assignment in a record against what Kafka's own assignors may give, and computes it again where possible.
 
-All four give each partition to one member, which subscribes to its topic. `cooperative-sticky` never gives a partition
-to one member while another says that it owns it (KIP-429). The choice of `range` and `roundrobin` hangs on nothing but
-subscriptions and partition counts: both hand out all partitions of a subscribed topic, so that what is assigned tells
-the counts, unless numbers are missing among it. Of the sticky ones only the balance among equal subscriptions is sure.
+All four assignors give each partition to one member, which subscribes to its topic. `cooperative-sticky` never gives a
+partition to one member while another says that it owns it (KIP-429). `range` and `roundrobin` depend only on
+subscriptions and partition counts, and assign all partitions of a subscribed topic: so the assignment tells the counts,
+unless it skips a partition number. The sticky assignors promise only balance, among members with equal subscriptions.
 
-Left alone: a member without topics under the sticky assignors, which count it as equal to the others (Kafka
-AbstractStickyAssignor#allSubscriptionsEqual) and may give it anything; a choice that racks may have had a part in; and
-the order of static members, which a leader does not see below JoinGroup API 5: it may be by instance id or member id.
+Three cases are not checked. The sticky assignors count a member without topics as equal to the others (Kafka
+AbstractStickyAssignor#allSubscriptionsEqual) and may give it anything. Racks may have decided the choice. And a leader
+does not see static members as such below JoinGroup API 5, so they may be ordered by instance id or by member id.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _is_by_known_assignor(record: GroupRecord) -> bool:
 
 
 def two_owners(record: GroupRecord) -> Iterator[Contradiction]:
-    """Of any revision: an assignment is carried over as it is."""
+    """Yields a contradiction if a partition has several owners. Any revision is checked: it repeats the assignment."""
     if not _is_by_known_assignor(record):
         return
     shared = {unit: owners for unit, owners in sorted(record.owners.items()) if len(owners) > 1}
@@ -53,7 +53,7 @@ def two_owners(record: GroupRecord) -> Iterator[Contradiction]:
 
 
 def assignment_contradictions(record: GroupRecord) -> Iterator[Contradiction]:
-    """Of the leader's own record (revision 0) alone."""
+    """Yields what Kafka's assignor could not have assigned. The record must be the leader's own (revision 0)."""
     if not record.members or not _is_by_known_assignor(record):
         return
     strange = [*_outside_subscription(record), *_not_revoked_first(record)]
@@ -108,7 +108,10 @@ def _not_revoked_first(record: GroupRecord) -> Iterator[Contradiction]:
 
 
 def _unbalanced(record: GroupRecord) -> Iterator[Contradiction]:
-    """Equal subscriptions give shares that differ by one at most; what is on its way to a new owner counts too."""
+    """Yields a contradiction if members with equal subscriptions have shares that differ by more than one partition.
+
+    A partition on its way to a new owner counts too.
+    """
     if len({member.facts.topics for member in record.members}) > 1 or not record.members[0].facts.topics:
         return
     sizes = {member.facts.member_id: len(member.assigned or ()) for member in record.members}
@@ -127,7 +130,7 @@ def _unbalanced(record: GroupRecord) -> Iterator[Contradiction]:
 
 
 def _differs(record: GroupRecord) -> Iterator[Contradiction]:
-    """The whole assignment, computed again."""
+    """Computes the whole assignment again, and yields a contradiction if it differs."""
     numbers: dict[str, int] = {}
     for topic, _ in record.owners:
         numbers[topic] = numbers.get(topic, 0) + 1

@@ -20,7 +20,7 @@ SEVERITIES = {FindingKind.ASSIGNMENT_DIFFERS: FindingSeverity.WARNING}
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """What a rule has against a record; `explanation` is one sentence, `evidence` goes out as JSON."""
+    """Says how a record breaks a rule: `explanation` is one sentence, `evidence` is written as JSON."""
 
     finding: str
     explanation: str

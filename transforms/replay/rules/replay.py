@@ -1,7 +1,7 @@
-"""The events of a group, one after the other: which rules each record is put to.
+"""Goes through the events of a group and decides which rules each record is checked against.
 
-What is known about a record (its life, its revision, whether anything lies unseen before it) is the fold's answer, so
-that the ledger and its replay never disagree about coverage.
+The fold says what is known about a record (its incarnation, its revision, whether records before it are missing), so
+the ledger and its replay never disagree about coverage.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def replay(group_id: str, kafka_partition: int, events: Iterable[Event]) -> Iterator[Finding]:
-    """Findings in log order. `events` are all that the ledger holds of the group, with the marks of coverage."""
+    """Yields the findings in log order. `events` are all events of the group, with the marks of coverage."""
     log = list(events)
     generations = fold(group_id, kafka_partition, None, log).rows["generations"]
     row_at = {row["kafka_offset"]: row for row in generations}

@@ -1,20 +1,20 @@
-"""From one record to the next: the coordinator is rebuilt from the first and asked for the second.
+"""Checks whether the reference coordinator would have written a group's next record, given the one before.
 
-The requests that must have been there are sent to a coordinator that has loaded the record before: who is gone leaves,
-who is new joins, who stays joins again, the leader syncs. What it writes then must be what the log holds, field by
-field. Requests came in an order that the log does not tell, so a field counts only where every order gives the same:
+A coordinator loads the first record and gets the requests that must have followed: members that are gone leave, new
+ones join, the others join again, the leader syncs. What it writes must equal the next record, field by field. The log
+does not tell in which order the requests came, so a field is compared only where every order gives the same value:
 
     generation, protocol type, protocol        always
-    instance, client id and host of a member   of one that stays; a static member may have left and joined anew
-    timeouts, subscription, assignment         are the requests' own in a new generation; in a revision, of all
-                                               but the instance that was replaced
-    leader                                     a dynamic leader who stays goes on. If it went, and one of those who stay
-                                               follows, that is the first of them in the order of the members' map,
-                                               which records show; not decided where static members stay, or where a
-                                               failover has built another order meanwhile
+    instance, client id and host of a member   if the member stays; a static member may have left and joined anew
+    timeouts, subscription, assignment         in a revision, of all members but the replaced instance; in a new
+                                               generation they are copied from the record and so are always equal
+    leader                                     if it is dynamic and stays, it goes on. If it is gone and a member that
+                                               stays follows, it is the first of these in the order of the members' map,
+                                               which records show; not compared where static members stay, or where a
+                                               failover may have built another order
 
-A member goes by an id that the coordinator made, the client id (of a static member the instance id) before a UUID; a
-step with new members whose ids are others is not replayed.
+The coordinator makes member ids of the client id (of a static member: the instance id) and a UUID; a step with a new
+member whose id has another form is not replayed.
 Source: Kafka ClassicGroup, GroupMetadataManager; KIP-345 (static replacement), KIP-394 (pending members).
 """
 
@@ -74,7 +74,8 @@ _BLOCKER: Final[dict[str, Any]] = {
 
 
 def step_contradictions(before: GroupRecord | None, record: GroupRecord) -> Iterator[Contradiction]:
-    """`record` follows `before` directly: the next generation or a revision; `before` is None where nothing was."""
+    """Yields where the coordinator's record differs. `record` follows `before` directly, as the next generation or as a
+    revision; `before` is None if there was no group."""
     if before is not None and before.generation == record.generation:
         if before.members or record.members:
             yield from _revision(before, record)
@@ -88,7 +89,7 @@ def step_contradictions(before: GroupRecord | None, record: GroupRecord) -> Iter
 
 
 def _revision(before: GroupRecord, record: GroupRecord) -> Iterator[Contradiction]:
-    """The same generation written again: static members were replaced, and nothing else is different."""
+    """Checks a record of the same generation: only static members may have been replaced."""
     old, new = _facts(before), _facts(record)
     evidence = {"previous_kafka_offset": before.kafka_offset}
     gone = [facts for member_id, facts in old.items() if member_id not in new]
@@ -116,7 +117,7 @@ def _facts(record: GroupRecord | None) -> dict[str, MemberFacts]:
 
 
 def _uuid(facts: MemberFacts) -> str | None:
-    """What the coordinator drew for this member; None if the id is not of the form that Kafka's have."""
+    """Returns the UUID in the member's id, or None if the id does not have the form of Kafka's ids."""
     prefix = f"{facts.client_id if facts.group_instance_id is None else facts.group_instance_id}-"
     return facts.member_id[len(prefix) :] if facts.member_id.startswith(prefix) else None
 
@@ -152,12 +153,12 @@ def _member(member: GroupMember) -> dict[str, Any]:
 
 
 def _payload(*content: object) -> bytes:
-    """Bytes that differ where the content does; what stands after it is all the same to a coordinator."""
+    """Returns bytes that differ where the content does. A coordinator does not read what follows the topics."""
     return _NO_TOPICS + json.dumps(content).encode()
 
 
 class _Replay:
-    """A coordinator with the record before as its log, and what it has written since."""
+    """Runs a coordinator whose log holds the record before, and keeps what it writes in `written`."""
 
     def __init__(self, before: GroupRecord | None, record: GroupRecord) -> None:
         self.record = record
@@ -166,7 +167,7 @@ class _Replay:
         self.refusals: list[str] = []
         self._old, self._new = _facts(before), _facts(record)
         self._seats = {row["member_id"]: row for row in self.value["members"]}
-        # Members offer more than the record tells: what was chosen before, too.
+        # Members also offer the protocol that was chosen before, though the new record does not tell.
         protocols = (record.protocol, None if before is None else before.protocol)
         self._offers = [name for name in dict.fromkeys(protocols) if name is not None] or ["none"]
         self._coordinator = Coordinator(_CONFIG)
@@ -187,7 +188,7 @@ class _Replay:
         self._coordinator.load(0, log, now_ms=_NOW_MS)
 
     def rebalance(self) -> None:
-        """The next generation. A pending member keeps the join phase from ending before everybody is there."""
+        """Leads the group to the next generation. A pending member keeps the join phase open until all have joined."""
         self._join(_BLOCKER, "", _TWO_STEP_JOIN)
         if self.record.generation == 0:
             return
@@ -208,7 +209,7 @@ class _Replay:
         self._sync()
 
     def join_anew(self, facts: MemberFacts) -> None:
-        """A new member, or an instance under its new id."""
+        """Lets a new member join, or a static instance under its new id."""
         self._join(self._seats[facts.member_id], "", uuid=_uuid(facts) or "")
 
     @property
@@ -242,7 +243,7 @@ class _Replay:
             self._take(self._coordinator.handle(request, now_ms=_NOW_MS))
 
     def _sync(self) -> None:
-        """The leader's, with the assignment of the record."""
+        """Sends the leader's SyncGroup with the assignment of the record."""
         group = self._group
         leader = group.members.get(group.leader_id or "")
         if leader is None:
@@ -312,13 +313,13 @@ def _compared_members(expected: Value, actual: Value, before: Collection[str]) -
     yield None, "members", sorted(wanted.keys() - found.keys()), sorted(found.keys() - wanted.keys())
     for member_id, row in found.items():
         for name, value in row.items() if member_id in wanted else ():
-            # A replaced instance keeps its former self's client; a new member's is its own.
+            # A replaced instance keeps the client id and host of its predecessor; a new member has its own.
             if member_id in before or not name.startswith("client_"):
                 yield member_id, name, wanted[member_id][name], value
 
 
 def _is_leader_decided(before: GroupRecord, record: GroupRecord, expected: Value) -> bool:
-    """Every order of requests gives the same leader; that the replay's is this one then follows."""
+    """Returns whether every order of requests gives the same leader, which then is the replay's."""
     if before.generation == record.generation or not record.members:
         return True
     old = _facts(before)

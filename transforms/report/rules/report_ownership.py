@@ -1,11 +1,10 @@
-"""Who owned each partition of a group over a period, as stretches that can be drawn: owned, unowned or unknown.
+"""Divides a period into stretches in which a partition of a group was owned, unowned or unknown, for drawing.
 
-Pure Python, and the same answers as `transforms.history.rules.ownership_answer` gives for single instants: that
-function is asked at every instant at which something about the whole group changed, and what the intervals add lies on
-top.
+Pure Python. The answers are those of `transforms.history.rules.ownership_answer`: it is asked at every instant at which
+something about the whole group changed, which gives the spans, and the intervals of ownership are laid over these.
 
-Where no generation is in force, or one that gives nobody anything, all partitions have the same answer: that is a
-`Span` of the whole group. Within the others each partition is told apart.
+Where no generation is in force, or the one in force assigns nothing, all partitions have the same answer: a `Span` of
+the whole group. Within the other spans each partition has bars of its own.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What holds for every partition without an owner in [begin, end). `is_whole_group`: for all partitions."""
+    """The answer for partitions without an owner in [begin, end). `is_whole_group`: no partition has one."""
 
     begin: datetime
     end: datetime
@@ -38,7 +37,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """[begin, end) of one partition; an owned one has the interval that says so."""
+    """The answer for one partition in [begin, end); `interval` is the row that tells the owner."""
 
     unit: TopicPartition
     begin: datetime
@@ -48,8 +47,8 @@ class Bar:
 
 
 def shown_from(since: datetime, until: datetime, bounded: Iterable[tuple[Sequence[Row], str]]) -> datetime:
-    """From when on nothing is left out. Each of `bounded` are the newest rows by the column, which names their end;
-    where none is left out, it asks for nothing."""
+    """Returns the instant from which on no row is left out. Each of `bounded` has the newest rows of a selection, and
+    the name of the column with their end."""
     begin = since
     for rows, end in bounded:
         if rows and rows[0]["of_group"] > len(rows):
@@ -60,7 +59,7 @@ def shown_from(since: datetime, until: datetime, bounded: Iterable[tuple[Sequenc
 def spans(
     group: Row, generations: Sequence[Row], coverage: Sequence[Row], since: datetime, until: datetime
 ) -> list[Span]:
-    """The whole period, without gaps, in order."""
+    """Returns spans that cover the whole period in order, without gaps."""
     times = {since, *(row[name] for row in generations for name in ("started_at", "ended_at"))}
     times |= {row[name] for row in coverage for name in ("from_time", "to_time")}
     cuts = sorted(at for at in times if at is not None and since <= at < until)
@@ -77,7 +76,7 @@ def spans(
 
 
 def bars(intervals: Iterable[Row], of_group: Sequence[Span], coverage: Iterable[Row]) -> list[Bar]:
-    """What of each partition is drawn over the spans of the whole group, by topic, partition and time."""
+    """Returns the bars within the spans that are not of the whole group, ordered by topic, partition and time."""
     by_unit: defaultdict[TopicPartition, list[Row]] = defaultdict(list)
     for row in intervals:
         by_unit[TopicPartition(row["topic"], row["partition"])].append(row)
@@ -99,7 +98,7 @@ def _bars(unit: TopicPartition, intervals: Sequence[Row], span: Span, stretches:
         for begin, end in _known(row, stretches):
             piece = Bar(unit, max(begin, span.begin), min(end, span.end), Ownership.OWNED, row)
             if piece.begin < piece.end:
-                # The later record wins, as it does where one instant is asked for.
+                # The later record wins, as in `owner_at`.
                 pieces = [part for each in pieces for part in _without(each, piece)] + [piece]
     at = span.begin
     for piece in sorted(pieces, key=lambda each: each.begin):
@@ -112,12 +111,12 @@ def _bars(unit: TopicPartition, intervals: Sequence[Row], span: Span, stretches:
 
 
 def _known(interval: Row, stretches: Iterable[Row]) -> Iterator[tuple[datetime, datetime]]:
-    """When the interval was in force, as far as the log of then was read."""
+    """Yields the times [begin, end) at which the interval was in force and the log was read as it was written."""
     to_offset = interval["to_offset"]
     for stretch in stretches:
         reaches = to_offset is None or to_offset >= stretch["from_offset"]
         if reaches and interval["from_offset"] < stretch["to_offset"]:
-            # What ended with the stretch or later held to its end, whatever instant the row names.
+            # By offset, since clocks go back: an interval that ended behind the stretch held until the stretch's end.
             is_held = to_offset is None or to_offset >= stretch["to_offset"]
             end = stretch["to_time"] if is_held else min(interval["valid_to"], stretch["to_time"])
             yield max(interval["valid_from"], stretch["from_time"]), end

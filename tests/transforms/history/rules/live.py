@@ -1,4 +1,4 @@
-"""Random but real histories: consumers with Kafka's assignors around the reference coordinator, in virtual time.
+"""Plays random histories: consumers with Kafka's assignors around the reference coordinator, in virtual time.
 
 Each round one thing happens (somebody joins, leaves, dies, restarts, subscribes anew; a topic grows; the leader fails
 to sync; the group is deleted), and then the members rejoin until the group is at rest, with commits in between. The
@@ -66,7 +66,7 @@ class Consumer:
 
 @dataclass(frozen=True)
 class Truth:
-    """What was so from a record on: the group's answer to the leader's sync, or the group as it became empty."""
+    """The true state from a record on: the group's answer to the leader's sync, or the empty group."""
 
     at_ms: int
     generation: int
@@ -123,7 +123,7 @@ class LiveGroup:
         return self._requests
 
     def ask(self, request: Any) -> Any:
-        """The answer, None while the request is parked."""
+        """Returns the answer, or None while the request is parked."""
         self._collect(self.coordinator.handle(request, now_ms=self.now_ms))
         return self.answers.get(request.request_id)
 
@@ -187,7 +187,7 @@ class LiveGroup:
         raise AssertionError(f"the group is not at rest after {ROUNDS_MAX} rounds")
 
     def _round(self, *, lose_sync: bool) -> bool:
-        """True if another one is needed."""
+        """Plays one rebalance, and returns whether another one is needed."""
         self.commit()
         leader_id = self.truth[-1].leader if self.truth else None
         # Newcomers and then the leader: whoever joins after them finds a rebalance under way.
@@ -343,7 +343,7 @@ SUBSCRIPTIONS = (("orders",), ("payments",), ("orders", "payments"))
 
 
 def play(protocol: str, actions: Iterable[tuple[str, int]]) -> LiveGroup:
-    """A group that these actions, each on the consumer of that number, have happened to."""
+    """Plays these actions, each on the consumer of that number, and returns the group."""
     group = LiveGroup(protocol)
     for action, number in actions:
         consumer = group.consumers[number % len(group.consumers)] if group.consumers else None

@@ -12,7 +12,7 @@ from lab.truth.histories import Log, Tables, everything, folded, member, stretch
 COMPACTED_FIRST = (Coverage(0, "compacted"), Coverage(3, "tailed"))
 
 
-# Lives, generations, revisions
+# Incarnations, generations, revisions
 
 
 def test_first_generation_starts_the_group() -> None:
@@ -80,7 +80,7 @@ def test_identical_rewrite_adds_nothing() -> None:
         assert twice.table(table) == once.table(table)
 
 
-def test_tombstone_ends_a_life() -> None:
+def test_tombstone_ends_an_incarnation() -> None:
     """Goal: the next record begins incarnation 2 from nothing, and the emptied group before it was unowned."""
     log = Log().birth().record(1, member("a", 0)).record(2).tombstone()
     gone = folded(log.entries)
@@ -93,7 +93,7 @@ def test_tombstone_ends_a_life() -> None:
 
 
 def test_decrease_without_tombstone() -> None:
-    """Goal: a lower generation is a new life; a finding only where a tombstone can't have been missed."""
+    """Goal: a lower generation is a new incarnation; a finding only where a tombstone can't have been missed."""
     entries = Log().record(5, member("a", 0)).record(2, member("b", 0)).record(3, member("b", 0)).entries
     tailed = folded(entries)
     assert [(row["incarnation"], row["finding"]) for row in tailed.table("generations")] == [
@@ -109,7 +109,8 @@ def test_decrease_without_tombstone() -> None:
 
 
 def test_live_upgrade_closes_the_classic_rows() -> None:
-    """Goal: KIP-848 records of the tombstone's own operation keep the life; the downgrade is one that began before."""
+    """Goal: KIP-848 records of the tombstone's own operation keep the incarnation; the downgrade is one that began
+    before."""
     log = Log().record(4, member("a", 0)).tombstone().other("consumer", same_time=True)
     pending = folded(log.entries)
     assert pending.table("generations")[0]["ended_by"] == "tombstone"
@@ -131,7 +132,7 @@ def test_live_upgrade_closes_the_classic_rows() -> None:
     ("epoch", "same_time"), [(1, True), (9, False)], ids=["an empty group starts again", "a later group"]
 )
 def test_no_conversion(epoch: int, *, same_time: bool) -> None:
-    """Goal: an epoch below the generation, or another operation, is another life."""
+    """Goal: an epoch below the generation, or another operation, is another incarnation."""
     tables = folded(Log().record(4).tombstone().other("consumer", epoch, same_time=same_time).entries)
     assert tables.group["incarnation"] == 2
     assert tables.table("generations")[0]["ended_by"] == "tombstone"

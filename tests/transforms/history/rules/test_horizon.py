@@ -1,4 +1,5 @@
-"""A history made again from a record in the middle of a group's life says less than the whole one, and nothing else."""
+"""A history made again from a record in the middle of a group's incarnation says less than the whole one, and nothing
+else."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 STRETCH = Coverage(0, "tailed")
 
 
-def life() -> Log:
-    """A simple consumer's commit, members that come and go, an end, and a second life."""
+def two_incarnations() -> Log:
+    """A simple consumer's commit, members that come and go, an end, and a second incarnation."""
     log = Log().commit(0, 9, at=3).record(1, member("a", 0, 1)).commits(0, 1, every_ms=5_000, times=3)
     log.record(2, member("a", 0), member("b", 1)).commits(0, 1, every_ms=5_000, times=3)
     log.record(3, member("b", 0, 1)).commits(0, 1, every_ms=5_000, times=2).record(4).commit(9, at=None).tombstone()
@@ -41,9 +42,9 @@ def made_again(whole: Tables, entries: list[Entry], row: dict[str, Any]) -> Tabl
 
 @pytest.mark.parametrize("begin", range(6))
 def test_what_is_made_again(begin: int) -> None:
-    """Goal: from any record on: the same lives, generations and owners, the same open group but for commit times, and
-    rows that follow the first record say the same; the first ones say that their begin is not known."""
-    entries = life().entries
+    """Goal: from any record on: the same incarnations, generations and owners, the same open group but for commit
+    times, and rows that follow the first record say the same; the first ones say that their begin is not known."""
+    entries = two_incarnations().entries
     whole = folded(entries)
     row = whole.table("generations")[begin]
     again = made_again(whole, entries, row)
@@ -71,11 +72,11 @@ def open_rows(tables: Tables) -> OpenRows:
     )
 
 
-@pytest.mark.parametrize("cut", range(1, len(life().entries)))
+@pytest.mark.parametrize("cut", range(1, len(two_incarnations().entries)))
 def test_a_state_that_can_not_be_read(cut: int) -> None:
     """Goal: wherever the log is cut, the state that the open rows tell goes on to the same generations, members and
     owners with the same begins and ends; only the next transition is a hole, and its ends may be later than known."""
-    entries = life().entries
+    entries = two_incarnations().entries
     whole, tables = folded(entries), folded(entries[:cut])
     unreadable = '{"format":99}'
     tables.open_group = open_group_row(readable_state(unreadable, open_rows(tables), STRETCH))

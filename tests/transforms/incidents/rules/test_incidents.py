@@ -181,7 +181,7 @@ def test_the_last_commit_of_librdkafka() -> None:
     ],
 )
 def test_roots(given: dict[str, Any], kinds: set[str], root: str | None) -> None:
-    """Goal: every way to be refused or removed has its kind and its root; normal life has none."""
+    """Goal: every way to be refused or removed has its kind and its root; normal operation has none."""
     rows = found(facts(**given))
     assert set(rows) == kinds
     assert {row["probable_root"] for row in rows.values()} == ({root} if root else set())

@@ -62,7 +62,8 @@ def test_a_doubtful_removal() -> None:
 
 
 def test_a_static_member_that_was_closed() -> None:
-    """Goal: a static member says nothing when it closes: its expiry alone is normal life, with its return it is not."""
+    """Goal: a static member says nothing when it closes: its expiry alone is normal operation, with its return it is
+    not."""
     gone = tenure("m-1", 10, 50, group_instance_id="i", **SILENT)
     assert kinds(facts(members=[gone]))["session_expired"]["severity"] == "info"
     back = tenure("m-5", 80, None, group_instance_id="i", client_host="/10.9.9.9")

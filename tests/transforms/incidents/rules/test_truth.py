@@ -44,7 +44,7 @@ def test_observed_is_precise_and_complete() -> None:
 
 
 def test_each_fault_is_one_episode() -> None:
-    """Goal: what is not normal life has the root that was planted, once, with one incident for each kind."""
+    """Goal: what is not normal operation has the root that was planted, once, with one incident for each kind."""
     for played in planted():
         rows = [row for row in incidents(played.facts, RULES) if row["severity"] != "info"]
         episodes = {row["episode_id"]: row["probable_root"] for row in rows}

@@ -55,10 +55,10 @@ def test_a_new_coordinator_begins_its_own() -> None:
     assert found([rebalance(5, 6)], *unsynced) == ["sync_expired"]
 
 
-def test_another_life_is_another_group() -> None:
+def test_another_incarnation_is_another_group() -> None:
     """Goal: numbers that come back are told apart by time; where the log was not imported, nothing is claimed."""
-    lives = [rebalance(2, 1), rebalance(100, 1), rebalance(200, 1)]
-    assert found(lives, preparing(1, 0), preparing(99, 0, "metadata_changed")) == ["joined", "metadata_changed", None]
+    rows = [rebalance(2, 1), rebalance(100, 1), rebalance(200, 1)]
+    assert found(rows, preparing(1, 0), preparing(99, 0, "metadata_changed")) == ["joined", "metadata_changed", None]
     assert list(triggers([rebalance(2, 1)], [])) == [NO_TRIGGER]
 
 
