@@ -9,12 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+# A busy machine is slow, and an example that took long is not wrong.
+settings.register_profile("groupledger", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("groupledger")
 
 TOGETHER = {"brokers": ("tests/broker/", "tests/fault/"), "jobs": ("tests/jobs/",)}
 
