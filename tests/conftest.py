@@ -1,7 +1,7 @@
 """Makes the Spark session that all tests share, and marks the tests that use it.
 
-With two processes (`make test`) one runs the tests with brokers and the other the tests of the jobs, so that expensive
-fixtures are set up once; the other files go to the process that is free.
+With two processes (`make test`) tests that share expensive fixtures run in one: those with brokers, and two parts of
+those of the jobs. Whatever process is free takes the next part, or a file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 settings.register_profile("groupledger", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("groupledger")
 
-TOGETHER = {"brokers": ("tests/broker/", "tests/fault/"), "jobs": ("tests/jobs/",)}
+TOGETHER = {
+    "brokers": ("tests/broker/", "tests/fault/"),
+    "readers": ("tests/jobs/ask/", "tests/jobs/cli/", "tests/jobs/demo/", "tests/jobs/derive/", "tests/jobs/report/"),
+    "writers": ("tests/jobs/",),
+}
+"""The first that a file belongs to; each part sets up what is costly once."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
