@@ -58,7 +58,8 @@ class Ledger(ClusterTables):
         return f"{self.warehouse.rstrip('/')}/{self.checkpoint_folder}"
 
     def create(self, *tables: Table) -> None:
-        """Makes the tables that are missing. Raises InputError if one is there with other columns."""
+        """Makes the tables that are missing, and brings older ones to this release. Raises InputError if one can't be
+        brought there."""
         for table in tables:
             create_table(self.spark, self.warehouse, table)
 
