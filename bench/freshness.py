@@ -31,7 +31,9 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from groupledger.jobs.monitor.commits import added_files
+from groupledger.jobs.warehouse.delta_log import added_by
+from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.tables.lag import LAG
 from lab.kafka.local_broker import LocalBroker
 from lab.kafka.local_traffic import make_offsets_topic
 
@@ -72,12 +74,13 @@ class LagTable:
     """Follows the versions of the table's log."""
 
     def __init__(self, warehouse: Path) -> None:
-        self._folder = warehouse / "lag"
+        self._folder = warehouse / LAG.name
+        self._storage = LocalStorage(warehouse)
         self._version = 0
 
     def new_values(self) -> Iterator[tuple[int, int]]:
-        while (version := self._folder / "_delta_log" / f"{self._version:020}.json").is_file():
-            for path, _ in added_files(version.read_text()):
+        while (added := added_by(self._storage, LAG, self._version)) is not None:
+            for path in added.files:
                 table = pq.read_table(self._folder / path, columns=["group_id", "committed_offset"], partitioning=None)
                 for row in table.to_pylist():
                     if row["group_id"].startswith(f"{TOPIC}-") and row["committed_offset"] is not None:

@@ -25,12 +25,10 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-import groupledger.jobs.derive.history
-import groupledger.jobs.derive.rebalance_stats
 from groupledger.jobs.derive.history import TABLES, apply_batch
 from groupledger.jobs.process.session import spark_session
+from groupledger.jobs.warehouse.delta_log import open_table
 from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, TopicIdentity, write_source
-from groupledger.jobs.warehouse.upsert import upsert, within_reach
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.jobs.warehouse.tables import Tables
     from groupledger.schemas.tables.table import Table
 
 RUNS, COMMITS, RATIO_MAX = 5, 10, 1.5
@@ -73,7 +70,6 @@ class Cost:
     seconds: float
     files_read: int
     files_rewritten: int
-    bytes_written: int
 
 
 def cases(rows: list[int]) -> Iterator[Case]:
@@ -97,7 +93,7 @@ def main() -> None:
         costs.append(cost.seconds)
         print(
             f"{case.name:<46}{cost.seconds:7.2f} s {cost.seconds / costs[0]:5.2f} times the first;"
-            f" {cost.files_read} files read, {cost.files_rewritten} rewritten, {cost.bytes_written / 1e6:.1f} MB",
+            f" {cost.files_read} files read, {cost.files_rewritten} rewritten",
             flush=True,
         )
     spark.stop()
@@ -121,41 +117,17 @@ def measure(spark: SparkSession, warehouse: Path, case: Case) -> Cost:
             started = time.perf_counter()
             apply_batch(ledger, batch)
             seconds.append(time.perf_counter() - started)
-        files_read = count_files_read(ledger, log.next_batch(spark))
         metrics = [last_merge(ledger, table) for table in TABLES]
     return Cost(
         statistics.median(seconds),
-        files_read,
-        sum(int(each.get("numTargetFilesRemoved", 0)) for each in metrics),
-        sum(int(each.get("numTargetBytesAdded", 0)) for each in metrics),
+        sum(int(each.get("num_target_files_scanned", 0)) for each in metrics),
+        sum(int(each.get("num_target_files_removed", 0)) for each in metrics),
     )
 
 
 def last_merge(ledger: Ledger, table: Table) -> dict[str, str]:
-    (row,) = ledger.delta(table).history(1).collect()
-    return dict(row["operationMetrics"]) if row["operation"] == "MERGE" else {}
-
-
-def count_files_read(ledger: Ledger, batch: DataFrame) -> int:
-    """Returns how many files the upserts of one more batch have to read, after Delta has skipped files by
-    statistics."""
-    counted = 0
-
-    def upsert_and_count(tables: Tables, table: Table, rows: DataFrame, earliest_us: int | None = None) -> None:
-        nonlocal counted
-        old = tables.rows(table).alias("old")
-        counted += len(old.where(within_reach(table, earliest_us)).inputFiles())
-        upsert(tables, table, rows, earliest_us)
-
-    modules: tuple[Any, ...] = (groupledger.jobs.derive.history, groupledger.jobs.derive.rebalance_stats)
-    for module in modules:
-        module.upsert = upsert_and_count
-    try:
-        apply_batch(ledger, batch)
-    finally:
-        for module in modules:
-            module.upsert = upsert
-    return counted
+    (entry,) = open_table(ledger.warehouse, table).history(1)
+    return dict(entry["operationMetrics"]) if entry["operation"] == "MERGE" else {}
 
 
 # Closed history

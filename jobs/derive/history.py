@@ -15,6 +15,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import PythonException
 from pyspark.sql import functions as F
 
@@ -26,7 +28,7 @@ from groupledger.jobs.warehouse.checkpoint import read_checkpoint
 from groupledger.jobs.warehouse.ledger import set_checkpoint_aside
 from groupledger.jobs.warehouse.rebuild_request import rebuild_request, remove_request
 from groupledger.jobs.warehouse.source import read_source
-from groupledger.jobs.warehouse.upsert import earliest, replace_cluster, upsert
+from groupledger.jobs.warehouse.upsert import of_table, replace_cluster, upsert, upsert_arrow
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
@@ -55,6 +57,8 @@ RECORD_COLUMNS = (
     *("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "record_type", "is_tombstone", "decode_error"),
     *("offset_commit.topic", "offset_commit.partition", "offset_commit.offset as committed_offset", "record_json"),
 )
+# What the driver folds at once: its result is a fraction of 2 GiB.
+RECORDS_PER_DRIVER_FOLD = 200_000
 # A Delta commit must be folded in one batch, since its files have no order among each other: so batches have no limit.
 FILES_PER_BATCH = 2**31 - 1
 
@@ -174,45 +178,17 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
     Raises InputError if a state was written by a newer version of groupledger.
     """
     records = records_of(ledger, records).persist()
-    extents = extents_of(records)
-    retained_from = {partition: first for partition, (first, _) in extents.items()}
-    before = rebuild.HistoryBefore(ledger, retained_from) if is_rebuild else None
-    marks = marks_of(ledger, extents)
-    open_groups = open_groups_of(ledger, records) if before is None else before.open_groups(marks)
-    folded = fold_groups(group_events(records, open_groups, marks), marks).persist()
     try:
-        tables = (*DERIVED_TABLES, OPEN_GROUPS)
-        found = folded.select(
-            F.struct(*[F.count(table.name).alias(table.name) for table in tables]).alias("counts"),
-            F.struct(*[earliest(table, f"{table.name}.").alias(table.name) for table in tables]).alias("earliest_us"),
-        ).collect()[0]
-        counts: dict[str, int] = found.counts.asDict()
-        earliest_us: dict[str, int | None] = found.earliest_us.asDict()
-        rows = {table: table_rows(folded, table, ledger.cluster) for table in tables}
-
-        def write(table: Table) -> None:
-            ledger.give_way()
-            if before is not None:
-                replaced = before.with_carried_over(table, rows[table])
-                replace_cluster(ledger, table, replaced)
-            elif counts[table.name]:
-                upsert(ledger, table, rows[table], earliest_us[table.name])
-
-        for table in DERIVED_TABLES:
-            write(table)
-        counted_us = [time_us for table in COUNTED if (time_us := earliest_us[table.name]) is not None]
-        if is_rebuild:
-            rebuild_rebalance_stats(ledger)
-        elif counted_us:
-            update_rebalance_stats(ledger, rows, min(counted_us))
-        write(OPEN_GROUPS)
-        if is_rebuild:
-            rebuild.end(ledger)
+        extents, record_count = extents_of(records)
+        marks = marks_of(ledger, extents)
+        if is_rebuild or record_count > RECORDS_PER_DRIVER_FOLD:
+            counts = _apply_many(ledger, records, extents, marks, is_rebuild=is_rebuild)
+        else:
+            counts = _apply_few(ledger, records, marks)
     except PythonException as error:
         unknown = re.search(rf"{UnknownStateError.__name__}: (.*)", str(error))
         raise (error if unknown is None else InputError(unknown[1])) from error
     finally:
-        folded.unpersist()
         records.unpersist()
     if any(counts.values()):
         told = ", ".join(f"{counts[table.name]:,} {table.name}" for table in DERIVED_TABLES if counts[table.name])
@@ -220,24 +196,86 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
     return counts
 
 
+def _apply_few(ledger: Ledger, records: DataFrame, marks: Marks) -> dict[str, int]:
+    """Folds a batch whose result the driver holds: one query of Spark's, and then merges from memory."""
+    folded = fold_groups(group_events(records, open_groups_of(ledger, records), marks), marks).toArrow()
+    rows = {table: arrow_rows(folded, table, ledger.cluster) for table in (*DERIVED_TABLES, OPEN_GROUPS)}
+    for table in DERIVED_TABLES:
+        ledger.give_way()
+        upsert_arrow(ledger, table, rows[table])
+    ledger.give_way()
+    update_rebalance_stats(ledger, rows)
+    ledger.give_way()
+    upsert_arrow(ledger, OPEN_GROUPS, rows[OPEN_GROUPS])
+    return {table.name: rows[table].num_rows for table in rows}
+
+
+def _apply_many(
+    ledger: Ledger, records: DataFrame, extents: Extents, marks: Marks, *, is_rebuild: bool
+) -> dict[str, int]:
+    """Folds a batch of any size, whose result stays with Spark's tasks."""
+    retained_from = {partition: first for partition, (first, _) in extents.items()}
+    before = rebuild.HistoryBefore(ledger, retained_from) if is_rebuild else None
+    open_groups = open_groups_of(ledger, records) if before is None else before.open_groups(marks)
+    folded = fold_groups(group_events(records, open_groups, marks), marks).persist()
+    try:
+        tables = (*DERIVED_TABLES, OPEN_GROUPS)
+        counts: dict[str, int] = (
+            folded.select(*[F.count(table.name).alias(table.name) for table in tables]).collect()[0].asDict()
+        )
+        rows = {table: table_rows(folded, table, ledger.cluster) for table in tables}
+
+        def write(table: Table) -> None:
+            ledger.give_way()
+            if before is not None:
+                replace_cluster(ledger, table, before.with_carried_over(table, rows[table]))
+            elif counts[table.name]:
+                upsert(ledger, table, rows[table], counts[table.name])
+
+        for table in DERIVED_TABLES:
+            write(table)
+        if is_rebuild or any(counts[table.name] for table in COUNTED):
+            rebuild_rebalance_stats(ledger)
+        write(OPEN_GROUPS)
+        if is_rebuild:
+            rebuild.end(ledger)
+    finally:
+        folded.unpersist()
+    return counts
+
+
 def records_of(ledger: Ledger, records: DataFrame) -> DataFrame:
     return records.where(F.col("cluster") == F.lit(ledger.cluster)).selectExpr(*RECORD_COLUMNS)
 
 
-def extents_of(records: DataFrame) -> Extents:
-    extents = records.groupBy("kafka_partition").agg(F.min("kafka_offset"), F.max("kafka_offset")).collect()
-    return {partition: (first, last) for partition, first, last in extents}
+def extents_of(records: DataFrame) -> tuple[Extents, int]:
+    """Returns the extent of each partition, and the number of records."""
+    offsets = (F.min("kafka_offset"), F.max("kafka_offset"), F.count(F.lit(1)))
+    found = records.groupBy("kafka_partition").agg(*offsets).collect()
+    return {partition: (first, last) for partition, first, last, _ in found}, sum(row[3] for row in found)
 
 
 def all_events(ledger: Ledger, records: DataFrame) -> tuple[DataFrame, Marks]:
     """Returns the events of every group from its first record on, and the marks of coverage."""
-    marks = marks_of(ledger, extents_of(records))
+    marks = marks_of(ledger, extents_of(records)[0])
     return group_events(records, records.sparkSession.createDataFrame([], OPEN_GROUPS.schema), marks), marks
 
 
 def open_groups_of(ledger: Ledger, records: DataFrame) -> DataFrame:
     """Returns `open_groups`, read in the Spark session of the records: a micro-batch has a session of its own."""
     return replace(ledger, spark=records.sparkSession).rows(OPEN_GROUPS)
+
+
+def arrow_rows(folded: pa.Table, table: Table, cluster: str) -> pa.Table:
+    """Returns the rows that the fold has for a table, with the columns that the job fills."""
+    structs = folded.column(table.name)
+    rows = pa.Table.from_struct_array(structs.filter(pc.is_valid(structs)))
+    if table.end_column is not None:
+        rows = rows.append_column(IS_OPEN.name, pc.is_null(rows.column(table.end_column)).cast(pa.int32()))
+    constants = {"cluster": cluster, IS_CARRIED_OVER.name: False}
+    for name in constants.keys() & set(table.schema.names):
+        rows = rows.append_column(name, pa.repeat(pa.scalar(constants[name]), rows.num_rows))
+    return of_table(rows, table)
 
 
 def table_rows(folded: DataFrame, table: Table, cluster: str) -> DataFrame:

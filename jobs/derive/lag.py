@@ -2,7 +2,7 @@
 
 A round can be computed when `__consumer_offsets` is read up to the ends that the round saw there; the run ends at the
 first round that can't, so that rounds stay in order. Rounds are appended in parts, each in one Delta commit whose
-transaction id names its last round: Delta drops a part that is written again, and a killed run goes on behind the last
+batch is numbered by its last round: a part that is written again is left out, and a killed run goes on behind the last
 part.
 
 The history must be up to date before, since the owners of a round come from its tables.
@@ -14,13 +14,13 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ingest.samples import append, last_sampled_at_ms
+from groupledger.jobs.ingest.samples import append_rows, batch_of, last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.ledger import known_positions
 from groupledger.jobs.warehouse.tables import collect
+from groupledger.jobs.warehouse.upsert import append
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -31,7 +31,6 @@ from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.transforms.lag.lag import (
     COMMIT,
-    LAG_ROWS,
     POINT,
     SAMPLE,
     TOPIC,
@@ -88,7 +87,7 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
         part = waiting[done : min(done + ROUNDS_PER_PART, ready)]
         rows = lag_of(ledger, part, last_ms, rules)
         last_ms = part[-1][0]
-        append(ledger, LAG, with_keys(rows, ledger.cluster), last_ms)
+        append(ledger, LAG, with_keys(rows, ledger.cluster), batch_of(ledger, LAG, last_ms))
         done += len(part)
         ledger.say(f"lag: {done:,} of {ready:,} rounds computed")
     if ready < len(waiting):
@@ -190,8 +189,9 @@ def group_histories(tables: Tables) -> dict[str, GroupHistory]:
 
 def append_lag(ledger: Ledger, sampled_at_ms: int, rows: Sequence[LagRow]) -> None:
     """Appends the rows of a round that was computed in memory."""
-    frame = ledger.spark.createDataFrame(pa.Table.from_batches([lag_batch(rows)]), LAG_ROWS)
-    append(ledger, LAG, with_keys(frame, ledger.cluster).coalesce(1), sampled_at_ms)
+    batch = lag_batch(rows)
+    columns = {name: batch.column(name) for name in batch.schema.names if name != "sampled_at"}
+    append_rows(ledger, LAG, columns, sampled_at_ms)
 
 
 def with_keys(rows: DataFrame, cluster: str) -> DataFrame:

@@ -28,6 +28,7 @@ from pyspark.sql import functions as F
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.warehouse.upsert import of_rows
 from groupledger.schemas import words
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.schemas.kinds.triggers import TRIGGERS
@@ -219,8 +220,7 @@ def write_results(ledger: Ledger, results: list[Result]) -> None:
     ledger.create(QUALITY_RESULTS)
     names = QUALITY_RESULTS.schema.names
     rows = [tuple(result[name] for name in names) for result in results]
-    frame = ledger.spark.createDataFrame(rows, QUALITY_RESULTS.schema).coalesce(1)
-    frame.write.format("delta").mode("append").save(ledger.path(QUALITY_RESULTS))
+    ledger.commits.append(QUALITY_RESULTS, of_rows(rows, QUALITY_RESULTS))
 
 
 def print_results(results: list[Result], *, as_json: bool) -> None:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+
 from groupledger.jobs.process.settings import rules_from
-from groupledger.jobs.warehouse.upsert import bounding_column, is_since, replace_cluster, upsert
+from groupledger.jobs.warehouse.upsert import bounding_column, earliest_us, replace_cluster, upsert_arrow
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.words import StatsWindow
-from groupledger.transforms.history.rebalance_stats import LENGTHS_US, StatsRules, rebalance_stats, touches
+from groupledger.transforms.history.rebalance_stats import (
+    LENGTHS_US,
+    StatsRules,
+    rebalance_stats,
+    stats_in_memory,
+    touches,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from pyspark.sql import DataFrame, SparkSession
 
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
@@ -25,17 +32,18 @@ if TYPE_CHECKING:
 COUNTED = (REBALANCES, MEMBERS, ASSIGNMENTS)
 
 
-def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, DataFrame], earliest_us: int) -> None:
-    """Counts again the windows that a batch touched. `written` are the rows that it has just written, by table; in the
-    tables that are counted, nothing happened or ended before `earliest_us`."""
+def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, pa.Table]) -> None:
+    """Counts again the windows that a batch touched. `written` are the rows that it has just written, by table."""
+    times = [time_us for table in COUNTED if (time_us := earliest_us(written[table], table)) is not None]
+    if not times:
+        return
     rules = rules_from(StatsRules, ledger.settings.history)
     day_us = LENGTHS_US[StatsWindow.DAY]
-    since_us = earliest_us // day_us * day_us
-    touched = touches(written[REBALANCES], written[MEMBERS], written[ASSIGNMENTS], rules)
-    reach_us = since_us - rules.reach_ms * 1_000
-    rebalances, members, assignments = (rows_since(ledger, table, reach_us, touched.sparkSession) for table in COUNTED)
-    found = rebalance_stats(touched, rebalances, members, assignments, rules)
-    upsert(ledger, REBALANCE_STATS, found, since_us)
+    since_us = min(times) // day_us * day_us - rules.reach_ms * 1_000
+    groups = {group for table in COUNTED for group in written[table].column("group_id").unique().to_pylist()}
+    near = {table.name: rows_since(ledger, table, since_us, groups) for table in COUNTED}
+    found = stats_in_memory({table.name: written[table] for table in COUNTED}, near, rules)
+    upsert_arrow(ledger, REBALANCE_STATS, pa.Table.from_pylist(found, to_arrow_schema(REBALANCE_STATS.schema)))
 
 
 def rebuild_rebalance_stats(ledger: Ledger) -> None:
@@ -46,6 +54,8 @@ def rebuild_rebalance_stats(ledger: Ledger) -> None:
     replace_cluster(ledger, REBALANCE_STATS, found)
 
 
-def rows_since(ledger: Ledger, table: Table, since_us: int, session: SparkSession) -> DataFrame:
-    """Returns the rows of a table that the transform needs, read in the Spark session of the batch."""
-    return replace(ledger, spark=session).rows(table).where(is_since(str(bounding_column(table)), since_us))
+def rows_since(ledger: Ledger, table: Table, since_us: int, groups: set[str]) -> pa.Table:
+    """Returns the rows of some groups that lie or ended at a time or later."""
+    since = pa.scalar(since_us, pa.timestamp("us", "UTC"))
+    is_near = (pc.field(str(bounding_column(table))) >= since) & pc.field("group_id").isin(list(groups))
+    return ledger.arrow(table, is_near)

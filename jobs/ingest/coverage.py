@@ -6,15 +6,12 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
+from groupledger.jobs.warehouse.upsert import of_rows
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.transforms.coverage.rules.stretches import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from pyspark.sql import Column
 
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.jobs.warehouse.source import LedgerSource
@@ -40,17 +37,13 @@ def write_coverage(
     ]
     if not rows:
         return
-    new = ledger.spark.createDataFrame(rows, COVERAGE.schema).coalesce(1)
-    same_key = [F.col(f"old.{name}") == F.col(f"new.{name}") for name in COVERAGE.key]
-    merge = ledger.delta(COVERAGE).alias("old").merge(new.alias("new"), same_key[0] & same_key[1] & same_key[2])
-    grown: dict[str, str | Column] = {
-        "to_offset": F.greatest("old.to_offset", "new.to_offset"),
-        "to_time": F.greatest("old.to_time", "new.to_time"),
-    }
-    has_grown = (F.col("new.to_offset") > F.col("old.to_offset")) | (
-        F.coalesce(F.col("new.to_time") > F.col("old.to_time"), F.col("old.to_time").isNull())
+    ledger.commits.merge(
+        COVERAGE,
+        of_rows(rows, COVERAGE),
+        f"old.cluster = '{ledger.cluster}'",
+        updates={name: f"greatest(old.{name}, new.{name})" for name in ("to_offset", "to_time")},
+        update_condition="new.to_offset > old.to_offset OR (new.to_time > old.to_time) IS TRUE OR old.to_time IS NULL",
     )
-    merge.whenMatchedUpdate(has_grown, grown).whenNotMatchedInsertAll().execute()
 
 
 def instant(milliseconds: int | None) -> datetime | None:

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
-from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.warehouse.commits import as_new
 from groupledger.jobs.warehouse.rebuild_request import request_rebuild
 from groupledger.jobs.warehouse.storage import STATE_FOLDER
+from groupledger.jobs.warehouse.upsert import of_table
 from groupledger.schemas.codec.digest import codec_digest
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.records.decode import DECODED, decode_again
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.jobs.warehouse.storage import Storage
-
-# Another cluster's run may append to the table, or decode again itself; then one of the two commits is tried again.
-ATTEMPTS = 5
 
 
 def decode_quarantined_again(ledger: Ledger) -> int:
@@ -75,38 +73,15 @@ def replace_decoded(ledger: Ledger, quarantined: DataFrame, dates: Sequence[date
 
 
 def replace_rows(ledger: Ledger, decoded: DataFrame, dates: Sequence[date]) -> None:
-    """Replaces the rows of the decoded records. Raises OutsideError if each attempt conflicts with another cluster's
-    writer."""
-    from delta.exceptions import (
-        ConcurrentAppendException,
-        ConcurrentDeleteDeleteException,
-        ConcurrentDeleteReadException,
-        ConcurrentWriteException,
-    )
-
-    # These exceptions have no common base class.
-    conflicts = (
-        *(ConcurrentAppendException, ConcurrentDeleteDeleteException),
-        *(ConcurrentDeleteReadException, ConcurrentWriteException),
-    )
-    is_replaced = (
-        (F.col("old.cluster") == F.lit(ledger.cluster))
-        & F.col("old.ingest_date").isin(*dates)
-        & F.col("old.decode_error").isNotNull()
-        & (F.col("old.kafka_partition") == F.col("new.kafka_partition"))
-        & (F.col("old.kafka_offset") == F.col("new.kafka_offset"))
-    )
-    for _ in range(ATTEMPTS):
-        table = ledger.delta(COORDINATOR_RECORDS)
-        merge = table.alias("old").merge(decoded.alias("new"), is_replaced)
-        try:
-            merge.whenMatchedUpdate(set={name: F.col(f"new.{name}") for name in DECODED.names}).execute()
-        except conflicts:
-            continue
-        return
-    raise OutsideError(
-        f"Other clusters' writers kept changing {COORDINATOR_RECORDS.name} while quarantined records were decoded"
-        " again. Nothing was changed: run the command again."
+    """Replaces the rows of the decoded records, all in one commit: half of them would be a history that never was."""
+    rows = decoded.withColumns({"cluster": F.lit(ledger.cluster), "ingest_date": F.lit(dates[0])}).toArrow()
+    quoted = ", ".join(f"DATE '{each.isoformat()}'" for each in dates)
+    ledger.commits.merge(
+        COORDINATOR_RECORDS,
+        of_table(rows, COORDINATOR_RECORDS),
+        f"old.cluster = '{ledger.cluster}' AND old.ingest_date IN ({quoted}) AND old.decode_error IS NOT NULL",
+        updates=as_new(name for name in DECODED.names if name not in COORDINATOR_RECORDS.key),
+        inserts=False,
     )
 
 

@@ -31,7 +31,8 @@ from groupledger.jobs.ingest.log_files import (
     scan,
 )
 from groupledger.jobs.process.errors import InputError, OutsideError
-from groupledger.jobs.warehouse.upsert import upsert
+from groupledger.jobs.warehouse.upsert import insert, of_rows, upsert_arrow
+from groupledger.schemas.tables.all_tables import date_column
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.log_files import LOG_FILES
@@ -40,7 +41,6 @@ from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.transforms.by_group import map_rows
-from groupledger.transforms.conform import conform
 from groupledger.transforms.logs.coordinator_events import PARSED_EVENTS, parse_events
 from groupledger.transforms.logs.imported_lines import QUARANTINED, ROW, TOPIC_NAME
 from groupledger.transforms.logs.requests import (
@@ -240,7 +240,7 @@ class LogImport:
                 stamps = {"log": F.lit(log), "imported_at": F.lit(now)}
                 self._insert(LOG_QUARANTINE, quarantined.withColumns(stamps), names)
             if any(each.rows for each in found.values()):
-                (date,) = table.partition_columns
+                date = str(date_column(table))
                 self._insert(table, rows.withColumn(date, F.to_date(date.replace("date", "at"))), names)
         finally:
             parsed.unpersist()
@@ -266,14 +266,8 @@ class LogImport:
 
     def _insert(self, table: Table, rows: DataFrame, source_files: Sequence[str] = ()) -> None:
         """Adds rows whose key is not there yet. Rows of a file lie together: its name leaves out most of the table."""
-        ledger = self._ledger
-        rows = conform(rows.withColumn("cluster", F.lit(ledger.cluster)), table)
-        condition = F.col("old.cluster") == F.lit(ledger.cluster)
-        if source_files:
-            condition &= F.col("old.source_file").isin(*source_files)
-        for name in table.key[1:]:
-            condition &= F.col(f"old.{name}") == F.col(f"new.{name}")
-        ledger.delta(table).alias("old").merge(rows.alias("new"), condition).whenNotMatchedInsertAll().execute()
+        rows = rows.withColumn("cluster", F.lit(self._ledger.cluster))
+        insert(self._ledger, table, rows, F.col("source_file").isin(*source_files) if source_files else F.lit(True))
 
     def _note(self, log: str, files: Sequence[NewLines], found: Mapping[str, Counted], now: datetime) -> None:
         """Writes how far each file was read, and what its lines became. Of copies of one file, the first took the
@@ -294,7 +288,7 @@ class LogImport:
             row.update({name: _instant(row[name]) for name in TIMES})
         columns = LOG_FILES.schema.names
         rows = [tuple(row[name] for name in columns) for row in new]
-        upsert(ledger, LOG_FILES, ledger.spark.createDataFrame(rows, LOG_FILES.schema))
+        upsert_arrow(ledger, LOG_FILES, of_rows(rows, LOG_FILES))
 
     def _report(self, log: str, file: NewLines, found: Counted) -> None:
         totals = self.totals

@@ -17,8 +17,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from groupledger.jobs.ingest.ingest_capture import files_pattern
-from groupledger.jobs.ingest.samples import SAMPLE_TABLES, append, last_sampled_at_ms
+from groupledger.jobs.ingest.samples import SAMPLE_TABLES, batch_of, last_sampled_at_ms
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.upsert import append
 from groupledger.schemas.tables.table import CLUSTER
 from groupledger.schemas.tables.watermarks import SAMPLE_DATE, SAMPLED_AT
 
@@ -38,7 +39,7 @@ def import_samples(ledger: Ledger, directory: str) -> None:
     for table, rows in new:
         count, last_ms = rows.agg(F.count(F.lit(1)), F.unix_millis(F.max(SAMPLED_AT.name))).collect()[0]
         if count:
-            append(ledger, table, rows.coalesce(1), last_ms)
+            append(ledger, table, rows.coalesce(1), batch_of(ledger, table, last_ms))
         ledger.say(f"{count:,} rows added to {table.name}")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ingest.coverage import write_coverage
 from groupledger.jobs.ingest.decode_again import decode_quarantined_again
-from groupledger.jobs.ingest.stream import TABLES, run_query, start_query
+from groupledger.jobs.ingest.stream import TABLES, run_query
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, kafka_options
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
@@ -54,12 +54,8 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> 
     source, positions = plan(ledger, ingest, started_at_ms)
     write_source(ledger.storage, ledger.cluster, source)
     decode_quarantined_again(ledger)
-    trigger = f"{ingest.settings.ingest.trigger_interval_s} seconds"
-    query = start_query(
-        ledger,
-        kafka_rows(ledger, ingest, positions),
-        {"processingTime": trigger} if ingest.is_continuous else {"availableNow": True},
-    )
+    every = f"{ingest.settings.ingest.trigger_interval_s} seconds"
+    trigger = {"processingTime": every} if ingest.is_continuous else {"availableNow": True}
 
     def cover(totals: Totals) -> None:
         reached = source_offset(ledger.storage, ledger.checkpoint_folder, totals.last_batch)
@@ -67,7 +63,8 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> 
         known_until_ms = started_at_ms if is_at_end else totals.known_until_ms
         write_coverage(ledger, source, positions | kafka_positions(reached, OFFSETS_TOPIC), known_until_ms)
 
-    return run_query(ledger, query, stop, every_s=COVERAGE_INTERVAL_S, then=cover)
+    rows = kafka_rows(ledger, ingest, positions)
+    return run_query(ledger, rows, trigger, stop, every_s=COVERAGE_INTERVAL_S, then=cover)
 
 
 def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[LedgerSource, dict[int, int]]:

@@ -18,7 +18,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from groupledger.jobs.ingest.capture import read_manifest
 from groupledger.jobs.ingest.coverage import write_coverage
 from groupledger.jobs.ingest.decode_again import decode_quarantined_again
-from groupledger.jobs.ingest.stream import TABLES, run_query, start_query
+from groupledger.jobs.ingest.stream import TABLES, run_query
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.ledger import known_positions, resume_point
 from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, check_same_source, read_source, write_source
@@ -78,14 +78,14 @@ def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, rec
     write_source(ledger.storage, ledger.cluster, source)
     decode_quarantined_again(ledger)
     stream = ledger.spark.readStream.schema(CAPTURE_SCHEMA).parquet(files_pattern(directory))
-    query = start_query(ledger, stream.where(is_new(positions)), {"availableNow": True})
     reached = {**positions, **{key: max(at.to_offset, positions.get(key, 0)) for key, at in extents.items()}}
 
     def cover(totals: Totals) -> None:
         if totals.is_complete:
             write_coverage(ledger, source, reached, known_until_ms)
 
-    return run_query(ledger, query, stop, every_s=float("inf"), then=cover)
+    rows = stream.where(is_new(positions))
+    return run_query(ledger, rows, {"availableNow": True}, stop, every_s=float("inf"), then=cover)
 
 
 def files_pattern(directory: str) -> str:

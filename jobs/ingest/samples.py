@@ -1,8 +1,8 @@
 """Writes each sampling round into `watermarks` and `group_states` exactly once.
 
-A round is appended under a transaction id of Delta with its `sampled_at` as the version, so Delta drops a round that is
-written again, or by a writer that lost its lease. It would also drop a new round that is not later than the table's
-last one: if the clock has gone back, the round gets a time right after that one.
+A round is a batch of its table with its `sampled_at` as the number, so that a round which is written again is left
+out. So would be a new round that is not later than the table's last one: if the clock has gone back, the round gets a
+time right after that one.
 """
 
 from __future__ import annotations
@@ -19,19 +19,17 @@ from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
 from groupledger.jobs.kafka.sampling import sample_watermarks, take_round
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.warehouse.ledger import last_transaction
+from groupledger.jobs.warehouse.commits import Batch
+from groupledger.jobs.warehouse.delta_log import last_transaction
 from groupledger.jobs.warehouse.source import KAFKA, check_same_source, read_source
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.conform import conform
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from pyspark.sql import DataFrame
 
     from groupledger.jobs.kafka.sampling import SampledRound
     from groupledger.jobs.warehouse.ledger import Ledger
@@ -103,19 +101,18 @@ def append_rows(ledger: Ledger, table: Table, columns: Mapping[str, Sequence[Any
     arrow_types = to_arrow_schema(table.schema)
     given = {**{name: [value] * count for name, value in constants.items()}, **columns}
     arrays = [pa.array(given.get(field.name, [None] * count), field.type) for field in arrow_types]
-    rows = ledger.spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow_types), table.schema)
-    append(ledger, table, rows.coalesce(1), sampled_at_ms)
+    rows = pa.Table.from_arrays(arrays, schema=arrow_types)
+    ledger.commits.append(table, rows, batch_of(ledger, table, sampled_at_ms))
 
 
-def append(ledger: Ledger, table: Table, rows: DataFrame, last_sampled_at_ms: int) -> None:
-    writer = conform(rows, table).write.format("delta").mode("append")
-    writer = writer.option("txnAppId", application_id(ledger, table)).option("txnVersion", str(last_sampled_at_ms))
-    writer.save(ledger.path(table))
+def batch_of(ledger: Ledger, table: Table, last_sampled_at_ms: int) -> Batch:
+    """Returns the batch of rounds up to one."""
+    return Batch(application_id(ledger, table), last_sampled_at_ms)
 
 
 def last_sampled_at_ms(ledger: Ledger, table: Table) -> int:
     """Returns the time of the last round in a table, 0 before the first."""
-    return last_transaction(ledger, table, application_id(ledger, table)) or 0
+    return last_transaction(ledger.warehouse, table, application_id(ledger, table)) or 0
 
 
 def application_id(ledger: Ledger, table: Table) -> str:

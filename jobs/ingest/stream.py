@@ -1,4 +1,9 @@
-"""Runs the streaming query of `ingest`, from Kafka rows to `coordinator_records`, one Delta commit per micro-batch."""
+"""Runs the streaming query of `ingest`, from Kafka rows to `coordinator_records`, one Delta commit per micro-batch.
+
+Spark's tasks fetch, decode and write the files; the driver commits their list (`jobs.warehouse.task_files`). A batch
+has the number that Spark's checkpoint gives it, and the table takes each number of the query once: so a batch that is
+run again after a crash adds nothing if its commit was made, and everything if it was not.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +12,22 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import functions as F
 
-from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.clock import now_ms
+from groupledger.jobs.process.errors import JobError, OutsideError
+from groupledger.jobs.warehouse.checkpoint import read_checkpoint
+from groupledger.jobs.warehouse.commits import Batch
+from groupledger.jobs.warehouse.task_files import write_files
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
-from groupledger.transforms.conform import conform
-from groupledger.transforms.records.decode import decode
+from groupledger.transforms.records.decode import KAFKA_COLUMNS, decode_batches
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
@@ -29,7 +37,7 @@ if TYPE_CHECKING:
 TABLES = (COORDINATOR_RECORDS, COVERAGE)
 POLL_S = 1
 SILENT_BROKER_S = 20
-TO_DECODE, DECODED = "to_decode", "decoded"
+DAY_MS = 86_400_000
 
 
 @dataclass
@@ -44,31 +52,85 @@ class Totals:
     is_complete: bool = False
 
 
-def start_query(ledger: Ledger, kafka_rows: DataFrame, trigger: dict[str, Any]) -> StreamingQuery:
-    rows = decode(kafka_rows.observe(TO_DECODE, F.count(F.lit(1)).alias("rows"))).select(
-        F.lit(ledger.cluster).alias("cluster"),
-        # In a streaming query this is the batch's date from the checkpoint, so a repeated batch has the same date.
-        F.current_date().alias("ingest_date"),
-        "*",
-    )
-    rows = rows.observe(DECODED, F.count(F.lit(1)).alias("rows"), F.count("decode_error").alias("quarantined"))
-    writer = conform(rows, COORDINATOR_RECORDS).writeStream.format("delta").outputMode("append")
-    writer = writer.option("checkpointLocation", ledger.checkpoint_path).trigger(**trigger)
-    return writer.start(ledger.path(COORDINATOR_RECORDS))
+@dataclass(frozen=True)
+class Decoding:
+    """What a task makes of Kafka rows: rows of `coordinator_records`. `ingest_date` counts days since the epoch."""
+
+    cluster: str
+    ingest_date: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in decode_batches(batches):
+            cluster = pa.repeat(pa.scalar(self.cluster), batch.num_rows)
+            date = pa.repeat(pa.scalar(self.ingest_date, pa.int32()), batch.num_rows).cast(pa.date32())
+            columns = {"cluster": cluster, "ingest_date": date} | dict(
+                zip(batch.schema.names, batch.columns, strict=True)
+            )
+            names = COORDINATOR_RECORDS.schema.names
+            yield pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+
+
+class BatchWriter:
+    """Writes the micro-batches of a query. `counts` has, by batch, the rows and how many of them are quarantined;
+    `failure` is what a batch has raised on purpose, which Spark would only tell as text."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.counts: dict[int, tuple[int, int]] = {}
+        self.failure: JobError | None = None
+        self._ledger = ledger
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        try:
+            self._write(rows, number)
+        except JobError as error:
+            self.failure = error
+            raise
+
+    def _write(self, rows: DataFrame, number: int) -> None:
+        ledger = self._ledger
+        checkpoint = read_checkpoint(ledger.storage, ledger.checkpoint_folder)
+        if checkpoint is None:
+            raise OutsideError("The checkpoint was deleted while it was in use: run `groupledger ingest --recover`.")
+        batch = Batch(checkpoint.query_id, number)
+        if ledger.commits.has(COORDINATOR_RECORDS, batch):
+            return
+        files = write_files(
+            rows,
+            COORDINATOR_RECORDS,
+            ledger.warehouse,
+            prepare=Decoding(ledger.cluster, now_ms() // DAY_MS),
+            counted=("decode_error",),
+        )
+        ledger.commits.add_files(COORDINATOR_RECORDS, files, batch)
+        self.counts[number] = (sum(each.rows for each in files), sum(each.counts[0] for each in files))
+
+
+def start_query(ledger: Ledger, kafka_rows: DataFrame, trigger: dict[str, Any]) -> tuple[StreamingQuery, BatchWriter]:
+    writer = BatchWriter(ledger)
+    stream = kafka_rows.select(*KAFKA_COLUMNS).writeStream.foreachBatch(writer)
+    return stream.option("checkpointLocation", ledger.checkpoint_path).trigger(**trigger).start(), writer
 
 
 def run_query(
-    ledger: Ledger, query: StreamingQuery, stop: threading.Event, *, every_s: float, then: Callable[[Totals], None]
+    ledger: Ledger,
+    kafka_rows: DataFrame,
+    trigger: dict[str, Any],
+    stop: threading.Event,
+    *,
+    every_s: float,
+    then: Callable[[Totals], None],
 ) -> Totals:
-    """Reports each batch until the query ends or `stop` is set; calls `then` every `every_s` seconds and at the end.
+    """Starts the query and reports each batch until it ends or `stop` is set; calls `then` every `every_s` seconds and
+    at the end.
 
-    Raises OutsideError if the lease is lost or the query fails.
+    Raises what a batch raises, and OutsideError if the lease is lost or the query fails.
     """
     totals = Totals()
     called_at = time.monotonic()
     watch = BrokerWatch(ledger)
-    while not wait(query):
-        count_batches(ledger, totals, query)
+    query, writer = start_query(ledger, kafka_rows, trigger)
+    while not wait(query, writer):
+        count_batches(ledger, totals, query, writer)
         watch.look(query)
         if must_stop(ledger, query, stop):
             break
@@ -76,7 +138,7 @@ def run_query(
             then(totals)
             called_at = time.monotonic()
     totals.is_complete = not stop.is_set()
-    count_batches(ledger, totals, query)
+    count_batches(ledger, totals, query, writer)
     then(totals)
     return totals
 
@@ -121,11 +183,14 @@ def stop_query(ledger: Ledger, query: StreamingQuery) -> None:
         ledger.say("stopped while the brokers did not answer")
 
 
-def wait(query: StreamingQuery) -> bool:
-    """Waits for `POLL_S` seconds, and returns whether the query has ended. Raises OutsideError if it failed."""
+def wait(query: StreamingQuery, writer: BatchWriter | None = None) -> bool:
+    """Waits for `POLL_S` seconds, and returns whether the query has ended. Raises what a batch has raised, and
+    OutsideError if the query failed in another way."""
     try:
         return bool(query.awaitTermination(POLL_S))
     except StreamingQueryException as error:
+        if writer is not None and writer.failure is not None:
+            raise writer.failure from error
         raise OutsideError(failure_sentence(str(error))) from error
 
 
@@ -138,20 +203,15 @@ def failure_sentence(text: str) -> str:
     return f"The streaming query failed and can be started again without loss: {' '.join(text.split())[:500]}"
 
 
-def count_batches(ledger: Ledger, totals: Totals, query: StreamingQuery) -> None:
+def count_batches(ledger: Ledger, totals: Totals, query: StreamingQuery, writer: BatchWriter) -> None:
     for progress in query.recentProgress:
         is_new = totals.last_batch is None or progress["batchId"] > totals.last_batch
-        if is_new and DECODED in progress["observedMetrics"]:
-            count_batch(ledger, totals, progress)
+        if is_new and progress["batchId"] in writer.counts:
+            count_batch(ledger, totals, progress, *writer.counts.pop(progress["batchId"]))
 
 
-def count_batch(ledger: Ledger, totals: Totals, progress: Any) -> None:
-    """Adds a batch to the totals. Raises AssertionError if it lost or repeated rows between the source and the
-    table."""
-    (rows_in,) = progress["observedMetrics"][TO_DECODE]
-    rows, quarantined = progress["observedMetrics"][DECODED]
-    if rows != rows_in:
-        raise AssertionError(f"batch {progress['batchId']}: {rows_in} rows came and {rows} went")
+def count_batch(ledger: Ledger, totals: Totals, progress: Any, rows: int, quarantined: int) -> None:
+    """Adds a batch to the totals, and tells of it."""
     totals.last_batch = progress["batchId"]
     totals.rows += rows
     totals.quarantined += quarantined

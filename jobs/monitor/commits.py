@@ -1,27 +1,25 @@
 """The commits that `ingest` has added to `coordinator_records` since the last look, and how far it has come.
 
-The table's own log says which files a version added (Delta's protocol: `_delta_log/<version>.json`, an action a line),
-so that a look costs as much as there is new, however long the table is. A version that only moved rows (OPTIMIZE, whose
-actions say `dataChange: false`) adds none.
+The table's own log says which files a version added, so that a look costs as much as there is new, however long the
+table is.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, read_checkpoint, source_offset
+from groupledger.jobs.warehouse.delta_log import added_by
 from groupledger.jobs.warehouse.tables import not_a_pattern
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pyspark.sql import DataFrame
 
@@ -40,24 +38,11 @@ class NewFiles:
 
 def new_files(ledger: Ledger, version: int) -> NewFiles:
     """Returns what was added to the table after a version."""
-    paths: list[str] = []
-    row_count = 0
-    while True:
-        actions = ledger.storage.read(f"{COORDINATOR_RECORDS.name}/_delta_log/{version + 1:020}.json")
-        if actions is None:
-            return NewFiles(version, tuple(paths), row_count)
+    files: dict[str, int] = {}
+    while (added := added_by(ledger.storage, COORDINATOR_RECORDS, version + 1)) is not None:
         version += 1
-        for path, rows in added_files(actions):
-            paths.append(path)
-            row_count += rows
-
-
-def added_files(actions: str) -> Iterable[tuple[str, int]]:
-    """Yields path and number of rows of each file that brought new rows, from the text of a version."""
-    for line in actions.splitlines():
-        add = json.loads(line).get("add")
-        if add is not None and add["dataChange"]:
-            yield unquote(add["path"]), json.loads(add.get("stats") or "{}").get("numRecords", 0)
+        files |= added.files
+    return NewFiles(version, tuple(files), sum(files.values()))
 
 
 def commits_in(ledger: Ledger, files: NewFiles) -> DataFrame:

@@ -2,12 +2,17 @@
 
 A lease is a chain of numbered files under `_groupledger/<cluster>/lease/`; the highest number counts. Taking over means
 creating the next number, and of two that try, storage lets one succeed; so no lock server is needed and nothing has
-to be deleted by hand. A lease is free when it was released, when it expired, or when its holder was a process of this
-host that is gone, so that a restart after a crash need not wait.
+to be deleted by hand. A lease is free when it was released, when its holder was a process of this host that is gone, or
+when it ran out and the holder no longer renews it, which the newcomer watches for half of the duration: clocks of two
+hosts differ, and a clock that is ahead must not take over from a holder that is alive. A file that nobody can read is
+watched in the same way.
 
-A thread of the holder renews the lease. If it finds a higher number (it slept past its expiry, and another writer took
-over), it sets `lost`, and the holder stops. Delta drops what the old holder may still commit in between, since both
-write under the same transaction id.
+A thread of the holder renews the lease. A renewal that fails is tried again at the next one. The lease is lost, and the
+holder stops, if there is a higher number, if the file is gone or is not the holder's own, or if no renewal succeeded
+for the whole duration by a clock that nobody sets.
+
+All this is courtesy between writers that are awake. What keeps the tables whole is the number itself, the fencing token
+of every commit (`jobs.warehouse.commits`).
 """
 
 from __future__ import annotations
@@ -15,11 +20,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import socket
 import threading
+import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
 
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
@@ -34,6 +44,13 @@ if TYPE_CHECKING:
 
 # A third of the duration: two renewals may fail before the lease runs out.
 RENEWALS_PER_DURATION = 3
+# A holder that is alive renews within a third of the duration; the rest is for a slow storage.
+WATCHED_PER_DURATION = 0.5
+WATCH_POLLS = 10
+
+STORAGE_ERRORS = (OSError, Py4JError)  # of a local directory, and of Hadoop's client
+
+TAKEN_OVER = "Another writer took over this warehouse, so this one stopped. What it had written stays: run it again."
 
 
 def logs_of(cluster: str) -> str:
@@ -51,40 +68,55 @@ class Holder:
 
 @dataclass(frozen=True)
 class LeaseFile:
+    """The content of a lease's file. `secret` is the holder's own, so that it knows its file from one that was made
+    again after the folder was deleted."""
+
     holder: Holder
     expires_at_ms: int
     is_released: bool
+    secret: str = ""
 
     def dump(self) -> str:
         return json.dumps(asdict(self))
 
     @staticmethod
-    def parse(text: str) -> LeaseFile:
-        fields = json.loads(text)
-        return LeaseFile(Holder(**fields["holder"]), fields["expires_at_ms"], fields["is_released"])
+    def parse(text: str | None) -> LeaseFile | None:
+        """Returns the content, or None for a text that is none."""
+        try:
+            fields = json.loads(text or "")
+            holder = Holder(**fields.pop("holder"))
+            return LeaseFile(holder=holder, **fields)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
 
 
 class Lease:
     """A context manager that holds the lease. Entering it raises OutsideError with the holder's name if it is taken."""
 
-    def __init__(self, storage: Storage, cluster: str, command: str, duration_s: float) -> None:
+    def __init__(self, storage: Storage, held: str, command: str, duration_s: float) -> None:
+        self.held = held
         self.lost = threading.Event()
         self._storage = storage
-        self._folder = f"{STATE_FOLDER}/{cluster}/lease"
+        self._folder = f"{STATE_FOLDER}/{held}/lease"
         self._holder = Holder(this_host(), os.getpid(), command)
-        self._duration_ms = round(duration_s * 1000)
+        self._secret = secrets.token_hex(16)
+        self._duration_s = duration_s
         self._number = 0
+        self._ends_at_s = 0.0
+        self._lock = threading.Lock()  # of the number and the file under it
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._renew_until_stopped, name="lease", daemon=True)
+
+    @property
+    def token(self) -> int:
+        """The number that every later holder's is higher than."""
+        return self._number
 
     def __enter__(self) -> Self:
         highest = self._highest_number()
         if highest:
             self._refuse_if_held(highest)
-        self._number = highest + 1
-        if not self._storage.create(self._name(self._number), self._content()):
-            self._refuse_if_held(self._number)
-            raise OutsideError("Another writer came and went in the same moment: run the command again.")
+        self._take(highest + 1)
         for number in range(max(1, highest - 1), highest + 1):
             self._storage.delete(self._name(number))
         self._thread.start()
@@ -95,43 +127,110 @@ class Lease:
     ) -> None:
         self._stop.set()
         self._thread.join()
-        if not self.lost.is_set():
-            self._storage.write(self._name(self._number), self._content(is_released=True))
+        # A lease that can't be released runs out by itself, and must not hide why the work ended.
+        with suppress(*STORAGE_ERRORS):
+            if not self.lost.is_set() and self._is_own():
+                self._storage.write(self._name(self._number), self._content(is_released=True))
 
     def check(self) -> None:
         """Raises OutsideError if the lease is lost."""
+        if uptime_s() > self._ends_at_s:
+            self.lost.set()
         if self.lost.is_set():
-            raise OutsideError("Another writer took over the lease of this warehouse, so this one stopped.")
+            raise OutsideError(TAKEN_OVER)
+
+    def go_beyond(self, token: int) -> None:
+        """Takes a number above a token that was met in a table. Raises OutsideError if the token is a later holder's.
+
+        While this lease's file is the last of the chain, a higher token can only be from a chain that was deleted.
+        """
+        with self._lock:
+            if not self._is_own():
+                self.lost.set()
+                raise OutsideError(TAKEN_OVER)
+            before = self._number
+            if token >= before:
+                self._take(token + 1)
+                self._storage.delete(self._name(before))
+
+    def _take(self, number: int) -> None:
+        ends_at_s = uptime_s() + self._duration_s
+        is_created = self._storage.create(self._name(number), self._content())
+        # A storage that loses its answer and tries again finds our own file.
+        if not is_created and not self._is_own(number):
+            self._refuse_if_held(number)
+            raise OutsideError("Another writer came and went in the same moment: run the command again.")
+        self._number, self._ends_at_s = number, ends_at_s
 
     def _refuse_if_held(self, number: int) -> None:
         text = self._storage.read(self._name(number))
-        if text is None:
-            return
         lease = LeaseFile.parse(text)
-        left_s = (lease.expires_at_ms - now_ms()) / 1000
-        if lease.is_released or left_s <= 0 or is_dead_here(lease.holder):
+        if text is None or (lease is not None and (lease.is_released or is_dead_here(lease.holder))):
             return
-        raise OutsideError(
-            f"Another writer holds this warehouse: `{lease.holder.command}`, process {lease.holder.process} on"
-            f" {lease.holder.host}. Stop it, or wait until its lease runs out in {left_s:.0f} s."
-        )
+        left_s = self._duration_s if lease is None else (lease.expires_at_ms - now_ms()) / 1000
+        if lease is not None and 0 < left_s <= self._duration_s:
+            raise held_by(lease.holder, left_s)
+        # It ran out by our clock, or can't be by it: only watching tells whether the holder is alive.
+        for _ in range(WATCH_POLLS):
+            time.sleep(self._duration_s * WATCHED_PER_DURATION / WATCH_POLLS)
+            now = self._storage.read(self._name(number))
+            if now is None:
+                return
+            renewed = LeaseFile.parse(now)
+            if now != text and renewed is not None:
+                if renewed.is_released:
+                    return
+                raise held_by(renewed.holder, self._duration_s)
 
     def _renew_until_stopped(self) -> None:
-        while not self._stop.wait(self._duration_ms / 1000 / RENEWALS_PER_DURATION):
-            if self._highest_number() > self._number:
+        while not self._stop.wait(self._duration_s / RENEWALS_PER_DURATION):
+            try:
+                self._renew()
+            except STORAGE_ERRORS:
+                if uptime_s() > self._ends_at_s:
+                    self.lost.set()
+            if self.lost.is_set():
+                return
+
+    def _renew(self) -> None:
+        with self._lock:
+            ends_at_s = uptime_s() + self._duration_s
+            if not self._is_own() or uptime_s() > self._ends_at_s:
                 self.lost.set()
                 return
             self._storage.write(self._name(self._number), self._content())
+            self._ends_at_s = ends_at_s
+
+    def _is_own(self, number: int | None = None) -> bool:
+        """Returns whether a number, by default the one that is held, is this holder's and the last of the chain."""
+        number = self._number if number is None else number
+        if self._highest_number() != number:
+            return False
+        lease = LeaseFile.parse(self._storage.read(self._name(number)))
+        return lease is not None and lease.secret == self._secret
 
     def _highest_number(self) -> int:
-        found = (re.fullmatch(r"(\d+)\.json", name) for name in self._storage.names(self._folder))
+        found = (re.fullmatch(r"([0-9]{1,18})\.json", name) for name in self._storage.names(self._folder))
         return max((int(match[1]) for match in found if match), default=0)
 
     def _name(self, number: int) -> str:
         return f"{self._folder}/{number}.json"
 
     def _content(self, *, is_released: bool = False) -> str:
-        return LeaseFile(self._holder, now_ms() + self._duration_ms, is_released).dump()
+        expires_at_ms = now_ms() + round(self._duration_s * 1000)
+        return LeaseFile(self._holder, expires_at_ms, is_released, self._secret).dump()
+
+
+def held_by(holder: Holder, left_s: float) -> OutsideError:
+    return OutsideError(
+        f"Another writer holds this warehouse: `{holder.command}`, process {holder.process} on {holder.host}. Stop it,"
+        f" or wait until its lease runs out in {left_s:.0f} s."
+    )
+
+
+def uptime_s() -> float:
+    """Returns seconds by a clock that nobody sets, and that goes on while the machine sleeps, where there is one."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def this_host() -> str:

@@ -8,7 +8,7 @@ mismatch is an error; `--recover` starts a new checkpoint behind the last row of
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -16,6 +16,8 @@ from pyspark.sql import functions as F
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import spark_session
 from groupledger.jobs.warehouse.checkpoint import read_checkpoint, source_offset
+from groupledger.jobs.warehouse.commits import Commits
+from groupledger.jobs.warehouse.delta_log import last_transaction
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.retention import read_floors
 from groupledger.jobs.warehouse.storage import open_storage
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.warehouse.checkpoint import Checkpoint
     from groupledger.jobs.warehouse.storage import Storage
-    from groupledger.jobs.warehouse.tables import Tables
     from groupledger.schemas.tables.table import Table
 
 
@@ -48,6 +49,11 @@ class Ledger(ClusterTables):
     say: Callable[[str], None]
     settings: Settings
     give_way: Callable[[], None] = go_on
+    _fenced: set[Table] = field(default_factory=set, compare=False)
+
+    @property
+    def commits(self) -> Commits:
+        return Commits(self.warehouse, (self.lease,))
 
     @property
     def checkpoint_folder(self) -> str:
@@ -58,10 +64,16 @@ class Ledger(ClusterTables):
         return f"{self.warehouse.rstrip('/')}/{self.checkpoint_folder}"
 
     def create(self, *tables: Table) -> None:
-        """Makes the tables that are missing, and brings older ones to this release. Raises InputError if one can't be
-        brought there."""
+        """Makes the tables that are missing, brings older ones to this release, and keeps earlier writers out of them.
+        A job calls it for every table that it writes, before it reads what it goes on from.
+
+        Raises InputError if a table can't be brought here, OutsideError if a later writer has it.
+        """
         for table in tables:
-            create_table(self.spark, self.warehouse, table)
+            if table not in self._fenced:
+                create_table(self, self.commits, table)
+                self.commits.fence(table)
+                self._fenced.add(table)
 
 
 @contextmanager
@@ -137,16 +149,7 @@ def mismatch(checkpoint: Checkpoint | None, table_batch: int | None, *, has_rows
 
 def last_table_batch(ledger: Ledger, query_id: str) -> int | None:
     """Returns the last batch of a streaming query that the table holds."""
-    return last_transaction(ledger, COORDINATOR_RECORDS, query_id)
-
-
-def last_transaction(tables: Tables, table: Table, application_id: str) -> int | None:
-    """Returns the last version that an application has written to a table under its transaction id, None before the
-    first."""
-    if not tables.exists(table):
-        return None
-    version = tables.snapshot(table).transactions().get(application_id)
-    return int(version.get()) if version.isDefined() else None
+    return last_transaction(ledger.warehouse, COORDINATOR_RECORDS, query_id)
 
 
 def set_checkpoint_aside(storage: Storage, checkpoint_folder: str) -> None:

@@ -1,13 +1,13 @@
 """`groupledger maintain` merges small files, removes old dates, and deletes files that nothing refers to.
 
-It takes one table after the other, while no writer of any cluster can run:
+It takes one table after the other, while no writer of any cluster can run, and works without Spark's tasks:
 - Retention removes whole dates of the tables that the settings name, in one Delta commit that rewrites no file. It
   waits
   while a streaming reader of the table has rows to read, which that would never see. For `coordinator_records` it
   raises the floor first.
-- OPTIMIZE merges files that no longer change: dates before today, rows that have ended, and all files of tables without
-  partitions. Its commit has no new data, so streaming readers pass over it. (They begin at a version of the table, not
-  at a snapshot, whose files have no order.)
+- OPTIMIZE merges files that no longer change: dates before today, rows that have ended, and all files of tables that
+  have neither. Its commit has no new data, so streaming readers pass over it. (They begin at a version of the table,
+  not at a snapshot, whose files have no order.)
 - VACUUM deletes files that are older than the table's `delta.deletedFileRetentionDuration` (45 days). It waits if a
   reader has not read new rows for longer than `reader_downtime_days_max`.
 """
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.commits import Commits
 from groupledger.jobs.warehouse.lease import Lease, logs_of
 from groupledger.jobs.warehouse.readers import readers, unread_since
 from groupledger.jobs.warehouse.retention import Floor, raise_floors
@@ -38,15 +39,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
     from groupledger.jobs.process.settings import Settings
+    from groupledger.jobs.warehouse.commits import PartitionFilter
     from groupledger.jobs.warehouse.readers import Reader
     from groupledger.jobs.warehouse.storage import Storage
     from groupledger.schemas.tables.table import Table
 
-MAX_FILE_SIZE = "spark.databricks.delta.optimize.maxFileSize"
-# The number of tasks in which VACUUM lists a table's folders: Spark's default of 10,000 takes minutes for a few
-# folders.
-LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-LISTING_TASKS_PER_CORE = 4
 READ_FIRST = "a streaming reader has not read the table to its end (run `groupledger history` or `pipeline`)"
 
 
@@ -65,6 +62,7 @@ class Maintenance:
     """A run of `maintain`. With `is_dry_run` it changes nothing."""
 
     tables: Tables
+    commits: Commits
     storage: Storage
     settings: Settings
     now: datetime
@@ -73,7 +71,7 @@ class Maintenance:
 
     def steps(self, table: Table) -> list[Step]:
         """Returns the steps that were done, or would be, in their order."""
-        since = unread_since(self.tables, table, self.readers)
+        since = unread_since(self.tables, self.storage, table, self.readers)
         downtime_max = timedelta(days=self.settings.maintain.reader_downtime_days_max)
         found = []
         days = self.settings.maintain.retention_days.get(table.name)
@@ -102,7 +100,7 @@ class Maintenance:
             return Step(table.name, "retention", f"would remove {span}")
         if table is COORDINATOR_RECORDS:
             self._raise_floors(is_old)
-        self.tables.delta(table).delete(is_old)
+        self.commits.delete(table, f"{name} < DATE '{first_kept.isoformat()}'")
         return Step(table.name, "retention", f"removed {span}")
 
     def _dates(self, table: Table, name: str, is_old: Column) -> list[date]:
@@ -124,29 +122,26 @@ class Maintenance:
         what, condition = self._closed(table)
         if self.is_dry_run:
             return Step(table.name, "optimize", f"would compact {what}")
-        builder = self.tables.delta(table).optimize()
-        builder = builder if condition is None else builder.where(condition)
-        (row,) = builder.executeCompaction().collect()
-        if not row.metrics.numFilesRemoved:
+        removed, added = self.commits.compact(table, condition, self.settings.maintain.optimize_file_mb * 1024 * 1024)
+        if not removed:
             return Step(table.name, "optimize", f"{what}: nothing to compact")
-        counts = f"{row.metrics.numFilesRemoved} files became {row.metrics.numFilesAdded}"
-        return Step(table.name, "optimize", f"{what}: {counts}")
+        return Step(table.name, "optimize", f"{what}: {removed} files became {added}")
 
-    def _closed(self, table: Table) -> tuple[str, str | None]:
-        """Returns which rows no longer change, in words and as a condition on the partitions (None for all rows)."""
+    def _closed(self, table: Table) -> tuple[str, list[PartitionFilter]]:
+        """Returns which rows no longer change, in words and as a condition on the partitions (none for all rows)."""
         name = date_column(table)
         if name is not None:
-            today = self.now.date()
-            return f"dates before {today}", f"{name} < DATE'{today.isoformat()}'"
+            today = self.now.date().isoformat()
+            return f"dates before {today}", [(name, "<", today)]
         if IS_OPEN.name in table.partition_columns:
-            return "rows that have ended", f"{IS_OPEN.name} = 0"
-        return "the whole table", None
+            return "rows that have ended", [(IS_OPEN.name, "=", "0")]
+        return "the whole table", []
 
     def _vacuum(self, table: Table) -> Step:
         kept = table.properties["delta.deletedFileRetentionDuration"].removeprefix("interval ")
         if self.is_dry_run:
             return Step(table.name, "vacuum", f"would delete files that nothing refers to for {kept}")
-        self.tables.delta(table).vacuum()
+        self.commits.vacuum(table)
         return Step(table.name, "vacuum", f"files that nothing refers to for {kept} are deleted")
 
 
@@ -166,17 +161,19 @@ def maintain(
     tables = Tables(spark, warehouse)
     found = tables.existing()
     with ExitStack() as stack:
+        leases: list[Lease] = []
         if not is_dry_run:
             for cluster in storage.names(STATE_FOLDER):
                 for held in (cluster, logs_of(cluster)):
                     lease = Lease(storage, held, "groupledger maintain", settings.lease.duration_s)
-                    stack.enter_context(lease)
-        spark.conf.set(MAX_FILE_SIZE, settings.maintain.optimize_file_mb * 1024 * 1024)
-        spark.conf.set(LISTING_TASKS, LISTING_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-        run = Maintenance(tables, storage, settings, now, is_dry_run, readers(storage))
+                    leases.append(stack.enter_context(lease))
+        commits = Commits(warehouse, tuple(leases))
+        run = Maintenance(tables, commits, storage, settings, now, is_dry_run, readers(storage))
         steps: list[Step] = []
         for table in found:
             say(f"{table.name} ...")
+            if not is_dry_run:
+                commits.fence(table)
             steps += run.steps(table)
     return steps
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
+    from deltalake import Metadata
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructField
 
@@ -72,23 +73,22 @@ class Changes:
 
 @dataclass(frozen=True)
 class Plan:
-    """The SQL that brings a table to today's definition, and sentences about why it can't be brought there."""
+    """The SQL that brings a table to today's definition, and sentences about why it can't be brought there. A table
+    that is repartitioned is written again, which also brings it most of the rest."""
 
     statements: list[str]
     refused: list[str]
+    is_repartitioned: bool
 
     @property
     def is_needed(self) -> bool:
-        return bool(self.statements or self.refused)
+        return bool(self.statements or self.refused or self.is_repartitioned)
 
 
-def plan(metadata: Mapping[str, Any], table: Table, path: str) -> Plan:
-    """Returns the plan for a table; `metadata` is Delta's action of this name, as JSON."""
+def plan(schema: str, metadata: Metadata, table: Table, path: str) -> Plan:
+    """Returns the plan for a table, from its schema in Delta's JSON and the rest of its metadata."""
     changes = Changes()
-    changes.of_fields(StructType.fromJson(json.loads(metadata["schemaString"])), table.schema)
-    if tuple(metadata["partitionColumns"]) != table.partition_columns:
-        old, new = (", ".join(each) or "nothing" for each in (metadata["partitionColumns"], table.partition_columns))
-        changes.refused.append(f"it is partitioned by {old}, not {new}")
+    changes.of_fields(StructType.fromJson(json.loads(schema)), table.schema)
     name = f"delta.{quoted(path)}"
     statements = [
         f"ALTER TABLE {name} ADD COLUMNS ({shown(place)} {each.dataType.simpleString()}{comment_of(each)} {position})"
@@ -96,14 +96,15 @@ def plan(metadata: Mapping[str, Any], table: Table, path: str) -> Plan:
     ]
     for place, comment in changes.comments:
         statements.append(f"ALTER TABLE {name} ALTER COLUMN {shown(place)} COMMENT {literal(comment)}")
-    before = metadata["configuration"]
+    before = metadata.configuration
     properties = {key: value for key, value in table.properties.items() if before.get(key) != value}
     if properties:
         pairs = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
         statements.append(f"ALTER TABLE {name} SET TBLPROPERTIES ({pairs})")
-    if metadata.get("description") != table.comment:
+    if metadata.description != table.comment:
         statements.append(f"COMMENT ON TABLE {name} IS {literal(table.comment)}")
-    return Plan(statements, changes.refused)
+    is_repartitioned = tuple(metadata.partition_columns) != table.partition_columns
+    return Plan(statements, changes.refused, is_repartitioned)
 
 
 def with_all_columns(rows: DataFrame, table: Table) -> DataFrame:

@@ -9,27 +9,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import timezone
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.warehouse.checkpoint import read_checkpoint, source_offset
+from groupledger.jobs.warehouse.delta_log import added_by, open_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from groupledger.jobs.warehouse.storage import Storage
     from groupledger.jobs.warehouse.tables import Tables
     from groupledger.schemas.tables.table import Table
 
 CHECKPOINTS = "_checkpoints"
-# The operations whose commits have no new rows for a reader.
-NOTHING_NEW = frozenset(
-    {
-        *("OPTIMIZE", "DELETE", "VACUUM START", "VACUUM END"),
-        *("CREATE TABLE", "SET TBLPROPERTIES", "ADD COLUMNS", "CHANGE COLUMN", "UPGRADE PROTOCOL"),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +58,16 @@ def reader_at(cluster: str, name: str, offset: str) -> Reader | None:
     return Reader(cluster, name, fields["reservoirId"], version)
 
 
-def unread_since(tables: Tables, table: Table, all_readers: Sequence[Reader]) -> datetime | None:
+def unread_since(tables: Tables, storage: Storage, table: Table, all_readers: Sequence[Reader]) -> datetime | None:
     """Returns when the first rows were written that a reader of the table has not read, in UTC; None if all are
     read."""
-    if not all_readers:
-        return None
-    delta = tables.delta(table)
-    (detail,) = delta.detail().select("id").collect()
-    next_versions = [reader.next_version for reader in all_readers if reader.table_id == detail.id]
-    if not next_versions:
-        return None
-    newer = delta.history().where(f"version >= {min(next_versions):d}").select("timestamp", "operation").collect()
-    # Instants in Spark's rows are naive, and in the time zone of this process.
-    times = [row.timestamp.astimezone(timezone.utc) for row in newer if row.operation not in NOTHING_NEW]
-    return min(times, default=None)
+    found = open_table(tables.warehouse, table)
+    versions = [reader.next_version for reader in all_readers if reader.table_id == str(found.metadata().id)]
+    for version in range(min(versions, default=found.version() + 1), found.version() + 1):
+        added = added_by(storage, table, version)
+        # What is no longer in the log is older than any downtime that is allowed.
+        if added is None:
+            return datetime.fromtimestamp(0, timezone.utc)
+        if added.files and not added.has_replaced:
+            return added.at
+    return None

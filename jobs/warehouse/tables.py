@@ -10,14 +10,19 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.delta_log import dataset, open_table, table_uri
 from groupledger.jobs.warehouse.migrate import with_all_columns
 from groupledger.schemas.tables.all_tables import all_tables
 
 if TYPE_CHECKING:
-    from delta.tables import DeltaTable
+    from collections.abc import Sequence
+
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from groupledger.schemas.tables.table import Table
@@ -34,9 +39,7 @@ class Tables:
         return f"{self.warehouse.rstrip('/')}/{table.name}"
 
     def exists(self, table: Table) -> bool:
-        from delta.tables import DeltaTable
-
-        return bool(DeltaTable.isDeltaTable(self.spark, self.path(table)))
+        return DeltaTable.is_deltatable(table_uri(self.warehouse, table))
 
     def existing(self) -> list[Table]:
         """Returns the tables that are there. Raises InputError if there are none."""
@@ -63,19 +66,7 @@ class Tables:
 
     def version(self, table: Table) -> int:
         """Returns the number of the last commit in the table's Delta log."""
-        return int(self.snapshot(table).version())
-
-    def delta(self, table: Table) -> DeltaTable:
-        from delta.tables import DeltaTable
-
-        return DeltaTable.forPath(self.spark, self.path(table))
-
-    def snapshot(self, table: Table) -> Any:
-        """Returns Delta's own object for the table as it is now, for what Delta's Python API does not show."""
-        jvm: Any = self.spark.sparkContext._jvm  # noqa: SLF001 - the only way to Delta's log
-        session: Any = self.spark._jsparkSession  # noqa: SLF001 - as above
-        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session, self.path(table))
-        return log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty())
+        return open_table(self.warehouse, table).version()
 
     def _load(self, table: Table, version: int | None = None) -> DataFrame:
         reader = self.spark.read.format("delta")
@@ -89,6 +80,12 @@ class ClusterTables(Tables):
     """The same tables, with the rows of one cluster."""
 
     cluster: str
+
+    def arrow(self, table: Table, condition: Any = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """Returns the cluster's rows for which an expression of pyarrow holds, without Spark."""
+        is_ours = pc.field("cluster") == self.cluster
+        wanted = is_ours if condition is None else is_ours & condition
+        return dataset(self.warehouse, table).to_table(columns=columns and list(columns), filter=wanted)
 
     def rows_of_group(self, table: Table, group_id: str) -> DataFrame:
         return self.rows(table).where(F.col("group_id") == F.lit(group_id))

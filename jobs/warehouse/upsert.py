@@ -6,53 +6,92 @@ of the batch. Delta's statistics on the ending leave out the files of all others
 the history. `is_open` keeps the open rows in files of their own, which are as small as the groups are now. Of a table
 with a `fixed_time_column`, what lies before the earliest of the rows is left out in the same way.
 
+Few rows are merged from the driver. Rows for which the driver would be too small are written by Spark's tasks if the
+cluster has none in the table yet, and else merged slice by slice.
+
 What is written conforms: rows that are not those of their table fail before anything is written.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import reduce
-from operator import and_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.jobs.warehouse.commits import ROWS_PER_MERGE, as_new
+from groupledger.jobs.warehouse.task_files import write_files
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
 from groupledger.transforms.conform import conform
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame
 
-    from groupledger.jobs.warehouse.tables import ClusterTables, Tables
+    from groupledger.jobs.warehouse.commits import Batch
+    from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
 
 
-def upsert(tables: Tables, table: Table, rows: DataFrame, earliest_us: int | None = None) -> None:
-    """Writes rows that have each key once, and a time in `fixed_time_column`. `earliest_us` is what `earliest` finds in
-    them, or before that; a table without a `bounding_column` needs none."""
+def upsert(ledger: Ledger, table: Table, rows: DataFrame, count: int | None = None) -> None:
+    """Writes rows that have each key once, and a time in `fixed_time_column`. `count` is how many they are, if they
+    may be many."""
     rows = conform(rows, table)
-    tables = replace(tables, spark=rows.sparkSession)  # a micro-batch has a session of its own
-    if tables.snapshot(table).numOfFilesIfKnown().contains(0):
-        rows.write.format("delta").mode("append").save(tables.path(table))
+    slices = -(-(count or 0) // ROWS_PER_MERGE)
+    if slices <= 1:
+        upsert_arrow(ledger, table, rows.toArrow())
+    elif is_empty(ledger, table):
+        ledger.commits.add_files(table, write_files(rows, table, ledger.warehouse))
+    else:
+        for number in range(slices):
+            of_slice = F.pmod(F.xxhash64(*table.key), F.lit(slices)) == number
+            upsert_arrow(ledger, table, rows.where(of_slice).toArrow())
+
+
+def upsert_arrow(ledger: Ledger, table: Table, rows: pa.Table) -> None:
+    """Writes rows that are in memory."""
+    rows = of_table(rows, table)
+    if not rows.num_rows:
         return
-    condition = reduce(and_, [F.col(f"old.{name}") == F.col(f"new.{name}") for name in table.key])
-    old = tables.delta(table).alias("old")
-    merge = old.merge(rows.alias("new"), condition & within_reach(table, earliest_us))
+    if is_empty(ledger, table):
+        ledger.commits.append(table, rows)
+        return
+    condition = f"old.cluster = '{ledger.cluster}' AND {within_reach(table, earliest_us(rows, table))}"
     # A row that was carried over stays so, whatever ends it.
-    changes: dict[str, str | Column] = {
-        name: F.col(f"new.{name}") for name in table.schema.names if name != IS_CARRIED_OVER.name
-    }
-    merge.whenMatchedUpdate(set=changes).whenNotMatchedInsertAll().execute()
+    updates = as_new(name for name in table.schema.names if name not in (*table.key, IS_CARRIED_OVER.name))
+    ledger.commits.merge(table, rows, condition, updates=updates)
 
 
-def within_reach(table: Table, earliest_us: int | None) -> Column:
+def of_table(rows: pa.Table, table: Table) -> pa.Table:
+    """Returns the rows with the columns and types of their table. Raises an error of pyarrow for other rows."""
+    schema = to_arrow_schema(table.schema)
+    return rows.select(schema.names).cast(schema)
+
+
+def of_rows(rows: Sequence[tuple[Any, ...]], table: Table) -> pa.Table:
+    """Returns rows, each a tuple of the table's columns, as a table of Arrow."""
+    schema = to_arrow_schema(table.schema)
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    return pa.Table.from_arrays(
+        [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def is_empty(ledger: Ledger, table: Table) -> bool:
+    """Returns whether the cluster has no rows in the table."""
+    return not ledger.commits.open(table).partitions(file_pruning_predicate=[("cluster", "=", ledger.cluster)])
+
+
+def within_reach(table: Table, since_us: int | None) -> str:
     """Returns the condition for rows of the table, as `old`, that an upsert of rows from that time on can meet."""
-    if bounding_column(table) is None:
-        return F.lit(True)
-    name = f"old.{bounding_column(table)}"
-    is_late = F.lit(False) if earliest_us is None else is_since(name, earliest_us)
-    return is_late if table.end_column is None else F.col(name).isNull() | is_late
+    column = bounding_column(table)
+    if column is None:
+        return "true"
+    is_late = "false" if since_us is None else f"old.{column} >= to_timestamp_micros({since_us:d})"
+    return is_late if table.end_column is None else f"(old.is_open = 1 OR {is_late})"
 
 
 def is_since(name: str, time_us: int) -> Column:
@@ -64,14 +103,30 @@ def bounding_column(table: Table) -> str | None:
     return table.end_column or table.fixed_time_column
 
 
-def earliest(table: Table, prefix: str = "") -> Column:
-    """Returns what to aggregate rows by: microseconds, null where there are none. `prefix` is the struct that the rows
-    lie in."""
+def earliest_us(rows: pa.Table, table: Table) -> int | None:
+    """Returns the least time of the rows in the bounding column, None where there are none."""
     column = bounding_column(table)
-    return F.lit(None) if column is None else F.unix_micros(F.min(f"{prefix}{column}"))
+    if column is None:
+        return None
+    found: int | None = pc.min(rows.column(column).cast(pa.int64())).as_py()
+    return found
 
 
-def replace_cluster(tables: ClusterTables, table: Table, rows: DataFrame) -> None:
-    """Replaces the cluster's rows of a table in one commit. A cluster's name holds no quote."""
-    writer = conform(rows, table).write.format("delta").mode("overwrite")
-    writer.option("replaceWhere", f"cluster = '{tables.cluster}'").save(tables.path(table))
+def replace_cluster(ledger: Ledger, table: Table, rows: DataFrame) -> None:
+    """Replaces the cluster's rows of a table in one commit."""
+    files = write_files(conform(rows, table), table, ledger.warehouse)
+    ledger.commits.replace_with_files(table, ledger.cluster, files)
+
+
+def insert(ledger: Ledger, table: Table, rows: DataFrame, is_near: Column) -> None:
+    """Adds the rows whose key is not there yet. `is_near` holds for every row of the table that may have such a key."""
+    known = ledger.rows(table).where(is_near).select(*table.key)
+    new = conform(rows, table).join(known, list(table.key), "left_anti")
+    files = write_files(conform(new, table), table, ledger.warehouse)
+    if files:
+        ledger.commits.add_files(table, files)
+
+
+def append(ledger: Ledger, table: Table, rows: DataFrame, batch: Batch) -> None:
+    """Appends the rows of a batch, unless the table has them."""
+    ledger.commits.add_files(table, write_files(conform(rows, table), table, ledger.warehouse), batch)

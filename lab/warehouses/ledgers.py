@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from groupledger.jobs.ingest.capture import Manifest, write_manifest
 from groupledger.jobs.ingest.ingest_capture import ingest_capture
 from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.warehouse.commits import Commits
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.ledger import Ledger
 from groupledger.jobs.warehouse.source import TopicIdentity
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from groupledger.jobs.ingest.stream import Totals
+    from groupledger.schemas.tables.table import Table
     from lab.warehouses.rows import Row
 
 IDENTITY = TopicIdentity("cluster-1", "4L6g3nShT-eMCtK--X86sw", 2)
@@ -73,6 +75,12 @@ def open_test_ledger(spark: SparkSession, warehouse: Path, cluster: str = "test"
         yield Ledger(
             spark, str(warehouse), cluster, storage=storage, lease=lease, say=lambda _text: None, settings=settings
         )
+
+
+def make_tables(warehouse: Path | str, *tables: Table) -> None:
+    """Makes tables without rows, as a ledger does."""
+    for table in tables:
+        Commits(str(warehouse), ()).create(table)
 
 
 def ingest(

@@ -26,7 +26,7 @@ def ownership_table(name: str, comment: str, owned: tuple[T.StructField, T.Struc
         written_by="history",
         key=key,
         statistics_columns=(*key, "valid_from", "valid_to"),
-        partition_columns=("is_open",),
+        partition_columns=("cluster", "is_open"),
         end_column="valid_to",
         schema=struct(
             *OF_INCARNATION,

@@ -17,7 +17,7 @@ COORDINATOR_EVENTS = Table(
     comment="One row for each event of a group that the brokers' group coordinators logged.",
     written_by="import-logs",
     key=("cluster", "source_file", "line_number"),
-    partition_columns=("logged_date",),
+    partition_columns=("cluster", "logged_date"),
     statistics_columns=("cluster", "source_file", "line_number", "logged_at", "group_id", "kind"),
     schema=struct(
         CLUSTER,

@@ -32,7 +32,7 @@ GENERATIONS = Table(
         "started_at",
         "ended_at",
     ),
-    partition_columns=("is_open",),
+    partition_columns=("cluster", "is_open"),
     end_column="ended_at",
     schema=struct(
         *OF_INCARNATION,

@@ -19,7 +19,7 @@ MEMBERS = Table(
     written_by="history",
     key=("cluster", "group_id", "incarnation", "member_id"),
     statistics_columns=("cluster", "group_id", "incarnation", "member_id", "joined_at", "left_at"),
-    partition_columns=("is_open",),
+    partition_columns=("cluster", "is_open"),
     end_column="left_at",
     schema=struct(
         *OF_INCARNATION,

@@ -53,7 +53,7 @@ REQUESTS = Table(
     comment="One row for each line of the brokers' request logs that is about consumer groups.",
     written_by="import-logs",
     key=("cluster", "source_file", "line_number"),
-    partition_columns=("happened_date",),
+    partition_columns=("cluster", "happened_date"),
     statistics_columns=("cluster", "source_file", "line_number", "happened_at", "group_id", "api_key", "error_code"),
     schema=struct(
         CLUSTER,

@@ -1,7 +1,9 @@
 """The words in which the Delta tables are written down: one `Table` per file of this folder.
 
-Every table starts with `cluster`, lies at `WAREHOUSE/<name>`, and is partitioned by dates or small derived integers
-only: a name that comes from data never becomes a path.
+Every table starts with `cluster`, lies at `WAREHOUSE/<name>`, and is partitioned by the cluster (a name of the
+settings), dates or small derived integers only: a name that comes from data never becomes a path. Rows that are merged,
+replaced or deleted lie apart by cluster, so that the writers of two clusters never change the same file. A table to
+which rows are only added needs no more than its date.
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ from dataclasses import dataclass
 from pyspark.sql.types import BooleanType, DataType, IntegerType, StringType, StructField, StructType
 
 # Features that other Delta readers lack stay off, and the log outlives the longest downtime that a reader may have.
+# Type widening is off unless it is turned on, and delta-rs makes no table that so much as names it.
 COMMON_PROPERTIES = {
     "delta.enableDeletionVectors": "false",
-    "delta.enableTypeWidening": "false",
     "delta.columnMapping.mode": "none",
     "delta.logRetentionDuration": "interval 45 days",
     "delta.deletedFileRetentionDuration": "interval 45 days",
@@ -35,7 +37,7 @@ class Table:
     schema: StructType
     key: tuple[str, ...]
     statistics_columns: tuple[str, ...]
-    partition_columns: tuple[str, ...] = ()
+    partition_columns: tuple[str, ...] = ("cluster",)
     end_column: str | None = None
     fixed_time_column: str | None = None
 
@@ -45,7 +47,8 @@ class Table:
 
     @property
     def properties(self) -> dict[str, str]:
-        return {**COMMON_PROPERTIES, "delta.dataSkippingStatsColumns": ",".join(self.statistics_columns)}
+        skipped_by = (name for name in self.statistics_columns if name not in self.partition_columns)
+        return {**COMMON_PROPERTIES, "delta.dataSkippingStatsColumns": ",".join(skipped_by)}
 
 
 def column(name: str, data_type: DataType, comment: str) -> StructField:

@@ -21,11 +21,10 @@ from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, Settings
 from groupledger.jobs.demo.simulate import capture_table
 from groupledger.jobs.derive.history import TABLES, update_history
 from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, TopicIdentity, write_source
-from groupledger.jobs.warehouse.warehouse import create_table
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.coverage.rules.stretches import Reading
 from groupledger.transforms.records.decode import decode
-from lab.warehouses.ledgers import open_test_ledger
+from lab.warehouses.ledgers import make_tables, open_test_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +102,7 @@ def append(spark: SparkSession, warehouse: Path, rows: DataFrame, ingest_date: s
     readings = {partition: [Reading(BEGAN_AT_MS, 0, 0)] for partition in range(PARTITIONS)}
     with open_test_ledger(spark, warehouse) as ledger:
         write_source(ledger.storage, "test", LedgerSource(CAPTURE, TopicIdentity("c", "t", PARTITIONS), readings))
-        create_table(spark, str(warehouse), COORDINATOR_RECORDS)
+        make_tables(warehouse, COORDINATOR_RECORDS)
     rows = rows.withColumn("cluster", F.lit("test")).withColumn("ingest_date", F.lit(ingest_date).cast("date"))
     rows.repartition(2, "kafka_offset").write.format("delta").mode("append").save(
         str(warehouse / COORDINATOR_RECORDS.name)

@@ -18,17 +18,19 @@ history, nearly all of it planning.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from groupledger.schemas.kinds.changes import CHANGE_KINDS, MEMBER_JOINED, MEMBER_LEFT
+from groupledger.schemas.kinds.changes import CHANGE_KINDS, GROUP_STARTED, MEMBER_JOINED, MEMBER_LEFT
 from groupledger.schemas.kinds.triggers import LEFT
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.words import StatsWindow
@@ -36,7 +38,7 @@ from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.group_activity import GROUP, is_birth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     Row = dict[str, Any]
 
@@ -46,6 +48,9 @@ WORST = 10
 # The columns that recognize a member over several tenures.
 PLACE = ("group_instance_id", "client_id", "client_host")
 UNIT = ("topic", "partition")
+# What is counted of a rebalance.
+COUNTED = ("kafka_offset", "generation_gap", "caused_by_generation", "member_count", "partitions_moved")
+PAUSES = ("pause_lower_ms", "pause_upper_ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +88,10 @@ def rebalance_stats(
     """
     tenure_ms = F.unix_millis("left_at") - F.unix_millis("joined_at")
     is_short = F.col("is_start_known") & F.col("is_end_known") & (tenure_ms < F.lit(rules.flapping_tenure_ms))
-    counted = ("kafka_offset", "generation_gap", "caused_by_generation", "member_count", "partitions_moved")
-    pauses = ("pause_lower_ms", "pause_upper_ms")
     kinds = F.transform("changes", lambda change: change["kind"]).alias("kinds")
     parts = [
         _part("touches", touched, "at", "until_us"),
-        _part("rebalances", rebalances, "happened_at", *counted, *pauses, kinds, is_birth().alias("is_birth")),
+        _part("rebalances", rebalances, "happened_at", *COUNTED, *PAUSES, kinds, is_birth().alias("is_birth")),
         _part("tenures", members.where(is_short), "left_at", "to_offset", "leave_cause", *PLACE),
         _part("losses", assignments.where(F.col("valid_to").isNotNull()), "valid_to", *UNIT),
     ]
@@ -104,6 +107,50 @@ def rebalance_stats(
 
 def _part(source: str, rows: DataFrame, at: str, *columns: Any) -> DataFrame:
     return rows.select(*GROUP, F.lit(source).alias("source"), F.unix_micros(at).alias("at_us"), *columns)
+
+
+def stats_in_memory(written: Mapping[str, pa.Table], near: Mapping[str, pa.Table], rules: StatsRules) -> list[Row]:
+    """Returns the same rows as `rebalance_stats`, for rows that are in memory, by table.
+
+    `written` are the new or changed rows; `near` are those that `rebalance_stats` wants as its other inputs.
+    """
+    found: dict[tuple[str, str], dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for table, ended, reach_ms in (
+        ("rebalances", "happened_at", rules.reach_ms),
+        ("members", "left_at", 0),
+        ("assignments", "valid_to", 0),
+    ):
+        for group, row in _rows_of(written[table], ended):
+            touch = {"at_us": row["at_us"], "until_us": row["at_us"] + reach_ms * 1_000}
+            found[group]["touches"].append(touch)
+    for group, row in _rows_of(near["rebalances"], "happened_at", *COUNTED, *PAUSES, "changes"):
+        kinds = [change["kind"] for change in row.pop("changes") or ()]
+        found[group]["rebalances"].append({**row, "kinds": kinds, "is_birth": GROUP_STARTED.name in kinds})
+    known = ("is_start_known", "is_end_known", "joined_at")
+    for group, row in _rows_of(near["members"], "left_at", *known, "to_offset", "leave_cause", *PLACE):
+        is_known = row["is_start_known"] and row["is_end_known"] and row["joined_at"] is not None
+        if is_known and row["at_us"] // 1_000 - row["joined_at"] // 1_000 < rules.flapping_tenure_ms:
+            found[group]["tenures"].append(row)
+    for group, row in _rows_of(near["assignments"], "valid_to", *UNIT):
+        found[group]["losses"].append(row)
+    return [
+        {**dict(zip(GROUP, group, strict=True)), **row}
+        for group, sources in found.items()
+        for row in group_stats(sources, rules)
+    ]
+
+
+def _rows_of(rows: pa.Table, at: str, *columns: str) -> Iterator[tuple[tuple[str, str], Row]]:
+    """Yields the rows that have the time `at`, as `at_us`, with their groups; all times are microseconds."""
+    rows = rows.filter(pc.is_valid(rows.column(at))).select([*GROUP, at, *columns])
+    for name in (at, *columns):
+        if pa.types.is_timestamp(rows.schema.field(name).type):
+            index = rows.schema.get_field_index(name)
+            rows = rows.set_column(index, name, rows.column(name).cast(pa.int64()))
+    for row in rows.to_pylist():
+        group = tuple(row.pop(name) for name in GROUP)
+        row["at_us"] = row.pop(at)
+        yield group, row
 
 
 # One group

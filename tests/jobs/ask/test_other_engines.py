@@ -12,10 +12,10 @@ import pytest
 from deltalake import DeltaTable
 
 from groupledger.jobs.warehouse.tables import Tables
-from groupledger.jobs.warehouse.warehouse import create_table
 from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.transforms.offsets.offset_commits import offset_commits
+from lab.warehouses.ledgers import make_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ def far_from_utc(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterat
 def warehouse(spark: SparkSession, filled_warehouse: Path) -> Path:
     """With all tables there are, those too that no job has filled yet."""
     for table in all_tables():
-        create_table(spark, str(filled_warehouse), table)
+        make_tables(filled_warehouse, table)
     return filled_warehouse
 
 

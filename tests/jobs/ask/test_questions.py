@@ -13,11 +13,11 @@ from groupledger.jobs.ask.group_timeline import heading, lines, places
 from groupledger.jobs.ask.offsets_at import reset_file_lines
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.warehouse.warehouse import create_table
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.coverage.rules.coverage_at import why_unknown
 from groupledger.transforms.history.rules.group_timeline import timeline
+from lab.warehouses.ledgers import make_tables
 from tests.transforms.history.history_frames import (
     CLUSTER,
     START_MS,
@@ -202,7 +202,7 @@ def test_history_is_asked_for(spark: SparkSession, tmp_path: Any) -> None:
     result = CliRunner().invoke(main, ["group", "g", *command])
     assert result.exit_code == 2
     assert "has no tables: check the path, or run `groupledger ingest` first" in result.stderr
-    create_table(spark, str(tmp_path), COORDINATOR_RECORDS)
+    make_tables(tmp_path, COORDINATOR_RECORDS)
     for question, missing in {"group g": ("groups", "history"), "incidents": ("incidents", "pipeline")}.items():
         result = CliRunner().invoke(main, [*question.split(), *command])
         assert result.exit_code == 2

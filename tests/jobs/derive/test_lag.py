@@ -15,10 +15,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from groupledger.jobs.ask.lag_answers import answer, changes, lag_rows
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.derive.lag import group_histories, recover_state, rounds_after, update_lag
-from groupledger.jobs.ingest.samples import append
+from groupledger.jobs.ingest.samples import batch_of
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.tables import collect
-from groupledger.jobs.warehouse.warehouse import create_table
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -87,9 +86,8 @@ def add_rounds(ledger: Ledger, numbers: Sequence[int]) -> None:
     for table in (WATERMARKS, GROUP_STATES):
         rows = [row for number in numbers for row in samples(number)[table]]
         arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema))
-        create_table(ledger.spark, ledger.warehouse, table)
-        frame = ledger.spark.createDataFrame(arrow, table.schema)
-        append(ledger, table, frame.coalesce(1), FIRST_MS + numbers[-1] * ROUND_MS)
+        ledger.create(table)
+        ledger.commits.append(table, arrow, batch_of(ledger, table, FIRST_MS + numbers[-1] * ROUND_MS))
 
 
 def new_warehouse(spark: SparkSession, path: Path) -> Path:

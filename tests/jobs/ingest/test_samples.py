@@ -16,7 +16,7 @@ from groupledger.jobs.ingest.samples import append_round, last_round_ms, next_ro
 from groupledger.jobs.kafka import sampling
 from groupledger.jobs.monitor.commits import commits_in, new_files
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.warehouse.ledger import last_transaction
+from groupledger.jobs.warehouse.delta_log import last_transaction
 from groupledger.jobs.warehouse.tables import Tables
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
@@ -97,7 +97,7 @@ def test_samples_are_imported_once(spark: SparkSession, tmp_path: Path) -> None:
         )
         append_round(ledger, taken)
         append_round(ledger, taken)
-        assert last_transaction(ledger, WATERMARKS, "groupledger test watermarks") == at_ms
+        assert last_transaction(ledger.warehouse, WATERMARKS, "groupledger test watermarks") == at_ms
     watermarks, states = rows_of(spark, warehouse, WATERMARKS), rows_of(spark, warehouse, GROUP_STATES)
     assert [(row.cluster, row.topic, row.partition, row.error) for row in watermarks] == [
         ("test", "orders", 0, None),

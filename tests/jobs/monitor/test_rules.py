@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from datetime import datetime, timezone
 from http.client import HTTPConnection
+from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from groupledger.jobs.monitor.commits import added_files, behind
+from groupledger.jobs.monitor.commits import behind
 from groupledger.jobs.monitor.http import serve
 from groupledger.jobs.monitor.rules import Stalls, Vitals, interval_seconds, next_round_at, troubles
 from groupledger.jobs.process import worker
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.worker import Worker, working
+from groupledger.jobs.warehouse.delta_log import added_by
+from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -85,7 +93,7 @@ def test_health(state: Vitals, sentence: str | None) -> None:
     assert sentence is None or sentence in found[0]
 
 
-def test_added_files() -> None:
+def test_added_files(tmp_path: Path) -> None:
     """Goal: files that brought rows, by their real names; not those that only moved rows, nor those removed."""
     add = {
         "path": "ingest_date=2026-01-01/part%201.parquet",
@@ -93,15 +101,20 @@ def test_added_files() -> None:
         "stats": json.dumps({"numRecords": 3}),
     }
     actions = [
-        {"commitInfo": {"operation": "STREAMING UPDATE"}},
+        {"commitInfo": {"timestamp": 1_767_225_600_000, "operation": "WRITE"}},
         {"txn": {"appId": "query", "version": 3}},
         {"add": add},
         {"add": {"path": "b.parquet", "dataChange": True}},
         {"add": {"path": "compacted.parquet", "dataChange": False}},
         {"remove": {"path": "c.parquet", "dataChange": False}},
     ]
-    found = list(added_files("\n".join(map(json.dumps, actions))))
-    assert found == [("ingest_date=2026-01-01/part 1.parquet", 3), ("b.parquet", 0)]
+    storage = LocalStorage(tmp_path)
+    storage.write(f"{COORDINATOR_RECORDS.name}/_delta_log/{7:020}.json", "\n".join(map(json.dumps, actions)))
+    found = added_by(storage, COORDINATOR_RECORDS, 7)
+    assert found is not None
+    assert found.files == {"ingest_date=2026-01-01/part 1.parquet": 3, "b.parquet": 0}
+    assert found.at == datetime(2026, 1, 1, tzinfo=timezone.utc)
+    assert added_by(storage, COORDINATOR_RECORDS, 8) is None
 
 
 def test_behind() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +19,8 @@ from pyspark.sql.types import (
 )
 
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.warehouse.migrate import plan
+from groupledger.jobs.warehouse.commits import Commits
+from groupledger.jobs.warehouse.migrate import Plan, plan
 from groupledger.jobs.warehouse.tables import Tables
 from groupledger.jobs.warehouse.warehouse import create_table, plan_for
 from groupledger.schemas.tables.all_tables import all_tables
@@ -26,6 +29,7 @@ from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalances import CHANGE
 from groupledger.schemas.tables.table import Table, column
+from lab.warehouses.ledgers import open_test_ledger
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,14 +49,18 @@ def table(*columns: StructField, partition_columns: tuple[str, ...] = (), commen
     )
 
 
-def metadata(of: Table, **changed: Any) -> dict[str, Any]:
-    """Delta's metadata action of a table that was made from its definition."""
-    return {
-        "schemaString": of.schema.json(),
-        "partitionColumns": list(of.partition_columns),
-        "configuration": of.properties,
-        "description": of.comment,
-    } | changed
+def plan_from(old: Table, new: Table, path: str = "/w/things", **changed: Any) -> Plan:
+    """The plan for a table that was made from its older definition."""
+    metadata = {
+        "partition_columns": list(old.partition_columns),
+        "configuration": old.properties,
+        "description": old.comment,
+    }
+    return plan(old.schema.json(), SimpleNamespace(**metadata | changed), new, path)  # type: ignore[arg-type]
+
+
+def make(spark: SparkSession, warehouse: str, which: Table) -> None:
+    create_table(Tables(spark, warehouse), Commits(warehouse, ()), which)
 
 
 A = column("a", IntegerType(), "The first.")
@@ -62,7 +70,7 @@ OLD = table(A, column("s", ArrayType(StructType([StructField("x", IntegerType())
 def test_a_table_of_today_is_left_alone() -> None:
     """Goal: nothing is done to any of today's tables."""
     for each in (OLD, *all_tables()):
-        assert not plan(metadata(each), each, "/w/things").is_needed, each.name
+        assert not plan_from(each, each).is_needed, each.name
 
 
 def test_what_is_added() -> None:
@@ -75,7 +83,7 @@ def test_what_is_added() -> None:
         column("s", ArrayType(inner), "Some."),
         comment="Other things.",
     )
-    found = plan(metadata(OLD, configuration={}), new, "/w/it's `here`/things")
+    found = plan_from(OLD, new, "/w/it's `here`/things", configuration={})
     name = "delta.`/w/it's ``here``/things`"
     assert found.refused == []
     assert found.statements[:5] == [
@@ -95,7 +103,6 @@ def test_what_is_added() -> None:
     [
         (table(column("a", LongType(), "The first.")), "its column `a` is bigint, not int"),
         (table(A, A.__class__("z", IntegerType())), "it has a column `z`, which is not known here"),
-        (table(A, partition_columns=("a",)), "it is partitioned by a, not nothing"),
         (
             table(A, column("s", ArrayType(StructType([StructField("x", LongType())])), "Some.")),
             "its column `s`.`element`.`x` is bigint, not int",
@@ -103,9 +110,9 @@ def test_what_is_added() -> None:
     ],
 )
 def test_what_is_refused(old: Table, why: str) -> None:
-    """Goal: a column that is of another type, not known or not partitioned by as today is named."""
+    """Goal: a column that is of another type, or not known, is named."""
     new = OLD if "s" in old.schema.names else table(A)
-    assert plan(metadata(old), new, "/w/things").refused == [why]
+    assert plan_from(old, new).refused == [why]
 
 
 def without(of: Table, name: str) -> Table:
@@ -138,9 +145,9 @@ def test_an_older_warehouse(spark: SparkSession, tmp_path: Path) -> None:
     tables of the warehouse to today's definition, with their rows, in a path with quotes."""
     made, warehouse = str(tmp_path / "made"), str(tmp_path / "it's `here`")
     older = older_generations()
-    create_table(spark, made, older)
-    create_table(spark, made, without(MEMBERS, "rack_id"))
-    create_table(spark, made, GROUPS)
+    make(spark, made, older)
+    make(spark, made, without(MEMBERS, "rack_id"))
+    make(spark, made, GROUPS)
     row = {
         "cluster": "c",
         "group_id": "g",
@@ -148,15 +155,15 @@ def test_an_older_warehouse(spark: SparkSession, tmp_path: Path) -> None:
         "is_open": 0,
         "changes": [{"kind": "member_left", "protocol": "range"}],
     }
-    spark.createDataFrame([row], older.schema).write.format("delta").mode("append").partitionBy("is_open").save(
-        Tables(spark, made).path(GENERATIONS)
-    )
+    spark.createDataFrame([row], older.schema).write.format("delta").mode("append").partitionBy(
+        *older.partition_columns
+    ).save(Tables(spark, made).path(GENERATIONS))
     (tmp_path / "made").rename(warehouse)
     version = Tables(spark, warehouse).version(GENERATIONS)
 
     (before,) = Tables(spark, warehouse).rows(GENERATIONS).collect()
     assert Tables(spark, warehouse).version(GENERATIONS) == version
-    create_table(spark, warehouse, MEMBERS)
+    make(spark, warehouse, MEMBERS)
     (after,) = Tables(spark, warehouse).rows(GENERATIONS).collect()
     for found in (before, after):
         assert (found.group_id, found.finding) == ("g", None)
@@ -169,12 +176,37 @@ def test_an_older_warehouse(spark: SparkSession, tmp_path: Path) -> None:
     assert Tables(spark, warehouse).version(GROUPS) == 0
 
 
+def test_a_table_with_other_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    """Goal: rows that lie in other partitions than today's, and lack a column, are written again in one commit, which
+    an earlier writer can't undo; a second writer changes nothing."""
+    older = replace(without(MEMBERS, "rack_id"), partition_columns=("is_open",))
+    make(spark, str(tmp_path), older)
+    row = {"cluster": "c", "group_id": "g", "member_id": "m", "is_open": 1, "session_timeout_ms": 7}
+    path = Tables(spark, str(tmp_path)).path(MEMBERS)
+    frame = spark.createDataFrame([row, row | {"cluster": "d", "is_open": 0}], older.schema)
+    frame.write.format("delta").mode("append").partitionBy("is_open").save(path)
+    before = Tables(spark, str(tmp_path)).rows(MEMBERS).collect()
+    with open_test_ledger(spark, tmp_path, "c") as ledger:
+        ledger.create(MEMBERS)
+        version = ledger.version(MEMBERS)
+    after = spark.read.format("delta").load(path)
+    assert after.schema == MEMBERS.schema
+    assert Counter(after.collect()) == Counter(before)
+    assert sorted(each.name for each in (tmp_path / "members").iterdir() if "cluster" in each.name) == [
+        *("cluster=c", "cluster=d"),
+    ]
+    assert not plan_for(Tables(spark, str(tmp_path)), MEMBERS).is_needed
+    with open_test_ledger(spark, tmp_path, "c") as ledger:
+        ledger.create(MEMBERS)
+        assert ledger.version(MEMBERS) == version + 1  # the fence
+
+
 def test_a_warehouse_that_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Goal: if one table can't be brought to this version, no table is changed, and the sentence names the remedy."""
     warehouse = str(tmp_path)
-    create_table(spark, warehouse, without(GENERATIONS, "finding"))
+    make(spark, warehouse, without(GENERATIONS, "finding"))
     newer = StructType([*MEMBERS.schema, StructField("mood", StringType())])
-    create_table(spark, warehouse, replace(MEMBERS, schema=newer))
+    make(spark, warehouse, replace(MEMBERS, schema=newer))
     with pytest.raises(InputError, match=r"members .* column `mood`, which is not known here\. Use that version, or"):
-        create_table(spark, warehouse, GENERATIONS)
+        make(spark, warehouse, GENERATIONS)
     assert Tables(spark, warehouse).version(GENERATIONS) == 0

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.warehouse.ledger import known_positions, last_transaction
+from groupledger.jobs.warehouse.delta_log import last_transaction
+from groupledger.jobs.warehouse.ledger import known_positions
 from groupledger.jobs.warehouse.tables import ClusterTables, Tables
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.groups import GROUPS
@@ -31,7 +32,7 @@ def test_reading_makes_no_table(spark: SparkSession, tmp_path: Path) -> None:
         nothing = ledger.rows_if_any(GROUPS)
         assert (nothing.schema, nothing.count()) == (GROUPS.schema, 0)
         assert known_positions(ledger) == {}
-        assert last_transaction(ledger, LAG, "any") is None
+        assert last_transaction(ledger.warehouse, LAG, "any") is None
         assert [path.name for path in warehouse.iterdir()] == ["_groupledger"]
         ledger.create(COVERAGE)
         assert ledger.existing() == [COVERAGE]

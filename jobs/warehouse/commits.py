@@ -1,0 +1,269 @@
+"""Makes every commit of every table, by delta-rs, from the driver, and with the fencing token of the writer's lease.
+
+A lease alone does not stop a writer that slept: it wakes and goes on where it was. So each table remembers, under the
+transaction id `writer/<lease>`, the highest token that has written it:
+
+- A job names the tables that it writes before it reads any state (`Ledger.create`): each gets an empty commit with the
+  job's token (`fence`).
+- A commit opens the table anew, is refused if the token there is higher, and otherwise commits from that very snapshot,
+  with its own token. If anything was committed under the same id since the snapshot was taken, delta-rs refuses the
+  commit; then the table is looked at again. So nothing can come in between, not even while the log's file is made.
+
+Delta's own writers do not compare the tokens: delta-rs would take a lower one, and Spark would skip it without a word.
+And on a local disk Spark checks for a log file and then renames its own, which can replace a commit, where delta-rs
+makes a link, which can't. So no rows are committed by Spark, anywhere.
+
+A `Batch` names rows that must be there exactly once. A table takes each batch once, in the order of their numbers.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, RemoveAction
+
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.warehouse.delta_log import dataset, open_table, table_uri
+from groupledger.jobs.warehouse.lease import TAKEN_OVER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from groupledger.jobs.warehouse.lease import Lease
+    from groupledger.jobs.warehouse.task_files import WrittenFile
+    from groupledger.schemas.tables.table import Table
+
+PartitionFilter = tuple[str, str, Any]
+
+# Other clusters' writers, and a maintenance, may commit to the same table.
+ATTEMPTS = 20
+PAUSE_S_MAX = 0.5
+# A merge holds its rows in memory, several times over.
+ROWS_PER_MERGE = 250_000
+COMMIT = "groupledger.commit"  # in the log: the name of a commit, so that its writer knows it again
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows that a table must take once: the application that writes them, and its number for them."""
+
+    application_id: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Commits:
+    """The commits of the holder of a lease, or of several leases at once, to the tables of a warehouse."""
+
+    warehouse: str
+    leases: tuple[Lease, ...]
+
+    def open(self, table: Table) -> DeltaTable:
+        """Returns the table as it is now. Raises OutsideError if a later writer has it."""
+        found = open_table(self.warehouse, table)
+        for lease in self.leases:
+            token = found.transaction_version(application_id(lease))
+            if token is not None and token > lease.token:
+                lease.lost.set()
+                raise OutsideError(TAKEN_OVER)
+        return found
+
+    def create(self, table: Table) -> None:
+        """Makes the table if it is not there."""
+        DeltaTable.create(
+            table_uri(self.warehouse, table),
+            schema=Schema.from_json(table.schema.json()),
+            mode="ignore",
+            partition_by=list(table.partition_columns),
+            description=table.comment,
+            configuration=dict(table.properties),
+        )
+
+    def fence(self, table: Table) -> None:
+        """Keeps all earlier writers out of the table. Raises OutsideError if a later writer has it."""
+        found = open_table(self.warehouse, table)
+        for lease in self.leases:
+            token = found.transaction_version(application_id(lease))
+            if token is not None and token > lease.token:
+                lease.go_beyond(token)
+        self.add_files(table, [])
+
+    def has(self, table: Table, batch: Batch) -> bool:
+        """Returns whether the table has a batch already, or a later one."""
+        return _has(self.open(table), batch)
+
+    def append(self, table: Table, rows: pa.Table, batch: Batch | None = None) -> bool:
+        """Appends rows; returns False if the table has this batch already."""
+
+        def act(delta: DeltaTable, properties: CommitProperties) -> None:
+            write_deltalake(delta, rows, mode="append", commit_properties=properties)
+
+        return self._commit(table, act, batch)
+
+    def add_files(self, table: Table, files: Sequence[WrittenFile], batch: Batch | None = None) -> bool:
+        """Adds files that lie in the table's folder; returns False if the table has this batch already."""
+        return self._commit(table, lambda delta, properties: _add(delta, properties, files), batch)
+
+    def replace_with_files(self, table: Table, cluster: str, files: Sequence[WrittenFile]) -> None:
+        """Replaces the rows of a cluster by those of files that lie in the table's folder."""
+
+        def act(delta: DeltaTable, properties: CommitProperties) -> None:
+            _add(delta, properties, files, mode="overwrite", partition_filters=[("cluster", "=", cluster)])
+
+        self._commit(table, act)
+
+    def merge(
+        self,
+        table: Table,
+        rows: pa.Table,
+        condition: str,
+        *,
+        updates: Mapping[str, str],
+        update_condition: str | None = None,
+        inserts: bool = True,
+    ) -> None:
+        """Merges rows by their key, in pieces. `condition` tells which rows of the table, as `old`, can be met by rows
+        of the source, as `new`; of those with the same key the columns `updates` are set to their expressions, where
+        `update_condition` holds. Each piece is a commit of its own.
+
+        Raises ValueError if a column of the key is null, since a null never meets itself.
+        """
+        for name in table.key:
+            if rows.column(name).null_count:
+                raise ValueError(f"rows of {table.name} have no {name}")
+        same_key = " AND ".join(f'old."{name}" = new."{name}"' for name in table.key)
+
+        def act(piece: pa.Table, delta: DeltaTable, properties: CommitProperties) -> None:
+            merger: Any = delta.merge(piece, f"{condition} AND {same_key}", "new", "old", commit_properties=properties)
+            if updates:
+                merger = merger.when_matched_update({f'"{name}"': to for name, to in updates.items()}, update_condition)
+            if inserts:
+                merger = merger.when_not_matched_insert_all()
+            merger.execute()
+
+        for start in range(0, rows.num_rows, ROWS_PER_MERGE):
+            piece = rows.slice(start, ROWS_PER_MERGE)
+            self._commit(table, partial(act, piece))
+
+    def write_again(self, table: Table) -> None:
+        """Writes all rows of an older table again, with today's columns, comments and partitions, in one commit."""
+        schema = pa.schema(Schema.from_json(table.schema.json()))
+
+        def act(delta: DeltaTable, properties: CommitProperties) -> None:
+            batches = dataset(self.warehouse, table).scanner(batch_size=ROWS_PER_MERGE).to_reader()
+            write_deltalake(
+                delta,
+                pa.RecordBatchReader.from_batches(schema, (_with_all_columns(batch, schema) for batch in batches)),
+                mode="overwrite",
+                schema_mode="overwrite",
+                partition_by=list(table.partition_columns),
+                commit_properties=properties,
+            )
+
+        self._commit(table, act)
+
+    def delete(self, table: Table, condition: str) -> None:
+        """Deletes the rows for which a condition holds."""
+        self._commit(table, lambda delta, properties: delta.delete(condition, commit_properties=properties))
+
+    def compact(self, table: Table, partitions: list[PartitionFilter], file_bytes: int) -> tuple[int, int]:
+        """Merges small files of some partitions; returns how many files became how many. It changes no row."""
+        counts: list[dict[str, Any]] = []
+
+        def act(delta: DeltaTable, properties: CommitProperties) -> None:
+            counts.append(
+                delta.optimize.compact(partitions or None, target_size=file_bytes, commit_properties=properties)
+            )
+
+        self._commit(table, act)
+        return counts[-1]["numFilesRemoved"], counts[-1]["numFilesAdded"]
+
+    def vacuum(self, table: Table) -> None:
+        """Deletes the files that no version refers to which the table's properties let go."""
+        self.open(table).vacuum(dry_run=False, full=True)
+
+    def _commit(
+        self, table: Table, act: Callable[[DeltaTable, CommitProperties], object], batch: Batch | None = None
+    ) -> bool:
+        name = uuid.uuid4().hex
+        for _ in range(ATTEMPTS):
+            for lease in self.leases:
+                lease.check()
+            delta = self.open(table)
+            version = delta.version()
+            if batch is not None and _has(delta, batch):
+                return False
+            transactions = [Transaction(application_id(lease), lease.token) for lease in self.leases]
+            if batch is not None:
+                transactions.append(Transaction(batch.application_id, batch.number))
+            try:
+                act(delta, CommitProperties(app_transactions=transactions, custom_metadata={COMMIT: name}))
+            except CommitFailedError:
+                # A storage may lose the answer to a commit that it has kept.
+                if self._has_landed(table, name, version):
+                    return True
+                time.sleep(random.uniform(0, PAUSE_S_MAX))  # noqa: S311 - so that two writers don't meet again
+                continue
+            return True
+        raise OutsideError(
+            f"Other writers kept changing the table {table.name}, and nothing was written: run the command again."
+        )
+
+    def _has_landed(self, table: Table, name: str, after_version: int) -> bool:
+        found = open_table(self.warehouse, table)
+        newer = found.history(found.version() - after_version) if found.version() > after_version else []
+        return any(entry.get(COMMIT) == name for entry in newer)
+
+
+def as_new(names: Iterable[str]) -> dict[str, str]:
+    """Returns the updates of a merge that sets columns to those of the source."""
+    return {name: f'new."{name}"' for name in names}
+
+
+def application_id(lease: Lease) -> str:
+    """Returns the transaction id under which tables remember the tokens of a lease's holders."""
+    return f"writer/{lease.held}"
+
+
+def _with_all_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        batch.column(field.name).cast(field.type)
+        if field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _has(delta: DeltaTable, batch: Batch) -> bool:
+    last = delta.transaction_version(batch.application_id)
+    return last is not None and last >= batch.number
+
+
+def _add(
+    delta: DeltaTable,
+    properties: CommitProperties,
+    files: Sequence[WrittenFile],
+    mode: str = "append",
+    partition_filters: list[PartitionFilter] | None = None,
+) -> None:
+    actions: list[AddAction | RemoveAction] = [
+        AddAction(each.path, each.size, each.partition_values, each.modified_at_ms, True, each.statistics)
+        for each in files
+    ]
+    delta.create_write_transaction(
+        actions,
+        mode,
+        delta.schema(),
+        delta.metadata().partition_columns,
+        partition_filters,
+        commit_properties=properties,
+    )

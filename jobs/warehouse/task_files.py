@@ -1,0 +1,246 @@
+"""Writes rows into Parquet files of a table from Spark's tasks; the driver commits the list of files (`commits`).
+
+Arrow rows that go back into the JVM, for its Parquet writer, cost more than all the rest of an ingest. So the task that
+has the rows writes them, into the folder of the table, and gives back only what a commit says about a file: its path,
+size, partition values and statistics. Every storage that delta-rs knows is written through delta-rs.
+
+A file's name is new each time. A task that is tried again, or is run twice, leaves a file that no commit names; readers
+never see it, and VACUUM removes it.
+
+Statistics are those of `Table.statistics_columns`, from the footer of the file. Of a text that is longer than
+`PREFIX_CHARACTERS` the start is told, as Delta's own writer does, and of the greatest text a start that is greater than
+all of it, or nothing if there is none.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+
+from groupledger.jobs.warehouse.delta_log import table_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from groupledger.schemas.tables.table import Table
+
+    Batches = Iterable[pa.RecordBatch]
+
+PREFIX_CHARACTERS = 32
+LAST_CHARACTER = "\U0010ffff"
+ROW_GROUP_BYTES = 48 << 20
+# A file is closed behind this many bytes in memory; in Parquet it is a fraction of them.
+FILE_BYTES = 1 << 30
+
+RESULT = StructType(
+    [
+        StructField("path", StringType()),
+        StructField("size", LongType()),
+        StructField("partition_values", StringType()),
+        StructField("modified_at_ms", LongType()),
+        StructField("statistics", StringType()),
+        StructField("rows", LongType()),
+        StructField("counts", ArrayType(LongType())),
+    ]
+)
+RESULT_SCHEMA = to_arrow_schema(RESULT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenFile:
+    """A Parquet file in a table's folder. `counts` are the numbers of values in the columns that were asked for."""
+
+    path: str
+    size: int
+    partition_values: dict[str, str | None]
+    modified_at_ms: int
+    statistics: str
+    rows: int
+    counts: tuple[int, ...]
+
+
+def write_files(
+    rows: DataFrame,
+    table: Table,
+    warehouse: str,
+    *,
+    prepare: Callable[[Batches], Batches] | None = None,
+    counted: Sequence[str] = (),
+) -> list[WrittenFile]:
+    """Writes the rows, and returns the files. `prepare` makes rows of the table from those of the frame, inside of the
+    task; without it they are rows of the table already."""
+    if prepare is None and table.partition_columns:
+        rows = rows.sortWithinPartitions(*table.partition_columns)
+    write = _Writer(table, table_uri(warehouse, table), prepare, tuple(counted))
+    return [
+        WrittenFile(
+            path=row.path,
+            size=row.size,
+            partition_values=json.loads(row.partition_values),
+            modified_at_ms=row.modified_at_ms,
+            statistics=row.statistics,
+            rows=row.rows,
+            counts=tuple(row.counts),
+        )
+        for row in rows.mapInArrow(write, RESULT).collect()
+    ]
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """What a task does with its batches."""
+
+    table: Table
+    uri: str
+    prepare: Callable[[Batches], Batches] | None
+    counted: tuple[str, ...]
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        schema = to_arrow_schema(self.table.schema)
+        prepared = batches if self.prepare is None else self.prepare(batches)
+        written: list[dict[str, Any]] = []
+        file: _File | None = None
+        for batch in prepared:
+            for values, part in _by_partition(pa.Table.from_batches([batch]).cast(schema), self.table):
+                if file is not None and (file.values != values or file.is_full()):
+                    written.append(file.close())
+                    file = None
+                if file is None:
+                    file = _File(self, schema, values)
+                file.write(part)
+        if file is not None:
+            written.append(file.close())
+        yield pa.RecordBatch.from_pylist(written, schema=RESULT_SCHEMA)
+
+
+def _by_partition(rows: pa.Table, table: Table) -> Iterator[tuple[dict[str, str | None], pa.Table]]:
+    """Yields the rows of each partition of the table, without the columns that the partition tells."""
+    if not table.partition_columns:
+        yield {}, rows
+        return
+    names = list(table.partition_columns)
+    keys = rows.select(names).group_by(names, use_threads=False).aggregate([])
+    for key in keys.to_pylist():
+        part = rows
+        if keys.num_rows > 1:
+            for name, value in key.items():
+                column = part.column(name)
+                is_same = pc.is_null(column) if value is None else pc.equal(column, pa.scalar(value, column.type))
+                part = part.filter(is_same)
+        yield {name: None if value is None else str(value) for name, value in key.items()}, part.drop_columns(names)
+
+
+class _File:
+    """One Parquet file that a task writes."""
+
+    def __init__(self, writer: _Writer, schema: pa.Schema, values: dict[str, str | None]) -> None:
+        from deltalake.fs import DeltaStorageHandler
+        from pyarrow.fs import PyFileSystem
+
+        self.values = values
+        self._writer = writer
+        self._waiting: list[pa.Table] = []
+        self._waiting_bytes = 0
+        self._bytes = 0
+        # What partitions a table needs no quoting: dates, small integers and the names of clusters.
+        folders = [f"{name}={value or '__HIVE_DEFAULT_PARTITION__'}" for name, value in values.items()]
+        self._path = "/".join([*folders, f"part-{uuid.uuid4().hex}.parquet"])
+        self._stream = PyFileSystem(DeltaStorageHandler(writer.uri)).open_output_stream(self._path)
+        fields = pa.schema([field for field in schema if field.name not in values])
+        self._parquet = pq.ParquetWriter(self._stream, fields, compression="zstd", store_schema=False)
+
+    def write(self, rows: pa.Table) -> None:
+        self._waiting.append(rows)
+        self._waiting_bytes += rows.nbytes
+        if self._waiting_bytes > ROW_GROUP_BYTES:
+            self._flush()
+
+    def is_full(self) -> bool:
+        return self._bytes > FILE_BYTES
+
+    def close(self) -> dict[str, Any]:
+        """Returns the row of `RESULT` about the finished file."""
+        self._flush()
+        self._parquet.close()
+        size = self._stream.tell()
+        self._stream.close()
+        footer = self._parquet.writer.metadata
+        table = self._writer.table
+        return {
+            "path": self._path,
+            "size": size,
+            "partition_values": json.dumps(self.values),
+            "modified_at_ms": time.time_ns() // 1_000_000,
+            "statistics": json.dumps(
+                statistics(footer, [name for name in table.statistics_columns if name not in self.values])
+            ),
+            "rows": footer.num_rows,
+            "counts": [footer.num_rows - _Column(footer, name).null_count() for name in self._writer.counted],
+        }
+
+    def _flush(self) -> None:
+        if self._waiting:
+            rows = pa.concat_tables(self._waiting)
+            self._parquet.write_table(rows, row_group_size=rows.num_rows)
+            self._bytes += self._waiting_bytes
+            self._waiting, self._waiting_bytes = [], 0
+
+
+class _Column:
+    """What a footer says of a column that is no struct, list or map."""
+
+    def __init__(self, footer: pq.FileMetaData, name: str) -> None:
+        groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+        # All groups have the columns in one order.
+        found = (index for index in range(footer.num_columns) if groups[0].column(index).path_in_schema == name)
+        index = next(found) if groups else 0
+        self._found = [group.column(index).statistics for group in groups]
+
+    def null_count(self) -> int:
+        return sum(each.null_count for each in self._found)
+
+    def least_and_greatest(self) -> tuple[Any, Any] | None:
+        """Returns the bounds, or None where all values are null or a group of rows does not tell."""
+        told = [each for each in self._found if each.has_min_max]
+        untold = [each for each in self._found if not each.has_min_max and each.num_values]
+        return None if untold or not told else (min(each.min for each in told), max(each.max for each in told))
+
+
+def statistics(footer: pq.FileMetaData, names: Sequence[str]) -> dict[str, Any]:
+    """Returns a file's statistics in the form of Delta's log."""
+    least: dict[str, Any] = {}
+    greatest: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for name in names:
+        column = _Column(footer, name)
+        nulls[name] = column.null_count()
+        bounds = column.least_and_greatest()
+        if bounds is not None:
+            least[name] = _in_log(bounds[0])
+            greatest[name] = _in_log(bounds[1], is_greatest=True)
+    greatest = {name: value for name, value in greatest.items() if value is not None}
+    return {"numRecords": footer.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
+
+
+def _in_log(value: Any, *, is_greatest: bool = False) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, str) and len(value) > PREFIX_CHARACTERS:
+        if not is_greatest:
+            return value[:PREFIX_CHARACTERS]
+        return None if value[PREFIX_CHARACTERS] == LAST_CHARACTER else value[:PREFIX_CHARACTERS] + LAST_CHARACTER
+    return value

@@ -1,0 +1,263 @@
+"""Goal: a writer that slept changes no table any more once another has taken over, wherever it was held."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.warehouse import commits as commits_module
+from groupledger.jobs.warehouse.commits import Batch, Commits, application_id, as_new
+from groupledger.jobs.warehouse.lease import Lease
+from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.topic_names import TOPIC_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+HOLDER = Path(__file__).with_name("hold_syscall.c")
+SLEEPER = """
+import sys
+from tests.jobs.warehouse.test_commits import sleeper
+sleeper(*sys.argv[1:])
+"""
+
+
+def names(*topics: str, cluster: str = "c") -> pa.Table:
+    rows = [{"cluster": cluster, "topic_id": topic, "topic": topic} for topic in topics]
+    return pa.Table.from_pylist(rows, to_arrow_schema(TOPIC_NAMES.schema))
+
+
+def topics(warehouse: Path) -> list[str]:
+    return sorted(DeltaTable(str(warehouse / TOPIC_NAMES.name)).to_pyarrow_table().column("topic").to_pylist())
+
+
+def lease(warehouse: Path, cluster: str = "c", duration_s: float = 60) -> Lease:
+    return Lease(LocalStorage(warehouse), cluster, "groupledger history", duration_s)
+
+
+def writer(warehouse: Path, held: Lease) -> Commits:
+    """A writer that has begun: its table is there and fenced."""
+    commits = Commits(str(warehouse), (held,))
+    commits.create(TOPIC_NAMES)
+    commits.fence(TOPIC_NAMES)
+    return commits
+
+
+WAYS: dict[str, Callable[[Commits], object]] = {
+    "append": lambda commits: commits.append(TOPIC_NAMES, names("late")),
+    "batch": lambda commits: commits.append(TOPIC_NAMES, names("late"), Batch("query", 9)),
+    "files": lambda commits: commits.add_files(TOPIC_NAMES, []),
+    "merge": lambda commits: commits.merge(TOPIC_NAMES, names("late"), "old.cluster = 'c'", updates=as_new(["topic"])),
+    "replace": lambda commits: commits.replace_with_files(TOPIC_NAMES, "c", []),
+    "delete": lambda commits: commits.delete(TOPIC_NAMES, "topic = 'first'"),
+    "compact": lambda commits: commits.compact(TOPIC_NAMES, [], 1 << 20),
+    "write again": lambda commits: commits.write_again(TOPIC_NAMES),
+    "fence": lambda commits: commits.fence(TOPIC_NAMES),
+}
+
+
+@pytest.fixture
+def taken_over(tmp_path: Path) -> Iterator[tuple[Path, Commits, Lease]]:
+    """A writer that wrote one row and then slept, while a second one took over and wrote another row."""
+    sleeping = lease(tmp_path)
+    sleeping.__enter__()
+    old = writer(tmp_path, sleeping)
+    old.append(TOPIC_NAMES, names("first"))
+    sleeping._stop.set()
+    sleeping._thread.join()
+    LocalStorage(tmp_path).delete("_groupledger/c/lease/1.json")
+    LocalStorage(tmp_path).create("_groupledger/c/lease/1.json", "taken by nobody")
+    with lease(tmp_path, duration_s=0.2) as held:
+        writer(tmp_path, held).append(TOPIC_NAMES, names("second"))
+        yield tmp_path, old, sleeping
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_writer_that_wakes(taken_over: tuple[Path, Commits, Lease], way: str) -> None:
+    """Goal: no way of committing gets past the token of the second writer, and the first one is told so."""
+    warehouse, old, sleeping = taken_over
+    version = DeltaTable(str(warehouse / TOPIC_NAMES.name)).version()
+    with pytest.raises(OutsideError, match="took over"):
+        WAYS[way](old)
+    assert sleeping.lost.is_set()
+    assert DeltaTable(str(warehouse / TOPIC_NAMES.name)).version() == version
+    assert topics(warehouse) == ["first", "second"]
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way not in ("fence", "compact")])
+def test_a_writer_that_is_overtaken_in_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """Goal: the second writer comes after the first one has looked at the token, and before it commits."""
+    with lease(tmp_path) as first:
+        old = writer(tmp_path, first)
+        old.append(TOPIC_NAMES, names("first"))
+        look = Commits.open
+
+        def look_and_sleep(self: Commits, table: Any) -> DeltaTable:
+            found = look(self, table)
+            if self is old:
+                monkeypatch.setattr(Commits, "open", look)
+                second = lease(tmp_path)
+                second._number = first.token + 1
+                second._ends_at_s = float("inf")
+                writer(tmp_path, second).append(TOPIC_NAMES, names("second"))
+            return found
+
+        monkeypatch.setattr(Commits, "open", look_and_sleep)
+        with pytest.raises(OutsideError, match="took over"):
+            WAYS[way](old)
+    assert topics(tmp_path) == ["first", "second"]
+
+
+def sleeper(warehouse: str) -> None:
+    """The process that is held: it writes one row, which reaches the log only when it is let go."""
+    with lease(Path(warehouse)) as held:
+        commits = writer(Path(warehouse), held)
+        os.environ["GROUPLEDGER_TEST_HOLD"] = "1"
+        Path(warehouse, "ready").touch()
+        try:
+            commits.append(TOPIC_NAMES, names("late"))
+        except OutsideError as error:
+            sys.stderr.write(str(error))
+            sys.exit(error.exit_code)
+
+
+def test_a_writer_that_is_held_while_it_makes_the_log_file(tmp_path: Path) -> None:
+    """Goal: a process that is held inside of `linkat`, with its log file ready, does not replace the commit that a
+    second writer makes meanwhile, and adds none of its own behind it."""
+    shim = tmp_path / "hold.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, HOLDER, "-ldl"], check=True)
+    warehouse = tmp_path / "warehouse"
+    held, go = tmp_path / "held", tmp_path / "go"
+    environment = os.environ | {"LD_PRELOAD": str(shim), "HOLD_MARK": str(held), "HOLD_UNTIL": str(go)}
+    environment |= {"HOLD_ARMED": str(warehouse / "ready"), "HOLD_NAME": "_delta_log"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLEEPER, str(warehouse)], env=environment, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        await_file(held, process)
+        # The process is alive, so that its lease is honoured: what its successor would be told is left out.
+        second = lease(warehouse)
+        second._take(2)
+        writer(warehouse, second).append(TOPIC_NAMES, names("second"))
+        go.touch()
+        _, error = process.communicate(timeout=300)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, "took over" in error) == (3, True), error
+    assert topics(warehouse) == ["second"]
+    assert DeltaTable(str(warehouse / TOPIC_NAMES.name)).transaction_version("writer/c") == 2
+
+
+def await_file(path: Path, process: subprocess.Popen[str]) -> None:
+    for _ in range(3_000):
+        if path.exists():
+            return
+        assert process.poll() is None, process.communicate()
+        threading.Event().wait(0.1)
+    raise AssertionError(f"{path} did not come")
+
+
+def test_two_clusters_at_once(tmp_path: Path) -> None:
+    """Goal: merges and replacements of two clusters in the same table never stand in each other's way."""
+    tried: list[str] = []
+    failed: list[BaseException] = []
+
+    def write(cluster: str) -> None:
+        try:
+            with lease(tmp_path, cluster) as held:
+                commits = writer(tmp_path, held)
+                for number in range(15):
+                    rows = names(*(f"topic-{each}" for each in range(number + 1)), cluster=cluster)
+                    commits.merge(TOPIC_NAMES, rows, f"old.cluster = '{cluster}'", updates=as_new(["topic"]))
+                    tried.append(cluster)
+        except BaseException as error:  # noqa: BLE001 - asserted below
+            failed.append(error)
+
+    Commits(str(tmp_path), ()).create(TOPIC_NAMES)
+    threads = [threading.Thread(target=write, args=(cluster,)) for cluster in ("east", "west")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert topics(tmp_path) == sorted([f"topic-{each}" for each in range(15)] * 2)
+
+
+def test_a_lost_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a commit that was made, and whose answer the storage lost, is not made again."""
+    with lease(tmp_path) as held:
+        commits = writer(tmp_path, held)
+        append = commits_module.write_deltalake
+
+        def lose_the_answer(*arguments: Any, **options: Any) -> None:
+            monkeypatch.setattr(commits_module, "write_deltalake", append)
+            append(*arguments, **options)
+            raise commits_module.CommitFailedError("the answer was lost")
+
+        monkeypatch.setattr(commits_module, "write_deltalake", lose_the_answer)
+        commits.append(TOPIC_NAMES, names("once"))
+    assert topics(tmp_path) == ["once"]
+
+
+def test_a_batch_is_taken_once(tmp_path: Path) -> None:
+    """Goal: a batch that is written again adds nothing; a later one does; another writer's numbers don't count."""
+    with lease(tmp_path) as held:
+        commits = writer(tmp_path, held)
+        assert commits.append(TOPIC_NAMES, names("a"), Batch("query", 0))
+        assert not commits.append(TOPIC_NAMES, names("a"), Batch("query", 0))
+        assert commits.append(TOPIC_NAMES, names("b"), Batch("query", 1))
+        assert not commits.append(TOPIC_NAMES, names("c"), Batch("query", 0))
+        assert commits.append(TOPIC_NAMES, names("d"), Batch("other", 0))
+    assert topics(tmp_path) == ["a", "b", "d"]
+
+
+def test_a_lease_folder_that_was_deleted(tmp_path: Path) -> None:
+    """Goal: a chain that begins again goes on above the tokens in the tables, and the old holder is kept out."""
+    with lease(tmp_path) as before:
+        before._take(9)
+        writer(tmp_path, before).append(TOPIC_NAMES, names("before"))
+    for name in LocalStorage(tmp_path).names("_groupledger/c/lease"):
+        LocalStorage(tmp_path).delete(f"_groupledger/c/lease/{name}")
+    with lease(tmp_path) as after:
+        assert after.token == 1
+        writer(tmp_path, after).append(TOPIC_NAMES, names("after"))
+        assert after.token == 10
+        assert DeltaTable(str(tmp_path / TOPIC_NAMES.name)).transaction_version(application_id(after)) == 10
+        after.check()
+    assert topics(tmp_path) == ["after", "before"]
+
+
+def test_a_key_that_is_null(tmp_path: Path) -> None:
+    """Goal: a row whose key is null, which a merge would add again each time, is an error."""
+    rows = pa.Table.from_pylist([{"cluster": "c", "kafka_partition": None}], to_arrow_schema(COVERAGE.schema))
+    with lease(tmp_path) as held, pytest.raises(ValueError, match="rows of coverage have no kafka_partition"):
+        Commits(str(tmp_path), (held,)).merge(COVERAGE, rows, "true", updates={})
+
+
+def test_what_spark_finds(tmp_path: Path) -> None:
+    """Goal: a table that delta-rs makes has the comments, partitions, properties and protocol that Spark's had."""
+    commits = Commits(str(tmp_path), ())
+    commits.create(COORDINATOR_RECORDS)
+    commits.create(COORDINATOR_RECORDS)
+    found = DeltaTable(str(tmp_path / COORDINATOR_RECORDS.name))
+    assert found.version() == 0
+    assert found.metadata().partition_columns == list(COORDINATOR_RECORDS.partition_columns)
+    assert found.metadata().configuration == COORDINATOR_RECORDS.properties
+    assert found.metadata().description == COORDINATOR_RECORDS.comment
+    assert (found.protocol().min_reader_version, found.protocol().min_writer_version) == (1, 2)
+    comment = COORDINATOR_RECORDS.schema["kafka_offset"].metadata["comment"]
+    field = next(each for each in found.schema().fields if each.name == "kafka_offset")
+    assert field.metadata == {"comment": comment}
