@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.kafka.brokers import connect
-from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
+from groupledger.jobs.kafka.offsets_topic import offsets_topic_identity
 from groupledger.jobs.kafka.sampling import sample_watermarks, take_round
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.terminal import printable
@@ -42,19 +42,26 @@ NAMES_SHOWN = 5
 
 def sample(ledger: Ledger, bootstrap_servers: str) -> SampledRound:
     """Samples one round into the tables. Raises InputError if the ledger is fed from another cluster."""
-    identity, _ = describe_offsets_topic(bootstrap_servers, ledger.settings.kafka)
-    source = read_source(ledger.storage, ledger.cluster)
-    if source is not None:
-        check_same_source(source, KAFKA, identity, ledger.cluster)
+    check_sampled_cluster(ledger, bootstrap_servers)
     ledger.create(*SAMPLE_TABLES)
     topics = sampled_topics(ledger)
     with connect(bootstrap_servers, ledger.settings) as brokers:
         at_ms = next_round_ms(now_ms(), last_round_ms(ledger))
         ends, _ = sample_watermarks(brokers, ledger.settings.sampling, [OFFSETS_TOPIC])
         sampled = take_round(brokers, ledger.settings.sampling, topics, at_ms, ends)
+    check_sampled_cluster(ledger, bootstrap_servers)
     append_round(ledger, sampled)
     say_round(ledger, sampled)
     return sampled
+
+
+def check_sampled_cluster(ledger: Ledger, bootstrap_servers: str) -> None:
+    """Raises InputError if another cluster answers at the address than the one that the ledger is fed from, and
+    OutsideError if none answers."""
+    source = read_source(ledger.storage, ledger.cluster)
+    identity = offsets_topic_identity(bootstrap_servers, ledger.settings.kafka)
+    if source is not None:
+        check_same_source(source, KAFKA, identity, ledger.cluster)
 
 
 def last_round_ms(ledger: Ledger) -> int:

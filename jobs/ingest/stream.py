@@ -17,8 +17,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 
 from groupledger.jobs.process.clock import now_ms
-from groupledger.jobs.process.errors import JobError, OutsideError
-from groupledger.jobs.warehouse.checkpoint import read_checkpoint
+from groupledger.jobs.process.errors import InputError, JobError, OutsideError
+from groupledger.jobs.warehouse.checkpoint import forget_planned_batch, read_checkpoint
 from groupledger.jobs.warehouse.commits import Batch
 from groupledger.jobs.warehouse.task_files import write_files
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -72,12 +72,19 @@ class Decoding:
 
 class BatchWriter:
     """Writes the micro-batches of a query. `counts` has, by batch, the rows and how many of them are quarantined;
-    `failure` is what a batch has raised on purpose, which Spark would only tell as text."""
+    `failure` is what a batch has raised on purpose, which Spark would only tell as text.
 
-    def __init__(self, ledger: Ledger) -> None:
+    `check_source` raises InputError if the topic is no longer the one that the ledger is fed from. It is asked when a
+    batch has been planned, and again when it has been read: what another cluster at the same address gave meanwhile is
+    then not committed, and the plan, which has that cluster's offsets, is forgotten.
+    """
+
+    def __init__(self, ledger: Ledger, check_source: Callable[[], None]) -> None:
         self.counts: dict[int, tuple[int, int]] = {}
         self.failure: JobError | None = None
         self._ledger = ledger
+        self._check_source = check_source
+        self._is_source_other = False
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         try:
@@ -94,6 +101,7 @@ class BatchWriter:
         batch = Batch(checkpoint.query_id, number)
         if ledger.commits.has(COORDINATOR_RECORDS, batch):
             return
+        self._check()
         files = write_files(
             rows,
             COORDINATOR_RECORDS,
@@ -101,12 +109,27 @@ class BatchWriter:
             prepare=Decoding(ledger.cluster, now_ms() // DAY_MS),
             counted=("decode_error",),
         )
+        self._check()
         ledger.commits.add_files(COORDINATOR_RECORDS, files, batch)
         self.counts[number] = (sum(each.rows for each in files), sum(each.counts[0] for each in files))
 
+    def _check(self) -> None:
+        try:
+            self._check_source()
+        except InputError:
+            self._is_source_other = True
+            raise
 
-def start_query(ledger: Ledger, kafka_rows: DataFrame, trigger: dict[str, Any]) -> tuple[StreamingQuery, BatchWriter]:
-    writer = BatchWriter(ledger)
+    def close(self) -> None:
+        """Sets right what a batch that failed has left; the query has ended."""
+        if self._is_source_other:
+            forget_planned_batch(self._ledger.storage, self._ledger.checkpoint_folder)
+
+
+def start_query(
+    ledger: Ledger, kafka_rows: DataFrame, trigger: dict[str, Any], check_source: Callable[[], None]
+) -> tuple[StreamingQuery, BatchWriter]:
+    writer = BatchWriter(ledger, check_source)
     stream = kafka_rows.select(*KAFKA_COLUMNS).writeStream.foreachBatch(writer)
     return stream.option("checkpointLocation", ledger.checkpoint_path).trigger(**trigger).start(), writer
 
@@ -119,6 +142,7 @@ def run_query(
     *,
     every_s: float,
     then: Callable[[Totals], None],
+    check_source: Callable[[], None] = lambda: None,
 ) -> Totals:
     """Starts the query and reports each batch until it ends or `stop` is set; calls `then` every `every_s` seconds and
     at the end.
@@ -128,7 +152,7 @@ def run_query(
     totals = Totals()
     called_at = time.monotonic()
     watch = BrokerWatch(ledger)
-    query, writer = start_query(ledger, kafka_rows, trigger)
+    query, writer = start_query(ledger, kafka_rows, trigger, check_source)
     while not wait(query, writer):
         count_batches(ledger, totals, query, writer)
         watch.look(query)
@@ -190,6 +214,7 @@ def wait(query: StreamingQuery, writer: BatchWriter | None = None) -> bool:
         return bool(query.awaitTermination(POLL_S))
     except StreamingQueryException as error:
         if writer is not None and writer.failure is not None:
+            writer.close()
             raise writer.failure from error
         raise OutsideError(failure_sentence(str(error))) from error
 

@@ -44,21 +44,33 @@ class TopicRange:
 def describe_offsets_topic(bootstrap_servers: str, settings: KafkaSettings) -> tuple[TopicIdentity, TopicRange]:
     """Raises OutsideError if the brokers can't be reached, or the topic does not exist or may not be described."""
     with admin_client(bootstrap_servers, settings) as admin:
-        cluster_id = admin.describe_cluster()["cluster_id"]
-        (topic,) = admin.describe_topics([OFFSETS_TOPIC])
-        if topic["error_code"] != 0 or not topic["partitions"]:
-            raise OutsideError(
-                f"The brokers at {bootstrap_servers} show no topic {OFFSETS_TOPIC} (error {topic['error_code']}): it is"
-                " created with the first consumer group, and the principal needs Describe and Read on it."
-            )
-        partitions = sorted(partition["partition_index"] for partition in topic["partitions"])
-        identity = TopicIdentity(cluster_id, uuid_text(topic["topic_id"]), len(partitions))
+        identity, partitions = identify(admin, bootstrap_servers)
         uncommitted, committed = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
         return identity, TopicRange(
             log_start_offset=list_offsets(admin, partitions, OffsetSpec.EARLIEST, uncommitted),
             last_stable_offset=list_offsets(admin, partitions, OffsetSpec.LATEST, committed),
             high_watermark=list_offsets(admin, partitions, OffsetSpec.LATEST, uncommitted),
         )
+
+
+def offsets_topic_identity(bootstrap_servers: str, settings: KafkaSettings) -> TopicIdentity:
+    """Returns what the topic is now, asked over a connection of its own: one that is kept would go on with the brokers
+    of before. Raises OutsideError as `describe_offsets_topic` does."""
+    with admin_client(bootstrap_servers, settings) as admin:
+        return identify(admin, bootstrap_servers)[0]
+
+
+def identify(admin: Any, bootstrap_servers: str) -> tuple[TopicIdentity, list[int]]:
+    """Returns the topic's identity and its partitions."""
+    cluster_id = admin.describe_cluster()["cluster_id"]
+    (topic,) = admin.describe_topics([OFFSETS_TOPIC])
+    if topic["error_code"] != 0 or not topic["partitions"]:
+        raise OutsideError(
+            f"The brokers at {bootstrap_servers} show no topic {OFFSETS_TOPIC} (error {topic['error_code']}): it is"
+            " created with the first consumer group, and the principal needs Describe and Read on it."
+        )
+    partitions = sorted(partition["partition_index"] for partition in topic["partitions"])
+    return TopicIdentity(cluster_id, uuid_text(topic["topic_id"]), len(partitions)), partitions
 
 
 @contextmanager

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, generate_latest
 
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
-from groupledger.jobs.ingest.samples import SAMPLE_TABLES, last_round_ms, next_round_ms
+from groupledger.jobs.ingest.samples import SAMPLE_TABLES, check_sampled_cluster, last_round_ms, next_round_ms
 from groupledger.jobs.ingest.stream import TABLES as INGEST_TABLES
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
@@ -191,6 +191,7 @@ class RoundLoop:
         try:
             ends = self._sample_ends()
             sampled = take_round(self._brokers, self._ledger.settings.sampling, self.state.topics(), at_ms, ends)
+            check_sampled_cluster(self._ledger, self._run.bootstrap_servers)
         except OutsideError as error:
             self._ledger.say(f"round not sampled: {error}")
             self._publish(replace(self._report, rounds_failed=self._report.rounds_failed + 1))

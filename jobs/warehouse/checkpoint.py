@@ -48,6 +48,15 @@ def source_offset(storage: Storage, folder: str, batch: int | None) -> str | Non
     return None if text is None else text.splitlines()[LINES_BEFORE_SOURCES]
 
 
+def forget_planned_batch(storage: Storage, folder: str) -> None:
+    """Makes the query plan its next batch again, if the batch that it had planned was not committed."""
+    checkpoint = read_checkpoint(storage, folder)
+    if checkpoint is not None and checkpoint.planned_batch != checkpoint.committed_batch:
+        storage.delete(f"{folder}/offsets/{checkpoint.planned_batch}")
+        # Hadoop's own checksum beside it, without which it makes no new file of this name.
+        storage.delete(f"{folder}/offsets/.{checkpoint.planned_batch}.crc")
+
+
 def kafka_positions(offset: str | None, topic: str) -> dict[int, int]:
     """Returns per partition the next offset to read of a Kafka source; it is empty before the first batch."""
     positions = {} if offset is None else json.loads(offset)[topic]
