@@ -139,14 +139,17 @@ def history(job: Job, *, rebuild: bool) -> None:
 @on_warehouse
 @AS_JSON
 def validate(job: Job, *, as_json: bool) -> bool:
-    """Replay the history through the reference coordinator; exit code 1 if it can't be true."""
-    from groupledger.jobs.derive.validate import has_errors, print_findings
+    """Replay the history through the reference coordinator, and compare its tables with its records; exit code 1 if
+    they can't be true."""
+    from groupledger.jobs.derive.validate import damaged_groups, has_errors, print_findings, say_damage
     from groupledger.jobs.derive.validate import validate as find
 
     with job.ledger() as ledger:
         findings = find(ledger)
+        damaged = damaged_groups(ledger)
+        say_damage(ledger, damaged)
     print_findings(findings, as_json=as_json)
-    return has_errors(findings)
+    return bool(damaged) or has_errors(findings)
 
 
 @main.command()

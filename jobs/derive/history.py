@@ -33,6 +33,7 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
+from groupledger.schemas.words import Completeness
 from groupledger.transforms.coverage.rules.stretches import stretches
 from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
 from groupledger.transforms.history.rules import Coverage
@@ -179,12 +180,12 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
     """
     records = records_of(ledger, records).persist()
     try:
-        extents, record_count = extents_of(records)
+        extents, record_count, groups = extents_of(records)
         marks = marks_of(ledger, extents)
         if is_rebuild or record_count > RECORDS_PER_DRIVER_FOLD:
             counts = _apply_many(ledger, records, extents, marks, is_rebuild=is_rebuild)
         else:
-            counts = _apply_few(ledger, records, marks)
+            counts = _apply_few(ledger, records, open_groups_in_memory(ledger, records, groups, marks), marks)
     except PythonException as error:
         unknown = re.search(rf"{UnknownStateError.__name__}: (.*)", str(error))
         raise (error if unknown is None else InputError(unknown[1])) from error
@@ -196,9 +197,9 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
     return counts
 
 
-def _apply_few(ledger: Ledger, records: DataFrame, marks: Marks) -> dict[str, int]:
+def _apply_few(ledger: Ledger, records: DataFrame, open_groups: DataFrame, marks: Marks) -> dict[str, int]:
     """Folds a batch whose result the driver holds: one query of Spark's, and then merges from memory."""
-    folded = fold_groups(group_events(records, open_groups_of(ledger, records), marks), marks).toArrow()
+    folded = fold_groups(group_events(records, open_groups, marks), marks).toArrow()
     rows = {table: arrow_rows(folded, table, ledger.cluster) for table in (*DERIVED_TABLES, OPEN_GROUPS)}
     for table in DERIVED_TABLES:
         ledger.give_way()
@@ -248,11 +249,12 @@ def records_of(ledger: Ledger, records: DataFrame) -> DataFrame:
     return records.where(F.col("cluster") == F.lit(ledger.cluster)).selectExpr(*RECORD_COLUMNS)
 
 
-def extents_of(records: DataFrame) -> tuple[Extents, int]:
-    """Returns the extent of each partition, and the number of records."""
-    offsets = (F.min("kafka_offset"), F.max("kafka_offset"), F.count(F.lit(1)))
+def extents_of(records: DataFrame) -> tuple[Extents, int, set[str]]:
+    """Returns the extent of each partition, the number of records, and their groups."""
+    offsets = (F.min("kafka_offset"), F.max("kafka_offset"), F.count(F.lit(1)), F.collect_set("group_id"))
     found = records.groupBy("kafka_partition").agg(*offsets).collect()
-    return {partition: (first, last) for partition, first, last, _ in found}, sum(row[3] for row in found)
+    extents = {partition: (first, last) for partition, first, last, *_ in found}
+    return extents, sum(row[3] for row in found), {group for row in found for group in row[4]}
 
 
 def all_events(ledger: Ledger, records: DataFrame) -> tuple[DataFrame, Marks]:
@@ -264,6 +266,20 @@ def all_events(ledger: Ledger, records: DataFrame) -> tuple[DataFrame, Marks]:
 def open_groups_of(ledger: Ledger, records: DataFrame) -> DataFrame:
     """Returns `open_groups`, read in the Spark session of the records: a micro-batch has a session of its own."""
     return replace(ledger, spark=records.sparkSession).rows(OPEN_GROUPS)
+
+
+def open_groups_in_memory(ledger: Ledger, records: DataFrame, groups: set[str], marks: Marks) -> DataFrame:
+    """Returns the rows of `open_groups` that a batch may need, read without Spark: those of its groups, and of all
+    groups in partitions where a hole may have ended them."""
+    holes = [
+        partition
+        for partition, starts in marks.items()
+        if any(mark.completeness == Completeness.UNKNOWN for mark in starts)
+    ]
+    is_needed = pc.field("group_id").isin(pa.array(groups, pa.string()))
+    is_needed |= pc.field("kafka_partition").isin(pa.array(holes, pa.int32()))
+    rows = ledger.arrow(OPEN_GROUPS, is_needed)
+    return records.sparkSession.createDataFrame(of_table(rows, OPEN_GROUPS), OPEN_GROUPS.schema)
 
 
 def arrow_rows(folded: pa.Table, table: Table, cluster: str) -> pa.Table:

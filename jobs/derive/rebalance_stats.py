@@ -57,5 +57,7 @@ def rebuild_rebalance_stats(ledger: Ledger) -> None:
 def rows_since(ledger: Ledger, table: Table, since_us: int, groups: set[str]) -> pa.Table:
     """Returns the rows of some groups that lie or ended at a time or later."""
     since = pa.scalar(since_us, pa.timestamp("us", "UTC"))
-    is_near = (pc.field(str(bounding_column(table))) >= since) & pc.field("group_id").isin(list(groups))
+    is_near = (pc.field(str(bounding_column(table))) >= since) & pc.field("group_id").isin(
+        pa.array(groups, pa.string())
+    )
     return ledger.arrow(table, is_near)

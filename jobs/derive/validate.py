@@ -1,6 +1,8 @@
 """`groupledger validate` checks the ledger: it replays the log of every group through the reference coordinator.
 
-Each run replaces `replay_findings` with what no broker and no assignor of Kafka can have written.
+Each run replaces `replay_findings` with what no broker and no assignor of Kafka can have written. It also folds the
+records again that the history has folded, and compares the result with the tables of the history and with
+`open_groups`: what differs there is no finding about Kafka but damage to the ledger, and an error by itself.
 """
 
 from __future__ import annotations
@@ -10,12 +12,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from groupledger.jobs.derive import rebuild
-from groupledger.jobs.derive.history import all_events, records_of
+from groupledger.jobs.derive.history import CHECKPOINT_NAME, all_events, records_of, table_rows
 from groupledger.jobs.process.output import print_answers
+from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.warehouse.readers import readers
+from groupledger.jobs.warehouse.rebuild_request import rebuild_request
+from groupledger.jobs.warehouse.retention import read_floors
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.replay_findings import REPLAY_FINDINGS
 from groupledger.schemas.words import FindingSeverity
+from groupledger.transforms.history.differences import differences
+from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups
 from groupledger.transforms.replay.replay_findings import replay_findings
 
 if TYPE_CHECKING:
@@ -36,9 +45,39 @@ def validate(ledger: Ledger) -> list[Row]:
     return ledger.rows(REPLAY_FINDINGS).orderBy("kafka_partition", "kafka_offset", "finding").collect()
 
 
+def damaged_groups(ledger: Ledger) -> list[Row]:
+    """Returns the groups whose rows in the tables of the history are not those that a fold of the records gives, as
+    `transforms.history.differences`. A group of which retention has removed records can't be compared, and a history
+    that has to be rebuilt anyway, or was never written to the end of a batch, is not."""
+    here = (ledger.cluster, CHECKPOINT_NAME)
+    versions = [reader.next_version - 1 for reader in readers(ledger.storage) if (reader.cluster, reader.name) == here]
+    if not versions or rebuild.is_unfinished(ledger) or rebuild_request(ledger) is not None:
+        return []
+    floors = list(read_floors(ledger.storage, ledger.cluster))
+    records = ledger.rows(COORDINATOR_RECORDS, versions[0]).where(~F.col("kafka_partition").isin(floors))
+    folded = fold_groups(*all_events(ledger, records_of(ledger, records))).persist()
+    compared = records.select("group_id").distinct()
+    found: list[Row] = []
+    for table in (*DERIVED_TABLES, OPEN_GROUPS):
+        there = ledger.rows(table).join(compared, "group_id", "left_semi") if floors else ledger.rows(table)
+        found += differences(table_rows(folded, table, ledger.cluster), there, table).orderBy("group_id").collect()
+    folded.unpersist()
+    return found
+
+
 def has_errors(findings: list[Row]) -> bool:
     """Returns whether a finding is an error: warnings may have an explanation that the ledger does not hold."""
     return any(finding.severity == FindingSeverity.ERROR for finding in findings)
+
+
+def say_damage(ledger: Ledger, damaged: list[Row]) -> None:
+    for table_name in sorted({row.table_name for row in damaged}):
+        rows = [row for row in damaged if row.table_name == table_name]
+        ledger.say(
+            f"the table {table_name} is not what its records say, for {len(rows):,} groups"
+            f" ({sum(row.missing for row in rows):,} rows are missing, {sum(row.too_many for row in rows):,} too many),"
+            f" such as {printable(rows[0].group_id)}: run `groupledger history --rebuild`"
+        )
 
 
 def print_findings(findings: list[Row], *, as_json: bool) -> None:

@@ -1,0 +1,55 @@
+"""Goal: a writer that is stopped past its lease, and woken after another one has run, changes nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import yaml
+
+from groupledger.jobs.derive.history import TABLES, update_history
+from groupledger.jobs.derive.validate import damaged_groups
+from groupledger.jobs.warehouse.delta_log import open_table
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from lab.warehouses.ledgers import open_test_ledger
+from tests.fault.topic import LedgerProcess, newest, wait_until
+from tests.jobs.simulated_log import append, assert_equal_tables, run, simulate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+LEASE_S = 4
+
+
+def test_a_rebuild_that_is_stopped_and_woken(spark: SparkSession, tmp_path: Path) -> None:
+    """Goal: `history --rebuild` is stopped behind its first table; a second writer finishes the rebuild; the first one
+    wakes, makes no commit, tells why in one sentence, and exits with 3. No table is of two passes."""
+    simulated = simulate(spark, tmp_path)
+    stopped, undisturbed = tmp_path / "stopped", tmp_path / "undisturbed"
+    for warehouse in (stopped, undisturbed):
+        append(spark, warehouse, simulated.rows)
+        run(spark, warehouse, update_history)
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(yaml.safe_dump({"lease": {"duration_s": LEASE_S}}))
+    log = stopped / GENERATIONS.name / "_delta_log"
+    states = newest(stopped / OPEN_GROUPS.name / "_delta_log", ".json")
+    before = newest(log, ".json")
+    with LedgerProcess("history", stopped, "--rebuild", "--conf", str(settings)) as first:
+        wait_until(lambda: newest(log, ".json") > before + 1, "a commit behind the fence")
+        os.killpg(first.process.pid, signal.SIGSTOP)
+        assert newest(stopped / OPEN_GROUPS.name / "_delta_log", ".json") == states + 1, "only fenced"
+        run(spark, stopped, update_history)
+        versions = {table: open_table(str(stopped), table).version() for table in TABLES}
+        os.killpg(first.process.pid, signal.SIGCONT)
+        code, said = first.finish()
+    assert code == 3, said
+    assert "Another writer took over this warehouse" in said
+    assert "Traceback" not in said
+    assert {table: open_table(str(stopped), table).version() for table in TABLES} == versions
+    assert_equal_tables(spark, stopped, undisturbed)
+    with open_test_ledger(spark, stopped) as ledger:
+        assert damaged_groups(ledger) == []
