@@ -8,7 +8,6 @@ out of `repr`, so that no setting can be printed by accident.
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import is_dataclass
 from importlib import resources
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations at run time
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Rules = TypeVar("Rules", bound="DataclassInstance")
+EVERYTHING = ".*"
 ClusterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
@@ -171,11 +171,13 @@ class MetricsSettings(Section):
     @field_validator("group_pattern", "topic_pattern")
     @classmethod
     def is_regular_expression(cls, pattern: str) -> str:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            msg = f"this is no regular expression: {error}"
-            raise ValueError(msg) from error
+        if pattern != EVERYTHING:
+            from groupledger.jobs.process.name_patterns import why_no_pattern  # Arrow takes a while
+
+            wrong = why_no_pattern(pattern)
+            if wrong is not None:
+                msg = f"this is no regular expression: {wrong}"
+                raise ValueError(msg)
         return pattern
 
 
