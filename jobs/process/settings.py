@@ -133,6 +133,8 @@ class LogSettings(Section):
     hash_key: Secret | None
     request_log_names: str
     server_log_names: str
+    line_bytes_max: Annotated[int, Field(ge=65_536, le=256 * 2**20)]
+    unpacked_bytes_max: Annotated[int, Field(ge=2**20)]
     poll_interval_s: Annotated[int, Field(ge=1)]
 
     @model_validator(mode="after")

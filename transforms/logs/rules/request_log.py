@@ -57,14 +57,13 @@ ABOUT_SOMETHING_ELSE = Parsed()
 
 
 def parse_request_line(text: str, time_zone: str, privacy: Privacy) -> Parsed:
-    at = text.find(names.COMPLETED)
-    known = _API_KEY.match(text, at) if at >= 0 else None
-    if known is not None and not _is_wanted(int(known[1])):
+    if is_of_another_api(text):
         return ABOUT_SOMETHING_ELSE
     line = parse_log_line(text, time_zone)
     if line is None:
         # A stack trace in a log that several loggers share, or a line that was cut off.
-        return ABOUT_SOMETHING_ELSE if at < 0 and is_trace(text) else Parsed(quarantine_reason=NO_FRAME)
+        is_other = names.COMPLETED not in text and is_trace(text)
+        return ABOUT_SOMETHING_ELSE if is_other else Parsed(quarantine_reason=NO_FRAME)
     if not line.message.startswith(names.COMPLETED):
         return ABOUT_SOMETHING_ELSE
     try:
@@ -73,6 +72,13 @@ def parse_request_line(text: str, time_zone: str, privacy: Privacy) -> Parsed:
         return Parsed(quarantine_reason=str(damage))
     except (ValueError, RecursionError) as error:
         return Parsed(quarantine_reason=f"no JSON: {str(error)[:REASON_CHARACTERS_MAX]}")
+
+
+def is_of_another_api(text: str) -> bool:
+    """Tells by the beginning of a line whether it is about a request that nobody here asks for."""
+    at = text.find(names.COMPLETED)
+    known = _API_KEY.match(text, at) if at >= 0 else None
+    return known is not None and not _is_wanted(int(known[1]))
 
 
 def _is_wanted(api_key: int) -> bool:
