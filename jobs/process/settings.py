@@ -247,6 +247,8 @@ def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
             text = user_file.read_text()
         except OSError as error:
             raise InputError(f"The settings file {user_file} can't be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise InputError(f"The settings file {user_file} can't be read: it is no text in UTF-8.") from error
         merged = overlay(merged, parse_yaml(text, str(user_file)))
     merged.update({key: value for key, value in overrides.items() if value is not None})
     try:
@@ -259,12 +261,24 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
     try:
         parsed = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise InputError(f"{name} is not valid YAML: {' '.join(str(error).split())}.") from error
+        raise InputError(f"{name} is not valid YAML: {what_is_wrong(error)}.") from error
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        text = "a value looks like a number or a date, and is none; put it in quotes"
+        raise InputError(f"{name} is not valid YAML: {text}.") from error
+    except RecursionError as error:
+        raise InputError(f"{name} is not valid YAML: it is nested too deeply.") from error
     if parsed is None:
         return {}
     if not isinstance(parsed, dict):
         raise InputError(f"{name} must hold settings as `key: value` lines.")
     return parsed
+
+
+def what_is_wrong(error: yaml.YAMLError) -> str:
+    """Returns where the text is wrong and, where that holds nothing of it, how: what stands there may be a secret."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    how = problem if isinstance(error, (yaml.scanner.ScannerError, yaml.parser.ParserError)) else "this is no YAML"
+    return str(how) if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: {how}"
 
 
 def overlay(base: dict[str, Any], user: dict[str, Any]) -> dict[str, Any]:

@@ -45,13 +45,13 @@ def of_requests(lines: list[Line], privacy: Privacy = KEEP) -> list[dict[str, An
     return [row[QUARANTINED] for row in parse_requests(lines, "UTC", privacy)]
 
 
-def of_events(lines: list[Line]) -> list[tuple[str, Any, int]]:
+def of_events(lines: list[Line]) -> list[tuple[Any, ...]]:
     """The number of each row's line, and the reason and size of those that are quarantined."""
-    found = []
+    found: list[tuple[Any, ...]] = []
     for row in parse_events(lines, "UTC", KEEP, ENTRY_CHARACTERS_MAX):
         kept = row[QUARANTINED]
         found.append((kept["line_number"], kept["reason"], kept["line_bytes"]) if kept else (row[ROW]["line_number"],))
-    return found  # type: ignore[return-value]
+    return found
 
 
 def test_a_request() -> None:
