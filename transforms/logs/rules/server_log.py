@@ -18,6 +18,7 @@ from groupledger.transforms.logs.rules.rebalance_reasons import (
     given_reason,
     instance_id,
     is_members_id,
+    is_reason,
     parse_reason,
     split_ids,
 )
@@ -36,7 +37,7 @@ _INT_MAX = 2**31 - 1
 _PLAUSIBLE_IN_CLASSIC = {
     "member_id": is_members_id,
     "previous_member_id": is_members_id,
-    "reason": lambda text: parse_reason(text).trigger != "unknown",
+    "reason": is_reason,
 }
 _TEMPLATES = (
     *((kind, Template(text, _PLAUSIBLE_IN_CLASSIC)) for kind, text in CLASSIC),
