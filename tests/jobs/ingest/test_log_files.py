@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import groupledger.jobs.ingest.log_files
+from groupledger.coordinator.model.messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetToCommit,
+    PartitionResult,
+)
+from groupledger.coordinator.simulator.network import Exchange
+from groupledger.coordinator.simulator.request_log import render_line
 from groupledger.jobs.ingest.log_files import (
     REQUEST_LOG,
     SERVER_LOG,
@@ -20,6 +28,8 @@ from groupledger.jobs.ingest.log_files import (
     scan,
 )
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.settings import load_settings
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -244,6 +254,34 @@ def test_an_entry_that_does_not_end(tmp_path: Path) -> None:
     assert (scanned(path).line_count, scanned(path).waiting_count) == (1, 151)
     log(path, path.read_text(), *("line\n" for _ in range(100)))
     assert (scanned(path).line_count, scanned(path).waiting_count) == (252, 0)
+
+
+@pytest.mark.parametrize(("partitions", "metadata_bytes"), [(2_000, 0), (55_000, 0), (1_900, 4_096)])
+def test_what_a_broker_prints_is_short_enough(partitions: int, metadata_bytes: int) -> None:
+    """Goal: the shipped limit takes the line of a commit of many partitions, or of the longest metadata: in the form
+    that a 4.2 broker prints."""
+    metadata = "x" * metadata_bytes
+    offsets = tuple(
+        OffsetToCommit(topic="orders", partition=number, offset=123_456_789, leader_epoch=7, metadata=metadata)
+        for number in range(partitions)
+    )
+    results = tuple(PartitionResult("orders", number, Error.NONE) for number in range(partitions))
+    line = render_line(
+        Exchange(
+            request=OffsetCommitRequest(42, "g", offsets=offsets, generation_id=4, member_id="m"),
+            response=OffsetCommitResponse(42, results),
+            broker_id=2,
+            connection_id=17,
+            client_id="consumer-g1-1",
+            client_host="/10.0.0.1",
+            received_at_ms=1_767_571_200_120,
+            sent_at_ms=1_767_571_200_123,
+            planted=None,
+        )
+    )
+    per_partition = (len(line) - metadata_bytes * partitions) / partitions
+    assert 130 < per_partition < 150
+    assert len(line) < load_settings().logs.line_bytes_max
 
 
 def bomb(path: Path, *texts: str) -> Path:
