@@ -46,8 +46,9 @@ bench: setup ## measure us beside Kafka's own tools, in one run (some minutes)
 	$(BIN)/python -m bench.history_cost
 	$(BIN)/python -m bench.run
 
-fuzz: setup ## random and structure-aware bytes through the codec: make fuzz INPUTS=1000000 SEED=1
+fuzz: setup ## hostile bytes through the codec and all that reads from outside: make fuzz INPUTS=1000000 SEED=1
 	$(BIN)/python -m bench.fuzz_codec --inputs $(INPUTS) --seed $(SEED)
+	$(BIN)/python -m bench.fuzz_inputs --inputs $(INPUTS) --seed $(SEED)
 
 differential: setup ## random requests to a real broker and to the coordinator: make differential SEQUENCES=5000 [SEED=1]
 	$(BIN)/python -m bench.differential --sequences $(SEQUENCES) $(if $(filter file,$(origin SEED)),,--seed $(SEED))

@@ -52,10 +52,10 @@ def write_manifest(storage: Storage, manifest: Manifest) -> None:
 
 def read_manifest(storage: Storage) -> Manifest | None:
     """Returns the manifest, or None if the capture has none. Raises InputError if it has another form."""
-    text = storage.read(MANIFEST)
-    if text is None:
-        return None
     try:
+        text = storage.read(MANIFEST)
+        if text is None:
+            return None
         fields = json.loads(text)
         manifest = Manifest(
             identity=TopicIdentity(**fields["identity"]),
@@ -65,7 +65,7 @@ def read_manifest(storage: Storage) -> Manifest | None:
             completeness=fields["completeness"],
             began_at_ms=fields["began_at_ms"],
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{MANIFEST} of the capture is damaged: restore it, or remove it to do without.") from error
     if manifest.completeness not in (Completeness.COMPACTED, Completeness.TAILED):
         kept = f"{Completeness.COMPACTED} or {Completeness.TAILED}"

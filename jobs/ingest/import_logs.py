@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.ingest.log_files import (
     CHANGED,
@@ -24,11 +25,13 @@ from groupledger.jobs.ingest.log_files import (
     SERVER_LOG,
     SPLITS,
     Known,
+    Limits,
     first_line_digest,
     found_files,
     match,
     read_splits,
     scan,
+    too_large,
 )
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.upsert import insert, of_rows, upsert_arrow
@@ -40,9 +43,9 @@ from groupledger.schemas.tables.log_quarantine import LOG_QUARANTINE
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.by_group import map_rows
+from groupledger.transforms.by_group import batch_of
 from groupledger.transforms.logs.coordinator_events import PARSED_EVENTS, parse_events
-from groupledger.transforms.logs.imported_lines import QUARANTINED, ROW, TOPIC_NAME
+from groupledger.transforms.logs.imported_lines import QUARANTINED, ROW, TOPIC_NAME, pieces
 from groupledger.transforms.logs.requests import (
     PARSED_REQUESTS,
     parse_requests,
@@ -53,15 +56,17 @@ from groupledger.transforms.logs.rules.privacy import Privacy
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from groupledger.jobs.ingest.log_files import Scanned, Split
     from groupledger.jobs.process.settings import LogSettings
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.logs.imported_lines import Line, Parsed
 
 ROWS_OF = {REQUEST_LOG: REQUESTS, SERVER_LOG: COORDINATOR_EVENTS}
 TABLES = (*ROWS_OF.values(), LOG_QUARANTINE, TOPIC_NAMES, LOG_FILES)
@@ -118,21 +123,27 @@ def import_logs(
 ) -> ImportTotals:
     """Imports all lines that are new, once or until told to stop.
 
-    Raises InputError for a file that is no such log, and OutsideError if a file changed under the import. A continuous
-    run says so and looks again.
+    Raises InputError for a file that is no such log or unpacks to too much, and OutsideError if a file changed under
+    the import. A continuous run says so and looks again.
     """
     importer = LogImport(ledger, settings)
     while True:
         importer.look(sources, stop, is_patient=is_continuous)
+        if importer.unread and not is_continuous:
+            raise InputError(" ".join(importer.unread))
+        for sentence in importer.unread:
+            importer.say_once(sentence)
         if not is_continuous or stop.wait(settings.poll_interval_s):
             return importer.totals
 
 
 class LogImport:
-    """One run. It keeps what it has seen of the files, so that a look at files that did not change costs nothing."""
+    """One run. It keeps what it has seen of the files, so that a look at files that did not change costs nothing.
+    `unread` has a sentence for each file that was imported in part."""
 
     def __init__(self, ledger: Ledger, settings: LogSettings) -> None:
         self.totals = ImportTotals()
+        self.unread: list[str] = []
         self._ledger = ledger
         self._settings = settings
         key = b"" if settings.hash_key is None else settings.hash_key.resolve().get_secret_value().encode()
@@ -141,6 +152,8 @@ class LogImport:
         self._seen: dict[tuple[str, Path], tuple[int, int, int]] = {}
         self._known: dict[str, dict[str, list[Known]]] = {}
         self._asked: set[str] = set()
+        self._limits = Limits(settings.line_bytes_max, settings.unpacked_bytes_max)
+        self._told: set[str] = set()
 
     def look(self, sources: LogSources, stop: threading.Event, *, is_patient: bool) -> None:
         """Imports what is new; a patient look says what is wrong with a file, and goes on with the others."""
@@ -154,7 +167,7 @@ class LogImport:
             if log not in self._known:
                 self._known[log] = self._known_files(log)
             known = self._known[log]
-            for path in found_files(paths, pattern):
+            for path in found_files(paths, pattern, self.say_once):
                 if stop.is_set():
                     return
                 try:
@@ -170,6 +183,11 @@ class LogImport:
             if not self._apply(log, waiting, is_patient=is_patient):
                 return
 
+    def say_once(self, sentence: str) -> None:
+        if sentence not in self._told:
+            self._told.add(sentence)
+            self._ledger.say(sentence)
+
     def _known_files(self, log: str) -> dict[str, list[Known]]:
         """Returns the files of the table by the digest of their first line."""
         known: dict[str, list[Known]] = {}
@@ -184,9 +202,11 @@ class LogImport:
         if now is None or self._seen.get((log, path)) == now:
             return []
         self._seen[log, path] = now
-        scanned = scan(path, log, known)
+        scanned = scan(path, log, known, self._limits)
         if scanned is None:
             return []
+        if not scanned.is_whole:
+            self.unread.append(too_large(path, scanned.line_count, self._limits))
         namesakes = known.setdefault(first_line_digest(scanned.name), [])
         before = match(scanned, namesakes)
         if before is None:
@@ -227,7 +247,7 @@ class LogImport:
         """Writes the tables of rows first and `log_files` last: what was not noted there is read again, and not added
         again."""
         ledger, table = self._ledger, ROWS_OF[log]
-        parsed = _parsed(log, _splits(ledger, files), self._settings.time_zone, self._privacy).persist()
+        parsed = _parsed(log, _splits(ledger, files), self._settings, self._privacy).persist()
         try:
             found = _count(log, parsed)
             now = datetime.now(timezone.utc)
@@ -355,10 +375,21 @@ def _splits(ledger: Ledger, files: Sequence[NewLines]) -> DataFrame:
     return ledger.spark.createDataFrame(rows, SPLITS)
 
 
-def _parsed(log: str, splits: DataFrame, time_zone: str, privacy: Privacy) -> DataFrame:
+def _parsed(log: str, splits: DataFrame, settings: LogSettings, privacy: Privacy) -> DataFrame:
     """Returns what the lines of the splits become, as `parsed_schema`; no entry lies in two splits."""
-    parse, schema = (parse_requests, PARSED_REQUESTS) if log == REQUEST_LOG else (parse_events, PARSED_EVENTS)
-    return map_rows(splits, lambda rows: parse(read_splits(rows), time_zone, privacy), schema)
+    time_zone, line_bytes_max = settings.time_zone, settings.line_bytes_max
+    schema = PARSED_REQUESTS if log == REQUEST_LOG else PARSED_EVENTS
+
+    def rows_of(lines: Iterable[Line]) -> Iterator[Parsed]:
+        if log == REQUEST_LOG:
+            return parse_requests(lines, time_zone, privacy)
+        return parse_events(lines, time_zone, privacy, line_bytes_max)
+
+    def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        lines = read_splits((split for batch in batches for split in batch.to_pylist()), line_bytes_max)
+        return (batch_of(piece, to_arrow_schema(schema)) for piece in pieces(rows_of(lines)))
+
+    return splits.mapInArrow(of_task, schema)
 
 
 def summary(totals: ImportTotals) -> str:

@@ -7,17 +7,24 @@ in between is noticed, and nothing of it is imported.
 
 Only lines with their end are there yet; a compressed file is whole as it is. In a server log an entry whose message
 goes on over lines counts from its last one. Files must lie under the same path for every executor.
+
+A line may be as long as its file, and a few megabytes of gzip as long as a disk: what is in memory is the beginning of
+one line, and there is a limit to what is unpacked. From a directory nothing is read that lies elsewhere.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 import re
+import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
+from sys import maxsize
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -25,11 +32,10 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from groupledger.jobs.process.errors import InputError
 from groupledger.schemas.kafka.log4j_line import HEAD, begins_entry, ends_message
 from groupledger.schemas.words import LogKind, words_of
+from groupledger.transforms.logs.imported_lines import Line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from groupledger.transforms.logs.imported_lines import Line
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 REQUEST_LOG, SERVER_LOG = words_of(LogKind)
 SPLITS = StructType(
@@ -43,13 +49,14 @@ SPLITS = StructType(
     ]
 )
 SPLIT_BYTES = 16 * 1024 * 1024
-LINE_BYTES_MAX = 256 * 1024 * 1024  # the Metadata answer of a big cluster is one line
+PART_BYTES = 1024 * 1024  # of a line that is too long, read at a time
 ENTRY_LINES_MAX = 1_000
 NAME_DIGEST_CHARACTERS = 16
 GZIP_MAGIC = b"\x1f\x8b"
 OTHER_COMPRESSIONS = {b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
 _COMPLETED = b"Completed request:"
 _IS_JSON = re.compile(rb'\s*\{\s*"')
+DAMAGED = (OSError, EOFError, zlib.error)
 CHANGED = "the log file was renamed or written anew while it was read"
 
 
@@ -71,26 +78,41 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """The beginning of a line that is kept in memory, and what one file may be unpacked to."""
+
+    line_bytes: int
+    unpacked_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scanned:
     """A file as the scan found it. `name` is what it would be called if it is new; `waiting_count` lines have no end
-    yet."""
+    yet. `is_whole` is false for one that unpacks to more than the limit."""
 
     path: Path
     name: str
     line_count: int
     waiting_count: int
+    is_whole: bool
     prefix_digests: dict[int, str]
     splits: tuple[Split, ...]
 
 
-def found_files(paths: Sequence[Path], pattern: str) -> list[Path]:
+def found_files(paths: Sequence[Path], pattern: str, say: Callable[[str], None]) -> list[Path]:
     """Returns the files, and from directories those whose names match; the oldest come first, so that rows come in
-    order."""
+    order. A link in a directory to a file elsewhere is passed over: who may write there is not who may read that."""
     found: set[Path] = set()
     for path in paths:
         if path.is_dir():
-            inside = (each for each in path.iterdir() if each.is_file() and fnmatchcase(each.name, pattern))
-            found.update(each.resolve() for each in inside)
+            home = path.resolve()
+            inside = [each for each in path.iterdir() if each.is_file() and fnmatchcase(each.name, pattern)]
+            for each in sorted(inside):
+                target = each.resolve()
+                if target.is_relative_to(home):
+                    found.add(target)
+                else:
+                    say(f"{each} is passed over: it is a link that leaves the directory; name the file itself.")
         elif path.is_file():
             found.add(path.resolve())
         else:
@@ -105,24 +127,40 @@ def _modified_at(path: Path) -> int:
         return 0
 
 
-def open_log(path: Path) -> tuple[BinaryIO, bool]:
-    """Returns the open file, decompressed, and whether it was compressed."""
-    with path.open("rb") as file:
+@contextmanager
+def open_log(path: Path) -> Iterator[tuple[BinaryIO, bool]]:
+    """Gives the open file, decompressed, and whether it was compressed. The path is resolved: a link that stands there
+    now was put there since, and is an error."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as file:
         magic = file.read(8)
-    for other, name in OTHER_COMPRESSIONS.items():
-        if magic.startswith(other):
-            raise InputError(f"The log {path} is compressed with {name}: unpack it, or compress it with gzip.")
-    if magic.startswith(GZIP_MAGIC):
-        return cast("BinaryIO", gzip.open(path)), True
-    return path.open("rb"), False
+        file.seek(0)
+        for other, name in OTHER_COMPRESSIONS.items():
+            if magic.startswith(other):
+                raise InputError(f"The log {path} is compressed with {name}: unpack it, or compress it with gzip.")
+        is_compressed = magic.startswith(GZIP_MAGIC)
+        yield cast("BinaryIO", gzip.GzipFile(fileobj=file)) if is_compressed else file, is_compressed
 
 
-def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """Yields each line with its end. Raises OSError for one that would fill the memory."""
-    while line := file.readline(LINE_BYTES_MAX):
-        if len(line) == LINE_BYTES_MAX:
-            raise OSError(f"a line is longer than {LINE_BYTES_MAX:,} bytes")
-        yield line
+def lines_of(file: BinaryIO, bytes_max: int) -> Iterator[tuple[bytes, Iterator[bytes]]]:
+    """Yields each line with its end, up to `bytes_max`, and the parts of what is behind that. They are read from the
+    file, so the caller takes them before the next line."""
+    while line := file.readline(bytes_max):
+        yield line, iter(()) if line.endswith(b"\n") else _rest(file)
+
+
+def _rest(file: BinaryIO) -> Iterator[bytes]:
+    while part := file.readline(PART_BYTES):
+        yield part
+        if part.endswith(b"\n"):
+            return
+
+
+def _has_end(file: BinaryIO) -> bool:
+    """Tells whether the line that is being read comes to its end, and stays where it is."""
+    here = file.tell()
+    found = any(part.endswith(b"\n") for part in _rest(file))
+    file.seek(here)
+    return found
 
 
 @dataclass(slots=True)
@@ -140,13 +178,19 @@ class _Scan:
     split_line: int = 0
     split_offset: int = 0
 
-    def add(self, line: bytes) -> None:
-        self.whole.update(line)
-        self.split.update(line)
+    def add(self, line: bytes, rest: Iterator[bytes], offset_max: int) -> bool:
+        """Adds a line. Returns False if it goes beyond the limit; then a state that began to take its rest is
+        broken."""
+        for part in chain((line,), rest):
+            if self.offset + len(part) > offset_max:
+                return False
+            self.whole.update(part)
+            self.split.update(part)
+            self.offset += len(part)
         self.lines += 1
-        self.offset += len(line)
         if self.lines & (self.lines - 1) == 0 or self.lines in self.marks:
             self.digests[self.lines] = self.whole.hexdigest()
+        return True
 
     def cut_before(self, *, begins: bool) -> None:
         """Cuts where an earlier import ended and where a split is large enough, and never inside an entry."""
@@ -167,67 +211,96 @@ class _Scan:
         )  # fmt: skip
 
 
-def scan(path: Path, log: str, known: Mapping[str, Sequence[Known]]) -> Scanned | None:
+def scan(path: Path, log: str, known: Mapping[str, Sequence[Known]], limits: Limits) -> Scanned | None:
     """Scans a file; returns None if it has no complete line yet. `known` are the table's files of this log, by the
     digest of their first line.
 
     Raises InputError if the file is no such log, or can't be read.
     """
     try:
-        file, is_compressed = open_log(path)
-        with file:
-            return _scan(path, file, log, known, is_compressed=is_compressed)
-    except (OSError, EOFError) as error:
+        with open_log(path) as (file, is_compressed):
+            return _scan(path, file, log, known, limits, is_compressed=is_compressed)
+    except DAMAGED as error:
         raise InputError(f"The log {path} can't be read: {error}.") from error
 
 
 def _scan(
-    path: Path, file: BinaryIO, log: str, known: Mapping[str, Sequence[Known]], *, is_compressed: bool
+    path: Path,
+    file: BinaryIO,
+    log: str,
+    known: Mapping[str, Sequence[Known]],
+    limits: Limits,
+    *,
+    is_compressed: bool,
 ) -> Scanned | None:
     state = _Scan(frozenset(), is_cut=not is_compressed)
     held: _Scan | None = None  # before an entry whose message is not over yet
-    name, waiting, has_entry, has_request = "", 0, False, False
-    for line in lines_of(file):
-        if not line.endswith(b"\n") and not is_compressed:
+    name, waiting, is_whole, has_entry, has_request = "", 0, True, False, False
+    offset_max = limits.unpacked_bytes if is_compressed else maxsize
+    for line, rest in lines_of(file, limits.line_bytes):
+        has_end = line.endswith(b"\n")
+        if not has_end and not is_compressed and not _has_end(file):
             waiting = 1
             break
         text = line.decode(errors="replace").rstrip("\r\n") if log == SERVER_LOG or not has_entry else ""
-        if state.lines == 0:
-            name = _name(text, line)
-            state.marks = frozenset(each.line_count for each in known.get(first_line_digest(name), ()))
         begins = log == REQUEST_LOG or begins_entry(text)
         state.cut_before(begins=begins)
         has_entry = has_entry or begins_entry(text)
         has_request = has_request or (log == REQUEST_LOG and _is_request(path, line))
-        if log == SERVER_LOG and not is_compressed:
-            held = _held(held, state, text, begins=begins)
-        state.add(line)
-    if held is not None:
+        if log == SERVER_LOG:
+            held = _held(held, state, text, limits, begins=begins) if has_end else None
+        before = state if has_end else state.copy()
+        if not state.add(line, rest, offset_max):
+            state, is_whole = before, False
+            break
+        if state.lines == 1:
+            name = _name(text, state.digests[1])
+            state.marks = frozenset(each.line_count for each in known.get(first_line_digest(name), ()))
+    if held is not None and not (is_compressed and is_whole):
         waiting += state.lines - held.lines
         state = held
+    if state.lines == 0 and not is_whole:
+        raise InputError(too_large(path, 0, limits))
     if state.lines == 0:
         return None
     if not has_entry:
         raise InputError(f"The log {path} has no line that begins with a time and a level: it is no log of a broker.")
     state.cut()
     state.digests[state.lines] = state.whole.hexdigest()
-    return Scanned(path, name, state.lines, waiting, state.digests, tuple(state.splits))
+    return Scanned(
+        path=path,
+        name=name,
+        line_count=state.lines,
+        waiting_count=waiting,
+        is_whole=is_whole,
+        prefix_digests=state.digests,
+        splits=tuple(state.splits),
+    )
 
 
-def _held(held: _Scan | None, state: _Scan, text: str, *, begins: bool) -> _Scan | None:
-    """Returns the state to go back to if the file ended after this line."""
+def too_large(path: Path, line_count: int, limits: Limits) -> str:
+    return (
+        f"The log {path} unpacks to more than {limits.unpacked_bytes:,} bytes: what is behind its first"
+        f" {line_count:,} lines was not imported; raise logs.unpacked_bytes_max, or unpack it and split it."
+    )
+
+
+def _held(held: _Scan | None, state: _Scan, text: str, limits: Limits, *, begins: bool) -> _Scan | None:
+    """Returns the state to go back to if the file ended after this line. What is too long is not waited for."""
     if ends_message(text):
         return None
     if begins:
         return state.copy()
-    return None if held is None or state.lines - held.lines > ENTRY_LINES_MAX else held
+    if held is None or state.lines - held.lines > ENTRY_LINES_MAX or state.offset - held.offset > limits.line_bytes:
+        return None
+    return held
 
 
-def _name(text: str, line: bytes) -> str:
-    """Returns the time of the first line, so that rows of one file lie together, and a digest of the line."""
+def _name(text: str, digest: str) -> str:
+    """Returns the time of the first line, so that rows of one file lie together, and the digest of the line."""
     head = HEAD.match(text)
     digits = "undated" if head is None else re.sub(r"\D", "", f"{head['second']}{head['fraction'][:3]}")
-    return f"{digits}-{hashlib.sha256(line).hexdigest()[:NAME_DIGEST_CHARACTERS]}"
+    return f"{digits}-{digest[:NAME_DIGEST_CHARACTERS]}"
 
 
 def first_line_digest(name: str) -> str:
@@ -257,18 +330,23 @@ def _is_same(scanned: Scanned, known: Known) -> bool:
     return bool(common) and all(scanned.prefix_digests[count] == known.prefix_digests[count] for count in common)
 
 
-def read_splits(splits: Iterable[dict[str, Any]]) -> Iterator[Line]:
+def read_splits(splits: Iterable[dict[str, Any]], line_bytes_max: int) -> Iterator[Line]:
     """Yields the lines of rows of `SPLITS`. Raises RuntimeError if a file is not the one that was scanned."""
     for split in splits:
         digest = hashlib.sha256()
         try:
-            file, _ = open_log(Path(split["path"]))
-            with file:
+            with open_log(Path(split["path"])) as (file, _):
                 file.seek(split["offset"])
-                for number, line in enumerate(islice(lines_of(file), split["line_count"]), split["first_line"]):
+                lines = islice(lines_of(file, line_bytes_max), split["line_count"])
+                for number, (line, rest) in enumerate(lines, split["first_line"]):
                     digest.update(line)
-                    yield split["source_file"], number, line.decode(errors="replace").rstrip("\r\n")
-        except (OSError, EOFError) as error:
+                    byte_count = len(line)
+                    for part in rest:
+                        digest.update(part)
+                        byte_count += len(part)
+                    text = line.decode(errors="replace").rstrip("\r\n")
+                    yield Line(split["source_file"], number, text, byte_count, byte_count == len(line))
+        except DAMAGED as error:
             raise RuntimeError(CHANGED) from error
         if digest.hexdigest() != split["digest"]:
             raise RuntimeError(CHANGED)

@@ -6,11 +6,12 @@ is the standard library's.
 
 from __future__ import annotations
 
+import sys
 import threading
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 REQUEST_SECONDS_MAX = 10
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing of a client that went away: anybody could fill the log with that."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
 
 @contextmanager
@@ -58,7 +66,7 @@ def serve(
             """Scrapes are not news."""
 
     try:
-        server = ThreadingHTTPServer((address, port), Handler)
+        server = _Server((address, port), Handler)
     except OSError as error:
         raise OutsideError(
             f"The metrics can't be served on {address}:{port} ({error.strerror}): choose another --metrics-port."

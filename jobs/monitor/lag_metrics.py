@@ -17,11 +17,11 @@ Which groups, topics and labels are told is a setting, and so is how many series
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.monitor.families import Counter, Gauge, family
+from groupledger.jobs.process.name_patterns import names_matching
 from groupledger.transforms.lag.rules import burrow
 
 if TYPE_CHECKING:
@@ -75,15 +75,15 @@ class Scope:
 
 def scope_of(rows: Sequence[LagRow], rollups: Sequence[Rollup], limits: MetricsSettings) -> Scope:
     """Chooses what is told. Groups with the most lag come first, and so are the last to be left out."""
-    is_group = re.compile(limits.group_pattern, re.DOTALL).fullmatch
-    is_topic = re.compile(limits.topic_pattern, re.DOTALL).fullmatch
+    matching = names_matching(limits.group_pattern, (each.group_id for each in rollups))
+    topic_names = names_matching(limits.topic_pattern, (row.topic for row in rows))
     groups = sorted(
-        (each for each in rollups if each.topic is None and is_group(each.group_id)),
+        (each for each in rollups if each.topic is None and each.group_id in matching),
         key=lambda each: (-(each.lag_sum or 0), each.group_id),
     )[: limits.groups_max]
     rank = {each.group_id: number for number, each in enumerate(groups)}
-    topics = [each for each in rollups if each.topic is not None and each.group_id in rank and is_topic(each.topic)]
-    told = [row for row in rows if row.group_id in rank and is_topic(row.topic)] if limits.per_partition else []
+    topics = [each for each in rollups if each.group_id in rank and each.topic in topic_names]
+    told = [row for row in rows if row.group_id in rank and row.topic in topic_names] if limits.per_partition else []
     fitting = limits.series_max // PER_PARTITION
     if len(told) > fitting:
         told.sort(key=lambda row: (rank[row.group_id], row.topic, row.partition))

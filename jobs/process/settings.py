@@ -8,7 +8,6 @@ out of `repr`, so that no setting can be printed by accident.
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import is_dataclass
 from importlib import resources
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations at run time
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Rules = TypeVar("Rules", bound="DataclassInstance")
+EVERYTHING = ".*"
 ClusterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
@@ -133,6 +133,8 @@ class LogSettings(Section):
     hash_key: Secret | None
     request_log_names: str
     server_log_names: str
+    line_bytes_max: Annotated[int, Field(ge=65_536, le=256 * 2**20)]
+    unpacked_bytes_max: Annotated[int, Field(ge=2**20)]
     poll_interval_s: Annotated[int, Field(ge=1)]
 
     @model_validator(mode="after")
@@ -171,11 +173,13 @@ class MetricsSettings(Section):
     @field_validator("group_pattern", "topic_pattern")
     @classmethod
     def is_regular_expression(cls, pattern: str) -> str:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            msg = f"this is no regular expression: {error}"
-            raise ValueError(msg) from error
+        if pattern != EVERYTHING:
+            from groupledger.jobs.process.name_patterns import why_no_pattern  # Arrow takes a while
+
+            wrong = why_no_pattern(pattern)
+            if wrong is not None:
+                msg = f"this is no regular expression: {wrong}"
+                raise ValueError(msg)
         return pattern
 
 
@@ -243,6 +247,8 @@ def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
             text = user_file.read_text()
         except OSError as error:
             raise InputError(f"The settings file {user_file} can't be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise InputError(f"The settings file {user_file} can't be read: it is no text in UTF-8.") from error
         merged = overlay(merged, parse_yaml(text, str(user_file)))
     merged.update({key: value for key, value in overrides.items() if value is not None})
     try:
@@ -255,12 +261,24 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
     try:
         parsed = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise InputError(f"{name} is not valid YAML: {' '.join(str(error).split())}.") from error
+        raise InputError(f"{name} is not valid YAML: {what_is_wrong(error)}.") from error
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        text = "a value looks like a number or a date, and is none; put it in quotes"
+        raise InputError(f"{name} is not valid YAML: {text}.") from error
+    except RecursionError as error:
+        raise InputError(f"{name} is not valid YAML: it is nested too deeply.") from error
     if parsed is None:
         return {}
     if not isinstance(parsed, dict):
         raise InputError(f"{name} must hold settings as `key: value` lines.")
     return parsed
+
+
+def what_is_wrong(error: yaml.YAMLError) -> str:
+    """Returns where the text is wrong and, where that holds nothing of it, how: what stands there may be a secret."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    how = problem if isinstance(error, (yaml.scanner.ScannerError, yaml.parser.ParserError)) else "this is no YAML"
+    return str(how) if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: {how}"
 
 
 def overlay(base: dict[str, Any], user: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::(int|word))?\}")
 _TYPED = {"int": r"-?\d+", "word": r"\w+"}
-PLACES_MAX = 64
+PLACES_MAX = 16
 _READINGS_NAMES = 2
 
 
@@ -67,38 +67,41 @@ class Template:
                 self._names.append(found[1])
                 patterns.append("")
         patterns[-1] += re.escape(text[position:])
-        self._head = re.compile(patterns[0] if self._names else patterns[0] + r"\Z")
+        if not self._names:
+            patterns = [patterns[0] + r"\Z", ""]
+        self._head = re.compile(patterns[0])
         self._between = [re.compile(pattern) for pattern in patterns[1:-1]]
         self._tail = re.compile(patterns[-1] + r"\Z")
         self._plausible = plausible
 
+    def fits(self, text: str) -> bool:
+        """Tells whether a text can be read by the template, in one way or in several."""
+        return self._leftmost(text) is not None
+
     def split(self, text: str) -> Split | None:
         """Returns the names, or None if the text does not fit the template."""
-        head = self._head.match(text)
-        if head is None:
-            return None
-        if not self._names:
-            return Split(head.groupdict(), is_certain=True)
-        tail = self._tail.search(text, head.end())
-        if tail is None:
-            return None
-        places = self._leftmost(text, head.end(), tail.start())
+        places = self._leftmost(text)
         if places is None:
             return None
-        leftmost = self._fields(text, [head, *places, tail])
-        if places == [] or self._is_only(text, places, tail.start()):
+        leftmost = self._fields(text, places)
+        head, *between, tail = places
+        if not between or self._is_only(text, between, tail.start()):
             return Split(leftmost, is_certain=True)
         return self._most_plausible(text, head, tail) or Split(leftmost, is_certain=False)
 
-    def _leftmost(self, text: str, start: int, end: int) -> list[re.Match[str]] | None:
-        places = []
+    def _leftmost(self, text: str) -> list[re.Match[str]] | None:
+        """Returns the places of the texts around names: the first, those between, the last."""
+        head = self._head.match(text)
+        tail = None if head is None else self._tail.search(text, head.end())
+        if head is None or tail is None:
+            return None
+        places = [head]
         for pattern in self._between:
-            place = pattern.search(text, start, end)
+            place = pattern.search(text, places[-1].end(), tail.start())
             if place is None:
                 return None
             places.append(place)
-            start = place.end()
-        return places
+        return [*places, tail]
 
     def _is_only(self, text: str, places: list[re.Match[str]], end: int) -> bool:
         """Tells whether each text between names has one place only: none further right leaves room for the next."""

@@ -1,4 +1,4 @@
-"""`log_quarantine`: lines of imported logs that no parser could read, whole, with the reason.
+"""`log_quarantine`: lines of imported logs that no parser could read, or that are too long to be, with the reason.
 
 Lines of other loggers, requests that are not about groups, and stack traces are no damage and not here; `log_files`
 counts them.
@@ -22,6 +22,7 @@ LOG_QUARANTINE = Table(
         LINE_NUMBER,
         column("reason", T.StringType(), "What is wrong with the line."),
         column("line", T.StringType(), "The line, at most 65,536 characters; null if the settings hide names."),
+        column("line_bytes", T.LongType(), "How long the line is; of an entry over lines, as far as it was read."),
         column("imported_at", T.TimestampType(), "When it was found."),
     ),
 )

@@ -1,6 +1,6 @@
 """The lines that the parsers of both logs are fed, and the columns that they fill.
 
-    Line              a line of a file, numbered; each file's in order
+    Line              a line of a file, numbered; each file's in order; of one that is too long, its beginning
     parsed_schema     a struct filled in each row: a row of the log's table, one of `log_quarantine`, or a topic's name
 
 A line about something else gives nothing. The job adds what it knows: the cluster, and when.
@@ -8,14 +8,17 @@ A line about something else gives nothing. The job adds what it knows: the clust
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.types import StructField, StructType
 
 from groupledger.schemas.tables.log_quarantine import LOG_QUARANTINE
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
+from groupledger.transforms.by_group import ROWS_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.logs.rules.privacy import Privacy
 
@@ -23,10 +26,19 @@ ROW, QUARANTINED, TOPIC_NAME = "row", "quarantined", "topic_name"
 # What the job adds to every row.
 OF_THE_JOB = ("cluster", "log", "imported_at", "happened_date", "logged_date")
 LINE_CHARACTERS_MAX = 65_536
+# What rows that wait to leave a task may hold, so that long lines don't pile up.
+PIECE_CHARACTERS_MAX = 8 << 20
+TOO_LONG = "longer than the settings allow (logs.line_bytes_max): not read, and kept in part"
 
-Line = tuple[str, int, str]
-"""(source_file, line_number, line)."""
 Parsed = dict[str, Any]
+
+
+class Line(NamedTuple):
+    source_file: str
+    line_number: int
+    text: str
+    byte_count: int
+    is_whole: bool
 
 
 def parsed_schema(table: Table) -> StructType:
@@ -39,7 +51,25 @@ def parsed(name: str, fields: dict[str, Any]) -> Parsed:
     return {ROW: None, QUARANTINED: None, TOPIC_NAME: None, name: fields}
 
 
-def quarantined(source_file: str, line_number: int, reason: str, line: str, privacy: Privacy) -> Parsed:
-    kept = line[:LINE_CHARACTERS_MAX] if privacy.keeps_lines else None
-    fields = {"source_file": source_file, "line_number": line_number, "reason": reason, "line": kept}
-    return parsed(QUARANTINED, fields)
+def quarantined(line: Line, reason: str, privacy: Privacy) -> Parsed:
+    kept = line.text[:LINE_CHARACTERS_MAX] if privacy.keeps_lines else None
+    place = {"source_file": line.source_file, "line_number": line.line_number}
+    return parsed(QUARANTINED, {**place, "reason": reason, "line": kept, "line_bytes": line.byte_count})
+
+
+def pieces(rows: Iterable[Parsed]) -> Iterator[list[Parsed]]:
+    """Yields the rows in lists of bounded length and size."""
+    piece: list[Parsed] = []
+    characters = 0
+    for row in rows:
+        piece.append(row)
+        characters += sum(len(text) for fields in row.values() for text in _texts(fields))
+        if len(piece) == ROWS_MAX or characters > PIECE_CHARACTERS_MAX:
+            yield piece
+            piece, characters = [], 0
+    if piece:
+        yield piece
+
+
+def _texts(fields: dict[str, Any] | None) -> Iterator[str]:
+    return (value for value in (fields or {}).values() if isinstance(value, str))

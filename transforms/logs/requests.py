@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from groupledger.schemas.tables.requests import REQUESTS
-from groupledger.transforms.logs.imported_lines import ROW, TOPIC_NAME, parsed, parsed_schema, quarantined
-from groupledger.transforms.logs.rules.request_log import parse_request_line
+from groupledger.transforms.logs.imported_lines import ROW, TOO_LONG, TOPIC_NAME, parsed, parsed_schema, quarantined
+from groupledger.transforms.logs.rules.request_log import is_of_another_api, parse_request_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,12 +24,16 @@ PARSED_REQUESTS = parsed_schema(REQUESTS)
 def parse_requests(lines: Iterable[Line], time_zone: str, privacy: Privacy) -> Iterator[Parsed]:
     """Yields rows of `PARSED_REQUESTS`; a topic id is named once."""
     named: set[str] = set()
-    for source_file, line_number, line in lines:
-        found = parse_request_line(line, time_zone, privacy)
+    for line in lines:
+        if not line.is_whole:
+            if not is_of_another_api(line.text):
+                yield quarantined(line, TOO_LONG, privacy)
+            continue
+        found = parse_request_line(line.text, time_zone, privacy)
         if found.row is not None:
-            yield parsed(ROW, {"source_file": source_file, "line_number": line_number, **found.row})
+            yield parsed(ROW, {"source_file": line.source_file, "line_number": line.line_number, **found.row})
         elif found.quarantine_reason is not None:
-            yield quarantined(source_file, line_number, found.quarantine_reason, line, privacy)
+            yield quarantined(line, found.quarantine_reason, privacy)
         for topic_id, topic in (found.topic_names or {}).items():
             if topic_id not in named:
                 named.add(topic_id)

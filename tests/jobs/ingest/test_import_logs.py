@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 import groupledger.jobs.ingest.import_logs
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.ingest.import_logs import LogSources, import_logs
+from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.log_files import LOG_FILES
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from tests.jobs.simulated_log import Simulated
 
 DAMAGED = "[2026-01-05 00:00:00,000] DEBUG Completed request:{ (kafka.request.logger)\n"
+TOO_LONG = f"[2026-01-05 00:00:00,000] DEBUG Completed request:{{{'x' * load_settings().logs.line_bytes_max}\n"
 FOLLOWED_S_MAX = 120
 TOPIC_ID = "XzX1Zm0kQ2m6o0m2zq8m1A"
 
@@ -99,7 +101,7 @@ def imported(
     header = '{"requestApiKey":3,"requestApiVersion":12,"correlationId":1}'
     told = f'{{"requestHeader":{header},"response":{{"topics":[{{"name":"told","topicId":"{TOPIC_ID}"}}]}}}}'
     metadata = f"[2026-01-05 00:00:00,000] DEBUG Completed request:{told} (kafka.request.logger)\n"
-    packed = gzip.compress((text + DAMAGED + metadata + by_topic_id(commit)).encode())
+    packed = gzip.compress((text + DAMAGED + TOO_LONG + metadata + by_topic_id(commit)).encode())
     (busiest.parent / f"{busiest.name}.2.gz").write_bytes(packed)
     totals.append(run(spark, warehouse, logs))
     return Imported(warehouse, lines, totals)
@@ -119,10 +121,12 @@ def test_each_line_once(spark: SparkSession, imported: Imported) -> None:
     first, second, third = imported.totals
     assert (first.rows, first.quarantined) == ({"request_log": of_requests, "server_log": of_events}, 0)
     assert (second.files, second.lines) == (0, 0)
-    assert (third.lines, third.rows["request_log"], third.quarantined, third.skipped) == (3, 1, 1, 1)
-    assert rows(spark, imported, LOG_QUARANTINE).first().line == DAMAGED.rstrip()
+    assert (third.lines, third.rows["request_log"], third.quarantined, third.skipped) == (4, 1, 2, 1)
+    kept = rows(spark, imported, LOG_QUARANTINE).orderBy("line_number").collect()
+    assert [row.line for row in kept] == [DAMAGED.rstrip(), TOO_LONG[:65_536]]
+    assert [row.line_bytes for row in kept] == [len(DAMAGED), len(TOO_LONG)]
     files = rows(spark, imported, LOG_FILES)
-    assert files.agg(F.sum("line_count")).first()[0] == of_requests + of_events + 3
+    assert files.agg(F.sum("line_count")).first()[0] == of_requests + of_events + 4
     assert files.where("line_count != row_count + quarantined_count + skipped_count").count() == 0
 
 
@@ -165,6 +169,25 @@ def test_every_rebalance_has_its_trigger(spark: SparkSession, imported: Imported
     assert sorted(re.findall(r"trigger: (\w+), at 2026-01-05T", shown.stdout)) == sorted(of_group)
     listed = CliRunner().invoke(main, ["rebalances", "--group", REQUESTS_OF, "--json", *warehouse])
     assert {json.loads(line)["trigger"] for line in listed.stdout.splitlines()} <= set(of_group)
+
+
+def test_a_gzip_that_unpacks_to_too_much(spark: SparkSession, simulated: Simulated, tmp_path: Path) -> None:
+    """Attack: a small file unpacks to a disk full. What is within the limit is imported, and the run fails and says
+    how far it came, each time; with a higher limit the rest is imported."""
+    smallest = min((simulated.broker_logs / "request-log").iterdir(), key=lambda path: path.stat().st_size)
+    lines = smallest.read_text().splitlines(keepends=True)[:10]
+    packed = tmp_path / "kafka-request.log.1.gz"
+    packed.write_bytes(gzip.compress("".join([*lines[:5], "\n" * 2**20, *lines[5:]]).encode()))
+    settings = load_settings().logs
+    sources = LogSources([packed], [])
+    with open_test_ledger(spark, tmp_path / "warehouse") as ledger:
+        limited = settings.model_copy(update={"unpacked_bytes_max": sum(map(len, lines[:5]))})
+        for _ in range(2):
+            with pytest.raises(InputError, match="behind its first 5 lines was not imported"):
+                import_logs(ledger, limited, sources, threading.Event())
+            assert ledger.rows(REQUESTS).count() == 5
+        totals = import_logs(ledger, settings, sources, threading.Event())
+        assert (totals.lines, ledger.rows(REQUESTS).count()) == (2**20 + 5, 10)
 
 
 def await_lines(ledger: Ledger, count: int) -> None:

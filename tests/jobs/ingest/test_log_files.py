@@ -8,22 +8,37 @@ from typing import TYPE_CHECKING
 import pytest
 
 import groupledger.jobs.ingest.log_files
+from groupledger.coordinator.model.messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetToCommit,
+    PartitionResult,
+)
+from groupledger.coordinator.simulator.network import Exchange
+from groupledger.coordinator.simulator.request_log import render_line
 from groupledger.jobs.ingest.log_files import (
     REQUEST_LOG,
     SERVER_LOG,
     SPLITS,
     Known,
+    Limits,
     found_files,
     match,
     read_splits,
     scan,
 )
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.settings import load_settings
+from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from groupledger.jobs.ingest.log_files import Scanned
+    from groupledger.transforms.logs.imported_lines import Line
+
+LINE_BYTES_MAX = 1_000
+LIMITS = Limits(LINE_BYTES_MAX, unpacked_bytes=100_000)
 
 
 def entry(number: int, message: str = "x") -> str:
@@ -36,7 +51,7 @@ def log(path: Path, *lines: str) -> Path:
 
 
 def scanned(path: Path, kind: str = SERVER_LOG, *known: Known) -> Scanned:
-    found = scan(path, kind, {each.source_file.split("-")[1]: [each] for each in known})
+    found = scan(path, kind, {each.source_file.split("-")[1]: [each] for each in known}, LIMITS)
     assert found is not None
     return found
 
@@ -46,6 +61,10 @@ def known(found: Scanned) -> Known:
 
 
 def lines(found: Scanned, from_line: int = 0) -> list[tuple[int, str]]:
+    return [(line.line_number, line.text) for line in read(found, from_line)]
+
+
+def read(found: Scanned, from_line: int = 0) -> list[Line]:
     """Read as tasks do."""
     rows = [
         (str(found.path), found.name, split.offset, split.first_line, split.line_count, split.digest)
@@ -53,7 +72,7 @@ def lines(found: Scanned, from_line: int = 0) -> list[tuple[int, str]]:
         if split.first_line > from_line
     ]
     splits = [dict(zip(SPLITS.names, row, strict=True)) for row in rows]
-    return [(line_number, line) for _, line_number, line in read_splits(splits)]
+    return list(read_splits(splits, LINE_BYTES_MAX))
 
 
 def test_a_grown_file(tmp_path: Path) -> None:
@@ -124,6 +143,7 @@ def test_a_file_that_changes_under_the_import(tmp_path: Path) -> None:
         (b"not a log\n", "no line that begins with a time and a level"),
         (b"PK\x03\x04....", "compressed with zip"),
         (gzip.compress(entry(1).encode() * 100, mtime=0)[:-9], "can't be read"),  # the bytes are in the id of the test
+        (gzip.compress(entry(1).encode(), mtime=0)[:12] + b"\xff" * 40, "can't be read"),
     ],
 )
 def test_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
@@ -131,13 +151,13 @@ def test_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
     path = tmp_path / "kafka-request.log"
     path.write_bytes(content)
     with pytest.raises(InputError, match=sentence):
-        scan(path, REQUEST_LOG, {})
+        scan(path, REQUEST_LOG, {}, LIMITS)
 
 
 def test_nothing_yet(tmp_path: Path) -> None:
     """Goal: an empty file, or one whose first line is being written, is no error."""
-    assert scan(log(tmp_path / "a"), REQUEST_LOG, {}) is None
-    assert scan(log(tmp_path / "b", "[2026-02-10 09:45"), SERVER_LOG, {}) is None
+    assert scan(log(tmp_path / "a"), REQUEST_LOG, {}, LIMITS) is None
+    assert scan(log(tmp_path / "b", "[2026-02-10 09:45"), SERVER_LOG, {}, LIMITS) is None
 
 
 def test_found_files(tmp_path: Path) -> None:
@@ -145,7 +165,154 @@ def test_found_files(tmp_path: Path) -> None:
     for name in ("server.log", "server.log.1", "controller.log", "kafkaServer-gc.log"):
         log(tmp_path / name)
     (tmp_path / "server.d").mkdir()
-    assert {path.name for path in found_files([tmp_path], "server*")} == {"server.log", "server.log.1"}
-    assert [path.name for path in found_files([tmp_path / "controller.log"], "server*")] == ["controller.log"]
+    said: list[str] = []
+    found = found_files([tmp_path], "server*", said.append)
+    assert {path.name for path in found} == {"server.log", "server.log.1"}
+    named = found_files([tmp_path / "controller.log"], "server*", said.append)
+    assert [path.name for path in named] == ["controller.log"]
+    assert said == []
     with pytest.raises(InputError, match="no log file or directory"):
-        found_files([tmp_path / "gone"], "server*")
+        found_files([tmp_path / "gone"], "server*", said.append)
+
+
+def test_a_link_that_leaves_the_directory(tmp_path: Path) -> None:
+    """Attack: who may write into the log directory links to a file that he may not read; it is not followed."""
+    outside, logs = tmp_path / "outside", tmp_path / "logs"
+    for directory in (outside, logs, logs / "old"):
+        directory.mkdir()
+    secret = log(outside / "server.secret", entry(1))
+    log(logs / "server.log", entry(2))
+    log(logs / "old" / "server.log.1", entry(3))
+    (logs / "server.stolen.log").symlink_to(secret)
+    (logs / "server.up.log").symlink_to("../outside/server.secret")
+    (logs / "server.1.log").symlink_to("old/server.log.1")
+    (tmp_path / "linked").symlink_to(logs)
+    said: list[str] = []
+    for directory in (logs, tmp_path / "linked"):
+        found = found_files([directory], "server*", said.append)
+        assert {path.relative_to(logs).as_posix() for path in found} == {"server.log", "old/server.log.1"}
+    assert [sentence.split(" is passed over")[0].rsplit("/", 1)[1] for sentence in said] == [
+        "server.stolen.log",
+        "server.up.log",
+    ] * 2
+    assert found_files([logs / "server.stolen.log"], "server*", said.append) == [secret]
+
+
+def test_a_link_that_was_put_there_since(tmp_path: Path) -> None:
+    """Attack: a file is replaced by a link between the listing and the reading; nothing behind it is read."""
+    secret, path = log(tmp_path / "secret", entry(1)), log(tmp_path / "server.log", entry(2))
+    (listed,) = found_files([path], "server*", print)
+    path.unlink()
+    path.symlink_to(secret)
+    with pytest.raises(InputError, match="can't be read"):
+        scan(listed, SERVER_LOG, {}, LIMITS)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("size", [999, 1_000, 1_001, 5_000, 70_000])
+def test_a_long_line(tmp_path: Path, size: int, *, is_packed: bool) -> None:
+    """Attack: a client makes the broker log a line as long as a disk: its beginning is read, and its length is told."""
+    texts = [entry(1), "x" * (size - 1) + "\n", entry(2)]
+    path = log(tmp_path / "server.log", *texts)
+    if is_packed:
+        path.write_bytes(gzip.compress(path.read_bytes()))
+    found = scanned(path)
+    told = [(line.line_number, line.text, line.byte_count, line.is_whole) for line in read(found)]
+    is_whole = size <= LINE_BYTES_MAX
+    middle = texts[1][:LINE_BYTES_MAX].rstrip("\n")
+    assert told == [
+        (1, texts[0].rstrip(), len(texts[0]), True),
+        (2, middle, size, is_whole),
+        (3, texts[2].rstrip(), len(texts[2]), True),
+    ]
+
+
+def test_a_long_line_that_has_no_end_yet(tmp_path: Path) -> None:
+    """Goal: a long line is imported when it is whole, once, and the file is the same one before and after; also if it
+    is the first, or the limit was another one."""
+    path = log(tmp_path / "server.log", entry(1), "x" * 5_000)
+    before = scanned(path)
+    assert (before.line_count, before.waiting_count) == (1, 1)
+    log(path, path.read_text(), "x\n", entry(2))
+    after = scanned(path, SERVER_LOG, known(before))
+    assert match(after, [known(before)]) == known(before)
+    assert [line.byte_count for line in read(after, 1)] == [5_002, len(entry(2))]
+    first = entry(1, "x" * 5_000)
+    log(path, first[:-1])
+    assert scan(path, SERVER_LOG, {}, LIMITS) is None
+    log(path, first)
+    named = scanned(path)
+    wider = scan(path, SERVER_LOG, {}, Limits(10_000, 100_000))
+    assert wider is not None
+    assert wider.name == named.name
+
+
+def test_an_entry_that_does_not_end(tmp_path: Path) -> None:
+    """Attack: a name with line breaks and no end is not waited for beyond the limit of a line."""
+    begin = "[2026-02-10 09:45:01,000] INFO a name with\n"
+    path = log(tmp_path / "server.log", entry(1), begin, *("line\n" for _ in range(150)))
+    assert (scanned(path).line_count, scanned(path).waiting_count) == (1, 151)
+    log(path, path.read_text(), *("line\n" for _ in range(100)))
+    assert (scanned(path).line_count, scanned(path).waiting_count) == (252, 0)
+
+
+@pytest.mark.parametrize(("partitions", "metadata_bytes"), [(2_000, 0), (55_000, 0), (1_900, 4_096)])
+def test_what_a_broker_prints_is_short_enough(partitions: int, metadata_bytes: int) -> None:
+    """Goal: the shipped limit takes the line of a commit of many partitions, or of the longest metadata: in the form
+    that a 4.2 broker prints."""
+    metadata = "x" * metadata_bytes
+    offsets = tuple(
+        OffsetToCommit(topic="orders", partition=number, offset=123_456_789, leader_epoch=7, metadata=metadata)
+        for number in range(partitions)
+    )
+    results = tuple(PartitionResult("orders", number, Error.NONE) for number in range(partitions))
+    line = render_line(
+        Exchange(
+            request=OffsetCommitRequest(42, "g", offsets=offsets, generation_id=4, member_id="m"),
+            response=OffsetCommitResponse(42, results),
+            broker_id=2,
+            connection_id=17,
+            client_id="consumer-g1-1",
+            client_host="/10.0.0.1",
+            received_at_ms=1_767_571_200_120,
+            sent_at_ms=1_767_571_200_123,
+            planted=None,
+        )
+    )
+    per_partition = (len(line) - metadata_bytes * partitions) / partitions
+    assert 130 < per_partition < 150
+    assert len(line) < load_settings().logs.line_bytes_max
+
+
+def bomb(path: Path, *texts: str) -> Path:
+    path.write_bytes(gzip.compress("".join(texts).encode(), mtime=0))
+    return path
+
+
+def test_a_gzip_that_unpacks_to_too_much(tmp_path: Path) -> None:
+    """Attack: some kilobytes unpack to a disk full: what is within the limit is imported, and the rest is told."""
+    whole = scanned(bomb(tmp_path / "whole.gz", *map(entry, range(1_000))))
+    assert (whole.line_count, whole.is_whole) == (1_000, True)
+    found = scanned(bomb(tmp_path / "server.log.gz", *map(entry, range(5_000))))
+    assert not found.is_whole
+    assert sum(len(entry(number)) for number in range(found.line_count)) <= LIMITS.unpacked_bytes
+    assert lines(found) == [(number + 1, entry(number).rstrip()) for number in range(found.line_count)]
+    raised = scan(found.path, SERVER_LOG, {found.name.split("-")[1]: [known(found)]}, Limits(1_000, 1_000_000))
+    assert raised is not None
+    assert (raised.line_count, raised.is_whole) == (5_000, True)
+    assert match(raised, [known(found)]) == known(found)
+    assert lines(raised, found.line_count)[0] == (found.line_count + 1, entry(found.line_count).rstrip())
+
+
+def test_a_gzip_whose_limit_lies_in_a_line(tmp_path: Path) -> None:
+    """Attack: a line that unpacks beyond the limit is not begun, and a file that is nothing else is refused; an entry
+    is not cut by it."""
+    found = scanned(bomb(tmp_path / "a.gz", entry(1), entry(2), "x" * 1_000_000))
+    assert (found.line_count, found.is_whole) == (2, False)
+    begin = "[2026-02-10 09:45:01,000] INFO a name with\n"
+    many = [entry(number) for number in range(3_000)]
+    count = next(at for at in range(3_000) if sum(map(len, many[: at + 1])) > LIMITS.unpacked_bytes)
+    found = scanned(bomb(tmp_path / "b.gz", *many[: count - 1], begin, "line\n" * 20, entry(1)))
+    assert (found.line_count, found.is_whole) == (count - 1, False)
+    with pytest.raises(InputError, match="its first 0 lines was not imported"):
+        scan(bomb(tmp_path / "c.gz", "x" * 1_000_000), SERVER_LOG, {}, LIMITS)

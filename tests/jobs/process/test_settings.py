@@ -71,7 +71,14 @@ def test_rules_are_filled_by_name(tmp_path: Path) -> None:
         ("logs: {principals: hash}", "hash needs hash_key"),
         ("logs: {time_zone: ../Vienna}", "time_zone is no name of a time zone"),
         ("- a list", "must hold settings"),
-        ("a: [", "is not valid YAML"),
+        ("a: [", "is not valid YAML: line 1, column 5: "),
+        ("kafka: {sasl_password: hunter2", "is not valid YAML: line 1, column 31: expected"),
+        ("kafka: {sasl_password: *hunter2}", "is not valid YAML: line 1, column 24: this is no YAML"),
+        ("kafka: {sasl_password: !hunter2 x}", "is not valid YAML: line 1, column 24: this is no YAML"),
+        ("cluster: 2026-13-45", "looks like a number or a date"),
+        ('cluster: !!int ""', "looks like a number or a date"),
+        (f"cluster: {'[' * 10_000}", "nested too deeply"),
+        ("cluster: \0", "this is no YAML"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, sentence: str) -> None:
@@ -80,6 +87,14 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, sentence: str) -> Non
         load_settings(write(tmp_path, text))
     assert sentence in str(error.value)
     assert "hunter2" not in str(error.value)
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    """Goal: bytes that are no UTF-8 are said, not a traceback."""
+    path = tmp_path / "settings.yaml"
+    path.write_bytes(b"cluster: \xff")
+    with pytest.raises(InputError, match="no text in UTF-8"):
+        load_settings(path)
 
 
 def test_a_file_that_is_missing(tmp_path: Path) -> None:

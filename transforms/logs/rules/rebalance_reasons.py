@@ -48,6 +48,11 @@ def parse_reason(text: str) -> RebalanceReason:
     return UNKNOWN_REASON
 
 
+def is_reason(text: str) -> bool:
+    """Tells whether a coordinator can have given this reason."""
+    return any(template.fits(text) for _, template in _TEMPLATES)
+
+
 def _reason(trigger: Trigger, split: Split) -> RebalanceReason:
     fields, is_certain = split.fields, split.is_certain
     member_ids: tuple[str, ...] = ()

@@ -37,8 +37,9 @@ _IS_JSON = re.compile(r'\s*\{\s*"')
 _API_KEY = re.compile(
     rf'{names.COMPLETED}\{{"{names.IS_FORWARDED}":(?:true|false),"{names.HEADER}":\{{"{names.API_KEY}":(-?\d{{1,5}}),'
 )
-# Local address and port, the client's, the processor (since 4.0) and the number of the connection.
-_CONNECTION = re.compile(r".+:\d+-(?P<host>.+):\d+-\d+(?:-\d+)?\Z", re.DOTALL)
+# Of a connection, which is the local address and port, the client's, the processor (since 4.0) and a running number.
+_PORT_BEFORE_CLIENT = re.compile(r":\d+-")
+_PORT_AND_NUMBERS = re.compile(r"\d+-\d+(?:-\d+)?")
 _TIME_US_MAX = 1 << 53
 REASON_CHARACTERS_MAX = 200
 
@@ -56,14 +57,13 @@ ABOUT_SOMETHING_ELSE = Parsed()
 
 
 def parse_request_line(text: str, time_zone: str, privacy: Privacy) -> Parsed:
-    at = text.find(names.COMPLETED)
-    known = _API_KEY.match(text, at) if at >= 0 else None
-    if known is not None and not _is_wanted(int(known[1])):
+    if is_of_another_api(text):
         return ABOUT_SOMETHING_ELSE
     line = parse_log_line(text, time_zone)
     if line is None:
         # A stack trace in a log that several loggers share, or a line that was cut off.
-        return ABOUT_SOMETHING_ELSE if at < 0 and is_trace(text) else Parsed(quarantine_reason=NO_FRAME)
+        is_other = names.COMPLETED not in text and is_trace(text)
+        return ABOUT_SOMETHING_ELSE if is_other else Parsed(quarantine_reason=NO_FRAME)
     if not line.message.startswith(names.COMPLETED):
         return ABOUT_SOMETHING_ELSE
     try:
@@ -72,6 +72,13 @@ def parse_request_line(text: str, time_zone: str, privacy: Privacy) -> Parsed:
         return Parsed(quarantine_reason=str(damage))
     except (ValueError, RecursionError) as error:
         return Parsed(quarantine_reason=f"no JSON: {str(error)[:REASON_CHARACTERS_MAX]}")
+
+
+def is_of_another_api(text: str) -> bool:
+    """Tells by the beginning of a line whether it is about a request that nobody here asks for."""
+    at = text.find(names.COMPLETED)
+    known = _API_KEY.match(text, at) if at >= 0 else None
+    return known is not None and not _is_wanted(int(known[1]))
 
 
 def _is_wanted(api_key: int) -> bool:
@@ -122,7 +129,6 @@ def _envelope(
     total_time_us = _microseconds(fields.get(names.TOTAL_TIME_MS))
     client = as_node(fields.get(names.CLIENT_INFORMATION) or {}, names.CLIENT_INFORMATION)
     connection = text_of(fields, names.CONNECTION)
-    found = None if connection is None else _CONNECTION.match(connection)
     return {
         "happened_at": logged_at_us - total_time_us,
         "logged_at": logged_at_us,
@@ -131,7 +137,7 @@ def _envelope(
         "api_version": int_of(header, names.API_VERSION),
         "api": api_name(api_key),
         "client_id": text_of(header, names.CLIENT_ID),
-        "client_host": privacy.host(found["host"] if found else None),
+        "client_host": privacy.host(None if connection is None else client_host(connection)),
         "client_software_name": text_of(client, names.SOFTWARE_NAME),
         "client_software_version": text_of(client, names.SOFTWARE_VERSION),
         "principal": privacy.principal(text_of(fields, names.PRINCIPAL)),
@@ -141,6 +147,21 @@ def _envelope(
         "correlation_id": int_of(header, names.CORRELATION_ID),
         "is_forwarded": fields.get(names.IS_FORWARDED) is True,
     }
+
+
+def client_host(connection: str) -> str | None:
+    """Returns the client's address, between the last port that has an address behind it and its own; it may hold
+    colons. The connection is read from the right, so that no part is looked at twice."""
+    addresses, _, numbers = connection.rpartition(":")
+    if _PORT_AND_NUMBERS.fullmatch(numbers) is None:
+        return None
+    at = addresses.rfind(":")
+    while at > 0:
+        port = _PORT_BEFORE_CLIENT.match(addresses, at)
+        if port is not None and port.end() < len(addresses):
+            return addresses[port.end() :]
+        at = addresses.rfind(":", 0, at)
+    return None
 
 
 def _microseconds(milliseconds: Any) -> int:

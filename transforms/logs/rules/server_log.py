@@ -8,6 +8,7 @@ loggers are about something else. An entry of a coordinator without a whole fram
 from __future__ import annotations
 
 from dataclasses import dataclass
+from sys import maxsize
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.coordinator_log import BEGIN, CLASSIC, LOGGERS, OTHERS, PREFIX, RUNTIME_LOGGER
@@ -17,6 +18,7 @@ from groupledger.transforms.logs.rules.rebalance_reasons import (
     given_reason,
     instance_id,
     is_members_id,
+    is_reason,
     parse_reason,
     split_ids,
 )
@@ -35,7 +37,7 @@ _INT_MAX = 2**31 - 1
 _PLAUSIBLE_IN_CLASSIC = {
     "member_id": is_members_id,
     "previous_member_id": is_members_id,
-    "reason": lambda text: parse_reason(text).trigger != "unknown",
+    "reason": is_reason,
 }
 _TEMPLATES = (
     *((kind, Template(text, _PLAUSIBLE_IN_CLASSIC)) for kind, text in CLASSIC),
@@ -45,29 +47,32 @@ _TEMPLATES = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`text` is the message with its frame, over `line_count` lines; a stack trace that follows is left out."""
+    """`text` is the message with its frame, over `line_count` lines; a stack trace that follows is left out. One that
+    is too long ends in the middle."""
 
     line_number: int
     line_count: int
     text: str
+    is_too_long: bool = False
 
 
-def entries(lines: Iterable[tuple[int, str]]) -> Iterator[Entry]:
+def entries(lines: Iterable[tuple[int, str]], characters_max: int = maxsize) -> Iterator[Entry]:
     """Yields the entries of numbered lines. Lines before the first entry are the end of one in another file, and left
-    out."""
+    out; so are those behind an entry that became too long."""
     message: list[str] = []
-    began_at = 0
+    began_at, characters = 0, 0
     for number, text in lines:
         if begins_entry(text):
             if message:
                 yield Entry(began_at, len(message), "\n".join(message))
-            message, began_at = [text], number
-        elif message and len(message) < ENTRY_LINES_MAX:
-            message.append(text)
-        else:
+            message, began_at, characters = [], number, 0
+        elif not message or len(message) >= ENTRY_LINES_MAX:
             continue
-        if ends_message(text):
-            yield Entry(began_at, len(message), "\n".join(message))
+        message.append(text)
+        characters += len(text)
+        is_too_long = characters > characters_max
+        if is_too_long or ends_message(text):
+            yield Entry(began_at, len(message), "\n".join(message), is_too_long)
             message = []
     if message:
         yield Entry(began_at, len(message), "\n".join(message))

@@ -12,6 +12,9 @@ Java one in a line of its own before. A leave that names no member, only an inst
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +40,7 @@ TRIGGER_COLUMNS = (
     *("trigger_is_certain", "trigger_source_file", "trigger_line_number"),
 )
 NO_TRIGGER: dict[str, Any] = dict.fromkeys(TRIGGER_COLUMNS)
+_BEGAN_AT = itemgetter("trigger_at")
 
 
 def triggers(rebalances: Sequence[Row], events: Iterable[Row]) -> Iterator[dict[str, Any]]:
@@ -44,29 +48,35 @@ def triggers(rebalances: Sequence[Row], events: Iterable[Row]) -> Iterator[dict[
 
     All rows are of one group. Times (`happened_at`, `logged_at`) are microseconds since the epoch.
     """
-    by_previous: dict[int, list[dict[str, Any]]] = {}
+    by_previous: dict[int, _Starts] = {}
     for start in _starts(events):
-        by_previous.setdefault(start.pop("previous_generation"), []).append(start)
+        by_previous.setdefault(start.pop("previous_generation"), _Starts()).rows.append(start)
     before_us: int | None = None
     for row in rebalances:
-        starts = by_previous.get(row["to_generation"] - 1, [])
-        found = _last_fitting(starts, before_us, row["happened_at"])
-        if found is not None:
-            starts.remove(found)
-        yield found or NO_TRIGGER
+        starts = by_previous.get(row["to_generation"] - 1)
+        yield (starts and starts.take_last_fitting(before_us, row["happened_at"])) or NO_TRIGGER
         before_us = row["happened_at"]
 
 
-def _last_fitting(starts: Iterable[dict[str, Any]], after_us: int | None, until_us: int) -> dict[str, Any] | None:
-    fitting = [
-        start
-        for start in starts
-        if start["trigger_at"] <= until_us + TOLERANCE_US
-        and (after_us is None or start["trigger_at"] >= after_us - TOLERANCE_US)
-    ]
-    in_time = [start for start in fitting if start["trigger_at"] <= until_us]
-    best = in_time or fitting
-    return best[-1] if best else None
+@dataclass(slots=True)
+class _Starts:
+    """The rebalances that began in one generation, in order of time, each to be taken once: a group that starts and
+    ends each minute has half a million of them in a year."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    taken: set[int] = field(default_factory=set)
+
+    def take_last_fitting(self, after_us: int | None, until_us: int) -> dict[str, Any] | None:
+        """Returns the last one in the time between; if there is none, one that the tolerance allows for."""
+        first = 0 if after_us is None else bisect_left(self.rows, after_us - TOLERANCE_US, key=_BEGAN_AT)
+        in_time = bisect_right(self.rows, until_us, lo=first, key=_BEGAN_AT)
+        end = bisect_right(self.rows, until_us + TOLERANCE_US, lo=in_time, key=_BEGAN_AT)
+        places = chain(range(in_time - 1, first - 1, -1), range(end - 1, in_time - 1, -1))
+        place = next((place for place in places if place not in self.taken), None)
+        if place is None:
+            return None
+        self.taken.add(place)
+        return self.rows[place]
 
 
 def _starts(events: Iterable[Row]) -> Iterator[dict[str, Any]]:

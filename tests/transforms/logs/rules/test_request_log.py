@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.transforms.logs.imported_lines import OF_THE_JOB
 from groupledger.transforms.logs.rules.privacy import DROP, HASH, Privacy
-from groupledger.transforms.logs.rules.request_log import Parsed, parse_request_line
+from groupledger.transforms.logs.rules.request_log import Parsed, client_host, parse_request_line
 
 KEEP_ALL = Privacy()
 LOGGED_AT_US = 1_770_716_700_123_000  # 2026-02-10 09:45:00,123 UTC
@@ -98,6 +99,24 @@ def test_differences_between_versions() -> None:
     old = row(line(12, 4, heartbeat, "", connection="[fe80:0:0:0:1%eth0-1]:9092-10.0.0.9:51234-17"))
     assert (old["error_code"], old["error"], old["response_json"], old["client_host"]) == (None, None, None, "10.0.0.9")
     assert old["group_instance_id"] == "i"
+
+
+# What `client_host` must find, and can't be used for: it goes back at each colon of what somebody wrote.
+CONNECTION = re.compile(r".+:\d+-(?P<host>.+):\d+-\d+(?:-\d+)?\Z", re.DOTALL)
+
+
+@given(st.text(alphabet="1:-a%\n", max_size=30))
+@example("[fe80:0:0:0:1%eth0-1]:9092-fe80:0:0:0:2%eth0-1:51234-4-17")
+def test_a_client_host_is_as_the_pattern_says(connection: str) -> None:
+    """Goal: for any connection the same address of the client as the pattern, or none."""
+    found = CONNECTION.match(connection)
+    assert client_host(connection) == (None if found is None else found["host"])
+
+
+def test_a_connection_made_to_hold_us_up() -> None:
+    """Attack: a connection of 300,000 colons took hours; each is looked at once."""
+    assert client_host("a" + ":1-" * 100_000 + ":1") is None
+    assert client_host("a:1-" + ":" * 300_000 + ":1-1") == ":" * 300_000
 
 
 def test_requests_about_several() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from groupledger.transforms.logs.rules.triggers import NO_TRIGGER, triggers
 
 MEMBER = "m-0b6e3f5e-8f0b-4a55-9a41-3a1f2d9c7e10"
@@ -74,3 +77,43 @@ def test_leaves_by_their_reason() -> None:
     assert found(row, left(1, "the consumer is being closed"), {**leave, "member_ids": [""]}) == ["admin_removed"]
     other = {**leave, "member_ids": ["other"]}
     assert found(row, left(1, "consumer poll timeout has expired."), other) == ["left"]
+
+
+def tried(rebalances: list[dict[str, Any]], events: list[dict[str, Any]]) -> list[int | None]:
+    """The lines of the triggers, by trying every event for every rebalance."""
+    waiting = sorted(events, key=lambda each: (each["logged_at"], each["line_number"]))
+    lines: list[int | None] = []
+    before = None
+    for row in rebalances:
+        fitting = [
+            each
+            for each in waiting
+            if each["previous_generation"] == row["to_generation"] - 1
+            and each["logged_at"] <= row["happened_at"] + SECOND
+            and (before is None or each["logged_at"] >= before - SECOND)
+        ]
+        best = [each for each in fitting if each["logged_at"] <= row["happened_at"]] or fitting
+        lines.append(best[-1]["line_number"] if best else None)
+        waiting = [each for each in waiting if not best or each is not best[-1]]
+        before = row["happened_at"]
+    return lines
+
+
+MOMENTS = st.lists(st.tuples(st.integers(0, 80).map(lambda tenth: tenth / 10), st.integers(1, 2)), max_size=12)
+
+
+@given(MOMENTS, MOMENTS)
+def test_as_by_trying_all(rebalances: list[tuple[float, int]], events: list[tuple[float, int]]) -> None:
+    """Goal: for any times the same triggers as by trying every event for every rebalance."""
+    rows = [rebalance(second, generation) for second, generation in rebalances]
+    begun = [{**preparing(at, generation - 1), "line_number": line} for line, (at, generation) in enumerate(events)]
+    assert [each["trigger_line_number"] for each in triggers(rows, begun)] == tried(rows, begun)
+
+
+def test_a_group_that_comes_and_goes() -> None:
+    """Attack: a job that starts and ends each minute, for two months: each rebalance was compared with all of them."""
+    seconds = range(0, 60 * 100_000, 60)
+    rows = [rebalance(second + 1, 1) for second in seconds]
+    events = [preparing(second, 0) for second in seconds]
+    lines = [each["trigger_line_number"] for each in triggers(rows, events)]
+    assert lines == [each["line_number"] for each in events]

@@ -1,0 +1,30 @@
+"""Regular expressions of the settings, which meet names that clients chose: RE2's, which never go back.
+
+With Python's own a group could stall each round of the monitor by its name: `.*a.*b` is quadratic in it. What RE2 lacks
+for that, looking ahead or behind and references to groups, is refused where the settings are read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def why_no_pattern(pattern: str) -> str | None:
+    """Returns what is wrong with a pattern."""
+    try:
+        pc.match_substring_regex(pa.array([""]), pattern)
+    except pa.ArrowInvalid as error:
+        return str(error)
+    return None
+
+
+def names_matching(pattern: str, names: Iterable[str]) -> set[str]:
+    """Returns the names that the pattern matches as a whole."""
+    told = pa.array(sorted(set(names)), pa.string())
+    return set(told.filter(pc.match_substring_regex(told, rf"\A(?s:{pattern})\z")).to_pylist())
