@@ -17,6 +17,8 @@ from pyspark.sql.types import BooleanType, DataType, IntegerType, StringType, St
 COMMON_PROPERTIES = {
     "delta.enableDeletionVectors": "false",
     "delta.columnMapping.mode": "none",
+    # As Spark's own writer does; delta-rs would let readers without a checkpoint open a hundred small files.
+    "delta.checkpointInterval": "10",
     "delta.logRetentionDuration": "interval 45 days",
     "delta.deletedFileRetentionDuration": "interval 45 days",
 }
