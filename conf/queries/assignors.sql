@@ -7,8 +7,8 @@ SELECT
     g.protocol_type,
     g.protocol,
     g.member_count,
-    count_if(r.protocol_kind = 'eager') AS eager_rebalances,
-    count_if(r.protocol_kind = 'cooperative') AS cooperative_rebalances
+    count(*) FILTER (WHERE r.protocol_kind = 'eager') AS eager_rebalances,
+    count(*) FILTER (WHERE r.protocol_kind = 'cooperative') AS cooperative_rebalances
 FROM groups AS g
 LEFT JOIN rebalances AS r
     ON r.cluster = g.cluster AND r.group_id = g.group_id AND r.incarnation = g.incarnation AND r.from_generation > 0

@@ -15,7 +15,7 @@ SELECT
     max_by(lag, sampled_at) - min_by(lag, sampled_at) AS grown_by,
     max(lag_seconds) AS lag_seconds_max
 FROM span
-WHERE lag IS NOT NULL AND sampled_at >= newest_at - make_interval(0, 0, 0, 0, CAST(:hours AS INT), 0, 0)
+WHERE lag IS NOT NULL AND sampled_at >= newest_at - INTERVAL '1' HOUR * CAST(:hours AS INT)
 GROUP BY cluster, group_id, topic, partition
 HAVING grown_by > 0
 ORDER BY grown_by DESC, cluster, group_id, topic, partition

@@ -12,8 +12,8 @@ SELECT
     sum(lag) AS lag,
     max(lag_seconds) AS lag_seconds,
     count(*) AS partitions,
-    count_if(lag IS NULL) AS partitions_unknown,
-    count_if(NOT owned) AS partitions_unowned
+    count(*) FILTER (WHERE lag IS NULL) AS partitions_unknown,
+    count(*) FILTER (WHERE NOT owned) AS partitions_unowned
 FROM newest
 WHERE sampled_at = newest_at
 GROUP BY cluster, group_id, topic, sampled_at

@@ -6,8 +6,7 @@ WITH marked AS (
     SELECT
         cluster, group_id, incarnation, kafka_offset, happened_at, to_generation, partitions_moved,
         CASE
-            WHEN unix_millis(happened_at) - unix_millis(lag(happened_at) OVER in_order)
-                <= CAST(:within_s AS BIGINT) * 1000 THEN 0
+            WHEN happened_at - lag(happened_at) OVER in_order <= INTERVAL '1' SECOND * CAST(:within_s AS INT) THEN 0
             ELSE 1
         END AS begins_run
     FROM rebalances

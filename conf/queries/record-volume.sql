@@ -5,7 +5,7 @@ SELECT
     ingest_date,
     record_type,
     count(*) AS records,
-    count_if(is_tombstone) AS tombstones,
+    count(*) FILTER (WHERE is_tombstone) AS tombstones,
     count(DISTINCT group_id) AS group_count
 FROM coordinator_records
 GROUP BY cluster, ingest_date, record_type

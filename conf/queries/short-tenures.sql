@@ -6,7 +6,7 @@ SELECT
     group_id,
     client_id,
     count(*) AS tenures,
-    count_if(unix_millis(left_at) - unix_millis(joined_at) <= CAST(:at_most_s AS BIGINT) * 1000) AS short_tenures,
+    count(*) FILTER (WHERE left_at - joined_at <= INTERVAL '1' SECOND * CAST(:at_most_s AS INT)) AS short_tenures,
     count(DISTINCT client_host) AS hosts,
     max(joined_at) AS last_joined_at
 FROM members
