@@ -4,7 +4,7 @@
     -- :since = 1970-01-01T00:00:00Z   What the parameter means.
     -- :group =                        One without a value has to be given.
 
-Parameters are strings to Spark, and the query casts them.
+Parameters are strings, and the query casts them. Each query is one text that DuckDB and Spark both run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class NamedQuery:
-    """What a query tells, its parameters, and the text that Spark gets."""
+    """What a query tells, its parameters, and its text."""
 
     name: str
     summary: str

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from groupledger.jobs.cli.options import WAREHOUSE
 from groupledger.jobs.process.output import say
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
 TABLE_ROWS = 1_000
+TIMEOUT_S = 300
 
 
 def parameter(text: str) -> tuple[str, str]:
@@ -32,12 +40,12 @@ def list_queries(context: click.Context, _option: click.Parameter, is_asked: boo
     context.exit()
 
 
-@click.command()
-@click.argument("text", metavar="[QUERY]", required=False)
-@click.option("--warehouse", metavar="DIR", help="Where the Delta tables lie: a directory or a URI.")
-@click.option("--file", "file", type=click.Path(path_type=Path), metavar="FILE", help="Read the query from a file.")
-@click.option("--named", metavar="NAME", help="One of the queries that come with groupledger.")
-@click.option(
+QUERY = click.argument("text", metavar="[QUERY]", required=False)
+FILE = click.option(
+    "--file", "file", type=click.Path(path_type=Path), metavar="FILE", help="Read the query from a file."
+)
+NAMED = click.option("--named", metavar="NAME", help="One of the queries that come with groupledger.")
+LIST = click.option(
     "--list",
     is_flag=True,
     is_eager=True,
@@ -45,7 +53,7 @@ def list_queries(context: click.Context, _option: click.Parameter, is_asked: boo
     callback=list_queries,
     help="Show these queries, and do nothing else.",
 )
-@click.option(
+PARAM = click.option(
     "--param",
     "parameters",
     multiple=True,
@@ -53,45 +61,98 @@ def list_queries(context: click.Context, _option: click.Parameter, is_asked: boo
     metavar="NAME=VALUE",
     help="The value of :NAME in the query, a string; may be given several times.",
 )
+
+
+def with_query(command: Callable[..., object]) -> Callable[..., object]:
+    """Gives a command the ways to name a query, and the query's text and the values of its parameters as its first
+    arguments."""
+
+    @wraps(command)
+    def run(
+        *,
+        text: str | None,
+        file: Path | None,
+        named: str | None,
+        parameters: tuple[tuple[str, str], ...],
+        **others: Any,
+    ) -> object:
+        from groupledger.jobs.ask.named_queries import query_named
+
+        if [text, file, named].count(None) != 2:  # noqa: PLR2004 - exactly one of the three
+            raise click.UsageError("Give a query, or --file, or --named; or --list.")
+        arguments = dict(parameters)
+        if named is not None:
+            query = query_named(named)
+            return command(query.text, query.arguments(arguments), **others)
+        return command(read_query(file) if file is not None else text, arguments, **others)
+
+    for option in (PARAM, LIST, NAMED, FILE, QUERY):
+        run = option(run)
+    return run
+
+
+@click.command()
+@with_query
+@click.option("--warehouse", metavar="DIR", help="Where the Delta tables lie: a directory or a URI.")
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
 @click.option("--limit", type=click.IntRange(min=1), help=f"At most so many rows; {TABLE_ROWS:,} as a table.")
+@click.option(
+    "--engine",
+    type=click.Choice(["duckdb", "spark"]),
+    default="duckdb",
+    show_default=True,
+    help="Whose SQL it is. DuckDB answers at once, and is locked in; Spark has to be started.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=TIMEOUT_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="End a query that takes longer.",
+)
 def sql(
+    text: str,
+    arguments: dict[str, str],
     *,
-    text: str | None,
     warehouse: str | None,
-    file: Path | None,
-    named: str | None,
-    parameters: tuple[tuple[str, str], ...],
     form: str,
     limit: int | None,
+    engine: str,
+    timeout_s: float,
 ) -> None:
-    """Ask any question in Spark SQL, of all clusters in the warehouse. The tables are called as they are, and there is
-    the view offset_commits. Nothing can be written."""
-    from groupledger.jobs.ask.named_queries import query_named
-
-    if [text, file, named].count(None) != 2:  # noqa: PLR2004 - exactly one of the three
-        raise click.UsageError("Give a query, or --file, or --named; or --list.")
+    """Ask any question in SQL, of all clusters in the warehouse. The tables are called as they are, and there is the
+    view offset_commits. Nothing can be written."""
     if warehouse is None:
         raise click.UsageError("Missing option '--warehouse'.")
-    arguments = dict(parameters)
-    if named is not None:
-        query = query_named(named)
-        text, arguments = query.text, query.arguments(arguments)
-    elif file is not None:
-        text = read_query(file)
-    assert text is not None  # noqa: S101 - one of the three was given
-    from groupledger.jobs.ask.sql import ask, print_rows, register_views
-    from groupledger.jobs.process.session import spark_session
-    from groupledger.jobs.warehouse.tables import Tables
+    from groupledger.jobs.ask.sql import print_rows
 
-    spark = spark_session("groupledger sql")
-    register_views(Tables(spark, warehouse))
     rows_max = limit or (TABLE_ROWS if form == "table" else None)
-    answer = ask(spark, text, arguments, None if rows_max is None else rows_max + 1)
+    answer = ask_engine(engine, warehouse, text, arguments, None if rows_max is None else rows_max + 1, timeout_s)
     if rows_max is not None and answer.num_rows > rows_max:
         say(f"only the first {rows_max:,} rows are shown: see --limit and --format")
         answer = answer.slice(0, rows_max)
     print_rows(answer, form)
+
+
+def ask_engine(
+    engine: str, warehouse: str, text: str, arguments: dict[str, str], rows_max: int | None, timeout_s: float
+) -> pa.Table:
+    if engine == "duckdb":
+        from groupledger.jobs.ask.engine import ask, limited_memory
+        from groupledger.jobs.ask.snapshots import Snapshots
+
+        with limited_memory():
+            return ask(Snapshots(warehouse), text, arguments, rows_max=rows_max, timeout_s=timeout_s)
+    from groupledger.jobs.ask.spark_engine import ask as ask_spark
+    from groupledger.jobs.ask.spark_engine import register_views
+    from groupledger.jobs.process.session import spark_session
+    from groupledger.jobs.warehouse.tables import Tables
+
+    spark = spark_session("groupledger sql")
+    views = register_views(Tables(spark, warehouse))
+    return ask_spark(spark, views, text, arguments, rows_max=rows_max, timeout_s=timeout_s)
 
 
 def read_query(file: Path) -> str:

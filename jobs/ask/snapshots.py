@@ -1,0 +1,71 @@
+"""Opens the Delta tables of a warehouse by delta-rs, each once, so that a question sees one version of each.
+
+Only what a question names is opened: opening costs some milliseconds, and more for each file of the table. Rows are
+read when they are asked for, from the files that can hold them.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+
+import groupledger.schemas.tables
+from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.terminal import printable
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
+
+# Each table has a file of its name. Their definitions import Spark's types, so only the names are looked at.
+KNOWN = frozenset(module.name for module in pkgutil.iter_modules(groupledger.schemas.tables.__path__))
+
+
+class Snapshots:
+    """The tables of a warehouse (a directory or a URI), with the rows of all clusters, as they were when each was first
+    asked for."""
+
+    def __init__(self, warehouse: str) -> None:
+        self.warehouse = warehouse.removeprefix("file://").removeprefix("file:").rstrip("/") or "/"
+        self._opened: dict[str, Dataset] = {}
+
+    @cached_property
+    def existing(self) -> frozenset[str]:
+        """The names of the tables that are there. Raises InputError if there are none."""
+        try:
+            found = frozenset(name for name in KNOWN if DeltaTable.is_deltatable(self._path(name)))
+        except (DeltaError, OSError, ValueError) as error:
+            raise self._failure(self.warehouse, error) from error
+        if not found:
+            raise InputError(
+                f"The warehouse {self.warehouse} has no tables: check the path, or run `groupledger ingest` first."
+            )
+        return found
+
+    def rows(self, table: str) -> Dataset:
+        """Returns the rows of a table that is there."""
+        if table not in self._opened:
+            try:
+                self._opened[table] = self._open(self._path(table))
+            except (DeltaError, OSError, ValueError) as error:
+                raise self._failure(self._path(table), error) from error
+        return self._opened[table]
+
+    def _open(self, path: str) -> Dataset:
+        # On a local disk pyarrow reads by itself: its threads must not call into Python while the process ends.
+        local = None if "://" in path else SubTreeFileSystem(str(Path(path).resolve()), LocalFileSystem())
+        return DeltaTable(path).to_pyarrow_dataset(filesystem=local)
+
+    def _path(self, table: str) -> str:
+        return f"{self.warehouse}/{table}"
+
+    def _failure(self, place: str, error: Exception) -> OutsideError:
+        return OutsideError(
+            f"delta-rs can't read {printable(place)} ({printable(' '.join(str(error).split()))}): check the path and"
+            " the access, or take --engine spark, which reads what Hadoop reads."
+        )
