@@ -23,6 +23,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from groupledger.jobs.process.errors import OutsideError
-from groupledger.jobs.warehouse.delta_log import dataset, open_table, table_uri
+from groupledger.jobs.warehouse.delta_log import dataset, local_files, open_table, table_uri
 from groupledger.jobs.warehouse.lease import TAKEN_OVER
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ ATTEMPTS = 20
 PAUSE_S_MAX = 0.5
 # A merge holds its rows in memory, several times over.
 ROWS_PER_MERGE = 250_000
+# No write of a single file takes as long.
+HALF_WRITTEN_S_MAX = 86_400
 COMMIT = "groupledger.commit"  # in the log: the name of a commit, so that its writer knows it again
 
 
@@ -154,11 +157,15 @@ class Commits:
             self._commit(table, partial(act, piece))
 
     def write_again(self, table: Table) -> None:
-        """Writes all rows of an older table again, with today's columns, comments and partitions, in one commit."""
+        """Writes all rows of an older table again, with today's columns, comments and partitions, in one commit.
+
+        Delta would let another cluster's rows in between; but these lie in the older partitions, and would be read with
+        nulls for today's.
+        """
         schema = pa.schema(Schema.from_json(table.schema.json()))
 
         def act(delta: DeltaTable, properties: CommitProperties) -> None:
-            batches = dataset(self.warehouse, table).scanner(batch_size=ROWS_PER_MERGE).to_reader()
+            batches = dataset(self.warehouse, table, delta).scanner(batch_size=ROWS_PER_MERGE).to_reader()
             write_deltalake(
                 delta,
                 pa.RecordBatchReader.from_batches(schema, (_with_all_columns(batch, schema) for batch in batches)),
@@ -168,7 +175,7 @@ class Commits:
                 commit_properties=properties,
             )
 
-        self._commit(table, act)
+        self._commit(table, act, is_next=True)
 
     def delete(self, table: Table, condition: str) -> None:
         """Deletes the rows for which a condition holds."""
@@ -187,13 +194,27 @@ class Commits:
         return counts[-1]["numFilesRemoved"], counts[-1]["numFilesAdded"]
 
     def vacuum(self, table: Table) -> None:
-        """Deletes the files that no version refers to which the table's properties let go."""
+        """Deletes the files that no version refers to and that the table's properties let go, and what writers that
+        were killed have left half-written."""
         self.open(table).vacuum(dry_run=False, full=True)
+        local = local_files(table_uri(self.warehouse, table))
+        if local is not None:
+            # delta-rs writes a file under its name, `#` and a number, and itself never looks at such a name again.
+            for path in Path(local.base_path).rglob("*#[0-9]*"):
+                if time.time() - path.stat().st_mtime > HALF_WRITTEN_S_MAX:
+                    path.unlink()
 
     def _commit(
-        self, table: Table, act: Callable[[DeltaTable, CommitProperties], object], batch: Batch | None = None
+        self,
+        table: Table,
+        act: Callable[[DeltaTable, CommitProperties], object],
+        batch: Batch | None = None,
+        *,
+        is_next: bool = False,
     ) -> bool:
+        """Makes a commit, again and again if it conflicts. With `is_next` every commit in between is a conflict."""
         name = uuid.uuid4().hex
+        retries = 0 if is_next else None
         for _ in range(ATTEMPTS):
             for lease in self.leases:
                 lease.check()
@@ -205,7 +226,7 @@ class Commits:
             if batch is not None:
                 transactions.append(Transaction(batch.application_id, batch.number))
             try:
-                act(delta, CommitProperties(app_transactions=transactions, custom_metadata={COMMIT: name}))
+                act(delta, CommitProperties({COMMIT: name}, retries, transactions))
             except CommitFailedError:
                 # A storage may lose the answer to a commit that it has kept.
                 if self._has_landed(table, name, version):

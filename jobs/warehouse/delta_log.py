@@ -11,6 +11,7 @@ the credentials where its clients look for them (the environment, an instance's 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,6 +21,8 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
+from groupledger.jobs.process.errors import InputError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -27,8 +30,20 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
 
 
+# In a local path delta-rs takes these for others, or panics.
+MISREAD = re.compile(r"[\x00-\x1f\x7f\[\]\\^|]|%[0-9A-Fa-f]{2}")
+
+
 def table_uri(warehouse: str, table: Table) -> str:
-    return f"{warehouse.rstrip('/').removeprefix('file://').removeprefix('file:')}/{table.name}"
+    """Returns the place of a table. Raises InputError for a path that delta-rs would not find again."""
+    place = warehouse.rstrip("/").removeprefix("file://").removeprefix("file:")
+    misread = None if "://" in place else MISREAD.search(str(Path(place).absolute()))
+    if misread is not None:
+        raise InputError(
+            f"The path of the warehouse {warehouse} has {misread[0]!r} in it, which Delta's library takes for something"
+            " else: rename the folder, or choose another."
+        )
+    return f"{place}/{table.name}"
 
 
 def open_table(warehouse: str, table: Table) -> DeltaTable:
@@ -36,12 +51,19 @@ def open_table(warehouse: str, table: Table) -> DeltaTable:
     return DeltaTable(table_uri(warehouse, table))
 
 
-def dataset(warehouse: str, table: Table) -> pa.dataset.Dataset:
-    """Returns the files of the table as it is now."""
-    uri = table_uri(warehouse, table)
-    # On a local disk pyarrow reads by itself: its threads must not call into Python while the process ends.
-    local = None if "://" in uri else SubTreeFileSystem(str(Path(uri).resolve()), LocalFileSystem())
-    return open_table(warehouse, table).to_pyarrow_dataset(filesystem=local)
+def dataset(warehouse: str, table: Table, delta: DeltaTable | None = None) -> pa.dataset.Dataset:
+    """Returns the files of the table as it is now, or as it was when it was opened."""
+    delta = delta or open_table(warehouse, table)
+    return delta.to_pyarrow_dataset(filesystem=local_files(table_uri(warehouse, table)))
+
+
+def local_files(uri: str) -> SubTreeFileSystem | None:
+    """Returns the files of a table on a local disk, None for a table elsewhere.
+
+    There pyarrow reads and writes by itself: its threads must not call into Python while the process ends, and delta-rs
+    writes a file under a name with a `#` first, which no VACUUM removes if the process is killed.
+    """
+    return None if "://" in uri else SubTreeFileSystem(str(Path(uri).resolve()), LocalFileSystem())
 
 
 def last_transaction(warehouse: str, table: Table, application_id: str) -> int | None:

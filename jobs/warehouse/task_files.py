@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from groupledger.jobs.warehouse.delta_log import table_uri
+from groupledger.jobs.warehouse.delta_log import local_files, table_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -157,7 +157,9 @@ class _File:
         # What partitions a table needs no quoting: dates, small integers and the names of clusters.
         folders = [f"{name}={value or '__HIVE_DEFAULT_PARTITION__'}" for name, value in values.items()]
         self._path = "/".join([*folders, f"part-{uuid.uuid4().hex}.parquet"])
-        self._stream = PyFileSystem(DeltaStorageHandler(writer.uri)).open_output_stream(self._path)
+        files = local_files(writer.uri) or PyFileSystem(DeltaStorageHandler(writer.uri))
+        files.create_dir("/".join(folders))
+        self._stream = files.open_output_stream(self._path)
         fields = pa.schema([field for field in schema if field.name not in values])
         self._parquet = pq.ParquetWriter(self._stream, fields, compression="zstd", store_schema=False)
 
@@ -215,7 +217,10 @@ class _Column:
         """Returns the bounds, or None where all values are null or a group of rows does not tell."""
         told = [each for each in self._found if each.has_min_max]
         untold = [each for each in self._found if not each.has_min_max and each.num_values]
-        return None if untold or not told else (min(each.min for each in told), max(each.max for each in told))
+        try:
+            return None if untold or not told else (min(each.min for each in told), max(each.max for each in told))
+        except OverflowError:  # an instant or a day outside of the years 1 to 9999, which are all that Python has
+            return None
 
 
 def statistics(footer: pq.FileMetaData, names: Sequence[str]) -> dict[str, Any]:
@@ -236,7 +241,7 @@ def statistics(footer: pq.FileMetaData, names: Sequence[str]) -> dict[str, Any]:
 
 def _in_log(value: Any, *, is_greatest: bool = False) -> Any:
     if isinstance(value, datetime):
-        return value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return value.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, str) and len(value) > PREFIX_CHARACTERS:

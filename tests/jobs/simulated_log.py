@@ -21,10 +21,12 @@ from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, Settings
 from groupledger.jobs.demo.simulate import capture_table
 from groupledger.jobs.derive.history import TABLES, update_history
 from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, TopicIdentity, write_source
+from groupledger.jobs.warehouse.task_files import write_files
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.transforms.conform import conform
 from groupledger.transforms.coverage.rules.stretches import Reading
 from groupledger.transforms.records.decode import decode
-from lab.warehouses.ledgers import make_tables, open_test_ledger
+from lab.warehouses.ledgers import open_test_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,11 +104,10 @@ def append(spark: SparkSession, warehouse: Path, rows: DataFrame, ingest_date: s
     readings = {partition: [Reading(BEGAN_AT_MS, 0, 0)] for partition in range(PARTITIONS)}
     with open_test_ledger(spark, warehouse) as ledger:
         write_source(ledger.storage, "test", LedgerSource(CAPTURE, TopicIdentity("c", "t", PARTITIONS), readings))
-        make_tables(warehouse, COORDINATOR_RECORDS)
-    rows = rows.withColumn("cluster", F.lit("test")).withColumn("ingest_date", F.lit(ingest_date).cast("date"))
-    rows.repartition(2, "kafka_offset").write.format("delta").mode("append").save(
-        str(warehouse / COORDINATOR_RECORDS.name)
-    )
+        ledger.create(COORDINATOR_RECORDS)
+        rows = rows.withColumn("cluster", F.lit("test")).withColumn("ingest_date", F.lit(ingest_date).cast("date"))
+        rows = conform(rows, COORDINATOR_RECORDS).repartition(2, "kafka_offset")
+        ledger.commits.add_files(COORDINATOR_RECORDS, write_files(rows, COORDINATOR_RECORDS, ledger.warehouse))
 
 
 def run(spark: SparkSession, warehouse: Path, action: Callable[..., Any] = update_history) -> None:

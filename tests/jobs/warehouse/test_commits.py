@@ -6,17 +6,19 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from groupledger.jobs.process.errors import OutsideError
-from groupledger.jobs.warehouse import commits as commits_module
+from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import Batch, Commits, application_id, as_new
+from groupledger.jobs.warehouse.delta_log import dataset
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -196,18 +198,67 @@ def test_two_clusters_at_once(tmp_path: Path) -> None:
     assert topics(tmp_path) == sorted([f"topic-{each}" for each in range(15)] * 2)
 
 
+@pytest.mark.parametrize("where", ["dataset", "write_deltalake"])
+def test_another_cluster_while_all_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Goal: rows that another cluster adds to the older partitions just before the table is read, or written, are there
+    once, and are still that cluster's."""
+    older = replace(TOPIC_NAMES, partition_columns=())
+    module = "groupledger.jobs.warehouse.commits"
+    with lease(tmp_path) as held:
+        commits = Commits(str(tmp_path), (held,))
+        commits.create(older)
+        commits.append(older, names("first"))
+        act: Callable[..., Any] = {"dataset": dataset, "write_deltalake": write_deltalake}[where]
+
+        def add_and_act(*arguments: Any, **options: Any) -> Any:
+            monkeypatch.setattr(f"{module}.{where}", act)
+            write_deltalake(tmp_path / TOPIC_NAMES.name, names("late", cluster="d"), mode="append")
+            return act(*arguments, **options)
+
+        monkeypatch.setattr(f"{module}.{where}", add_and_act)
+        commits.write_again(TOPIC_NAMES)
+        found = commits.open(TOPIC_NAMES).to_pyarrow_table().select(["cluster", "topic"]).to_pylist()
+    assert sorted(map(repr, found)) == [
+        repr({"cluster": "c", "topic": "first"}),
+        repr({"cluster": "d", "topic": "late"}),
+    ]
+
+
+@pytest.mark.parametrize("name", ["a[b]", "a^b", "a|b", "a\\b", "a%20b", "a\nb", "a\x7fb"])
+def test_a_path_that_delta_rs_misreads(tmp_path: Path, name: str) -> None:
+    """Goal: a warehouse that delta-rs would panic at, or not find again, is refused in a sentence."""
+    with pytest.raises(InputError, match="rename the folder"):
+        Commits(str(tmp_path / name), ()).create(TOPIC_NAMES)
+
+
+@pytest.mark.parametrize("name", ["a b", "100%", "é日本", "#1", "a?b=c&d", "it's `here`", "{a}*", "a:b@c", '"<a>"'])
+def test_a_path_that_is_unusual(tmp_path: Path, name: str) -> None:
+    """Goal: what is written to such a warehouse is found there again, by every way of reading."""
+    warehouse = tmp_path / name
+    with lease(warehouse) as held:
+        commits = writer(warehouse, held)
+        commits.append(TOPIC_NAMES, names("a"))
+        commits.merge(TOPIC_NAMES, names("a", "b"), "old.cluster = 'c'", updates=as_new(["topic"]))
+        commits.vacuum(TOPIC_NAMES)
+    assert topics(warehouse) == ["a", "b"]
+    assert sorted(dataset(str(warehouse), TOPIC_NAMES).to_table().column("topic").to_pylist()) == ["a", "b"]
+    assert (warehouse / TOPIC_NAMES.name / "_delta_log").is_dir()
+
+
 def test_a_lost_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: a commit that was made, and whose answer the storage lost, is not made again."""
     with lease(tmp_path) as held:
         commits = writer(tmp_path, held)
-        append = commits_module.write_deltalake
+        name = "groupledger.jobs.warehouse.commits.write_deltalake"
 
         def lose_the_answer(*arguments: Any, **options: Any) -> None:
-            monkeypatch.setattr(commits_module, "write_deltalake", append)
-            append(*arguments, **options)
-            raise commits_module.CommitFailedError("the answer was lost")
+            monkeypatch.setattr(name, write_deltalake)
+            write_deltalake(*arguments, **options)
+            raise CommitFailedError("the answer was lost")
 
-        monkeypatch.setattr(commits_module, "write_deltalake", lose_the_answer)
+        monkeypatch.setattr(name, lose_the_answer)
         commits.append(TOPIC_NAMES, names("once"))
     assert topics(tmp_path) == ["once"]
 
