@@ -11,21 +11,24 @@ the credentials where its clients look for them (the environment, an instance's 
 from __future__ import annotations
 
 import json
+import operator
 import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
+from pyarrow.dataset import FileSystemDataset
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from groupledger.jobs.process.errors import InputError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from groupledger.jobs.warehouse.storage import Storage
     from groupledger.schemas.tables.table import Table
 
@@ -51,10 +54,43 @@ def open_table(warehouse: str, table: Table) -> DeltaTable:
     return DeltaTable(table_uri(warehouse, table))
 
 
-def dataset(warehouse: str, table: Table, delta: DeltaTable | None = None) -> pa.dataset.Dataset:
-    """Returns the files of the table as it is now, or as it was when it was opened."""
+def dataset(warehouse: str, table: Table, delta: DeltaTable | None = None) -> FileSystemDataset:
+    """Returns the files of the table as it is now, or as it was when it was opened.
+
+    A file may not tell a bound: of a name of some thousand bytes, or of an instant that is none to delta-rs. For
+    delta-rs this bound is null, with which no row compares, and so a filter would leave out the whole file. Of such a
+    file only the partition is taken for known.
+    """
     delta = delta or open_table(warehouse, table)
-    return delta.to_pyarrow_dataset(filesystem=local_files(table_uri(warehouse, table)))
+    found = delta.to_pyarrow_dataset(filesystem=local_files(table_uri(warehouse, table)))
+    partitions = _without_bounds(pa.table(delta.get_add_actions(flatten=True)), table, found.schema)
+    if not partitions:
+        return found
+    fragments = [
+        found.format.make_fragment(each.path, found.filesystem, partitions.get(each.path, each.partition_expression))
+        for each in found.get_fragments()
+    ]
+    return FileSystemDataset(fragments, found.schema, found.format, found.filesystem)
+
+
+def _without_bounds(added: pa.Table, table: Table, schema: pa.Schema) -> dict[str, pc.Expression]:
+    """Returns the partition of each file, by its path, that lacks a bound of a column which is not null throughout."""
+    lacks = pa.repeat(pa.scalar(value=False), added.num_rows)
+    for name in table.statistics_columns:
+        if f"null_count.{name}" in added.column_names:
+            is_null = pc.fill_null(pc.equal(added[f"null_count.{name}"], added["num_records"]), fill_value=False)
+            is_told = pc.and_(pc.is_valid(added[f"min.{name}"]), pc.is_valid(added[f"max.{name}"]))
+            lacks = pc.or_(lacks, pc.invert(pc.or_(is_null, is_told)))
+    found: dict[str, pc.Expression] = {}
+    for row in added.filter(lacks).to_pylist():
+        values = {
+            name: pa.scalar(row[f"partition.{name}"], schema.field(name).type) for name in table.partition_columns
+        }
+        known = [
+            pc.field(name) == value if value.is_valid else pc.field(name).is_null() for name, value in values.items()
+        ]
+        found[unquote(row["path"])] = reduce(operator.and_, known, pc.scalar(value=True))
+    return found
 
 
 def local_files(uri: str) -> SubTreeFileSystem | None:

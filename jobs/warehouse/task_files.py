@@ -8,8 +8,8 @@ A file's name is new each time. A task that is tried again, or is run twice, lea
 never see it, and VACUUM removes it.
 
 Statistics are those of `Table.statistics_columns`, from the footer of the file. Of a text that is longer than
-`PREFIX_CHARACTERS` the start is told, as Delta's own writer does, and of the greatest text a start that is greater than
-all of it, or nothing if there is none.
+`PREFIX_CHARACTERS` the start is told, as Delta's own writer does, and of the greatest text a start with a character
+behind it that makes it greater than all of the text.
 """
 
 from __future__ import annotations
@@ -180,14 +180,14 @@ class _File:
         self._stream.close()
         footer = self._parquet.writer.metadata
         table = self._writer.table
+        told = statistics(footer, [name for name in table.statistics_columns if name not in self.values])
         return {
             "path": self._path,
             "size": size,
             "partition_values": json.dumps(self.values),
             "modified_at_ms": time.time_ns() // 1_000_000,
-            "statistics": json.dumps(
-                statistics(footer, [name for name in table.statistics_columns if name not in self.values])
-            ),
+            # delta-rs reads the two halves of an escaped character beyond U+1FFFF as another character.
+            "statistics": json.dumps(told, ensure_ascii=False),
             "rows": footer.num_rows,
             "counts": [footer.num_rows - _Column(footer, name).null_count() for name in self._writer.counted],
         }
@@ -235,7 +235,6 @@ def statistics(footer: pq.FileMetaData, names: Sequence[str]) -> dict[str, Any]:
         if bounds is not None:
             least[name] = _in_log(bounds[0])
             greatest[name] = _in_log(bounds[1], is_greatest=True)
-    greatest = {name: value for name, value in greatest.items() if value is not None}
     return {"numRecords": footer.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
 
 
@@ -245,7 +244,8 @@ def _in_log(value: Any, *, is_greatest: bool = False) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, str) and len(value) > PREFIX_CHARACTERS:
-        if not is_greatest:
-            return value[:PREFIX_CHARACTERS]
-        return None if value[PREFIX_CHARACTERS] == LAST_CHARACTER else value[:PREFIX_CHARACTERS] + LAST_CHARACTER
+        end = PREFIX_CHARACTERS
+        while is_greatest and value[end : end + 1] == LAST_CHARACTER:
+            end += 1
+        return value[:end] + (LAST_CHARACTER if is_greatest and end < len(value) else "")
     return value
