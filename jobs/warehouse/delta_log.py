@@ -14,7 +14,7 @@ import json
 import operator
 import re
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,12 +23,15 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
-from pyarrow.dataset import FileSystemDataset
-from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.dataset import FileSystemDataset, ParquetFileFormat, ParquetFragmentScanOptions
+from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
 from groupledger.jobs.process.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from groupledger.jobs.warehouse.storage import Storage
     from groupledger.schemas.tables.table import Table
 
@@ -55,41 +58,55 @@ def open_table(warehouse: str, table: Table) -> DeltaTable:
 
 
 def dataset(warehouse: str, table: Table, delta: DeltaTable | None = None) -> FileSystemDataset:
-    """Returns the files of the table as it is now, or as it was when it was opened.
+    """Returns the files of the table as it is now, or as it was when it was opened, with what the log says of each.
 
-    A file may not tell a bound: of a name of some thousand bytes, or of an instant that is none to delta-rs. For
-    delta-rs this bound is null, with which no row compares, and so a filter would leave out the whole file. Of such a
-    file only the partition is taken for known.
+    delta-rs makes such a dataset too. But a bound that a file does not tell (of a name of some thousand bytes, or of an
+    instant that is none to delta-rs) is null there, with which no row compares, so that a filter leaves out the whole
+    file; and it gives some texts as views, which pyarrow does not compare with texts.
     """
     delta = delta or open_table(warehouse, table)
-    found = delta.to_pyarrow_dataset(filesystem=local_files(table_uri(warehouse, table)))
-    partitions = _without_bounds(pa.table(delta.get_add_actions(flatten=True)), table, found.schema)
-    if not partitions:
-        return found
+    uri = table_uri(warehouse, table)
+    files = local_files(uri) or PyFileSystem(DeltaStorageHandler(uri))
+    schema = pa.schema(delta.schema().to_arrow())
+    added = pa.table(delta.get_add_actions(flatten=True))
+    of_partition = _partitions(added, schema, delta.metadata().partition_columns)
+    of_bounds = _bounds(added, schema, table.statistics_columns)
+    format_ = ParquetFileFormat(default_fragment_scan_options=ParquetFragmentScanOptions(pre_buffer=True))
     fragments = [
-        found.format.make_fragment(each.path, found.filesystem, partitions.get(each.path, each.partition_expression))
-        for each in found.get_fragments()
+        format_.make_fragment(unquote(path), files, reduce(operator.and_, [*known, *told], pc.scalar(value=True)))
+        for path, known, told in zip(added.column("path").to_pylist(), of_partition, of_bounds, strict=True)
     ]
-    return FileSystemDataset(fragments, found.schema, found.format, found.filesystem)
+    return FileSystemDataset(fragments, schema, format_, files)
 
 
-def _without_bounds(added: pa.Table, table: Table, schema: pa.Schema) -> dict[str, pc.Expression]:
-    """Returns the partition of each file, by its path, that lacks a bound of a column which is not null throughout."""
-    lacks = pa.repeat(pa.scalar(value=False), added.num_rows)
-    for name in table.statistics_columns:
-        if f"null_count.{name}" in added.column_names:
-            is_null = pc.fill_null(pc.equal(added[f"null_count.{name}"], added["num_records"]), fill_value=False)
-            is_told = pc.and_(pc.is_valid(added[f"min.{name}"]), pc.is_valid(added[f"max.{name}"]))
-            lacks = pc.or_(lacks, pc.invert(pc.or_(is_null, is_told)))
-    found: dict[str, pc.Expression] = {}
-    for row in added.filter(lacks).to_pylist():
-        values = {
-            name: pa.scalar(row[f"partition.{name}"], schema.field(name).type) for name in table.partition_columns
-        }
-        known = [
-            pc.field(name) == value if value.is_valid else pc.field(name).is_null() for name, value in values.items()
-        ]
-        found[unquote(row["path"])] = reduce(operator.and_, known, pc.scalar(value=True))
+def _partitions(added: pa.Table, schema: pa.Schema, names: Sequence[str]) -> list[list[pc.Expression]]:
+    """Returns what each file's partition says of its rows."""
+    found: list[list[pc.Expression]] = [[] for _ in range(added.num_rows)]
+    for name in names:
+        for facts, value in zip(found, added[f"partition.{name}"].cast(schema.field(name).type), strict=True):
+            facts.append(pc.field(name) == value if value.is_valid else pc.field(name).is_null())
+    return found
+
+
+def _bounds(added: pa.Table, schema: pa.Schema, names: Sequence[str]) -> list[list[pc.Expression]]:
+    """Returns what each file's bounds say of its rows, as far as they are told."""
+    found: list[list[pc.Expression]] = [[] for _ in range(added.num_rows)]
+    for name in names:
+        if f"min.{name}" not in added.column_names:
+            continue
+        column, kind = pc.field(name), schema.field(name).type
+        least, greatest = (added[f"{bound}.{name}"].cast(kind) for bound in ("min", "max"))
+        if pa.types.is_timestamp(kind):
+            # Delta's writers cut an instant to milliseconds.
+            greatest = pc.add(greatest, pa.scalar(timedelta(milliseconds=1), pa.duration("us")))
+        is_null = pc.equal(added[f"null_count.{name}"], added["num_records"]).to_pylist()
+        for facts, low, high, has_none in zip(found, least, greatest, is_null, strict=True):
+            if low.is_valid:
+                facts.append((column >= low) | column.is_null())
+            if high.is_valid:
+                facts.append((column <= high) | column.is_null())
+            if has_none:
+                facts.append(column.is_null())
     return found
 
 
