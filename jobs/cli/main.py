@@ -6,7 +6,9 @@ all talk about progress to standard error. Spark is imported inside the commands
 
 from __future__ import annotations
 
+import logging
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +19,13 @@ from groupledger.jobs.cli.lag import lag
 from groupledger.jobs.cli.logs import import_logs
 from groupledger.jobs.cli.monitor import monitor, sample
 from groupledger.jobs.cli.operations import check_quality, doctor, maintain, quality
-from groupledger.jobs.cli.options import AS_JSON, CONF, on_warehouse
+from groupledger.jobs.cli.options import AS_JSON, CONF, absolute, on_warehouse
 from groupledger.jobs.cli.questions import QUESTIONS
 from groupledger.jobs.cli.report import report
 from groupledger.jobs.cli.sql import register, sql
-from groupledger.jobs.process.errors import JobError
+from groupledger.jobs.process.errors import FAULT, INTERRUPTED
 from groupledger.jobs.process.output import say
+from groupledger.jobs.process.outside import explain
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.process.signals import StopOnSignal
 
@@ -41,25 +44,36 @@ RECOVER = click.option("--recover", is_flag=True, help="After a loss: go on behi
 
 
 class Commands(click.Group):
-    """Turns what a job raises on purpose into its sentence and its exit code; a command that returns True has findings,
-    which is exit code 1."""
+    """Turns whatever a command raises into a sentence and an exit code; a command that returns True has findings, which
+    is exit code 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        # Spark's client logs each error with a trace of its own, before it raises it.
+        logging.getLogger("SQLQueryContextLogger").disabled = True
         try:
             has_findings = super().invoke(ctx)
-        except JobError as error:
+            sys.stdout.flush()  # here a disk that the answer has filled can still be told of
+        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError, SystemExit):
+            raise  # click's own, with exit codes of their own
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
+        # Here everything ends that no job has foreseen: a traceback would tell nobody what to do, and Python's exit
+        # code for it is that of findings. What delta-rs raises when it panics is no Exception.
+        except BaseException as error:  # noqa: BLE001
             if ctx.params.get("debug"):
-                raise
-            say(f"groupledger: {error}")
-            ctx.exit(error.exit_code)
+                traceback.print_exc()
+            ctx.exit(tell(error))
         if has_findings:
             ctx.exit(1)
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Gives every option its environment variable: GROUPLEDGER_WAREHOUSE for --warehouse."""
+        """Gives every option its environment variable: GROUPLEDGER_WAREHOUSE for --warehouse. What takes a directory or
+        a URI is made absolute: delta-rs, Hadoop and Python take relative ones for different places."""
         for option in cmd.params:
             if isinstance(option, click.Option) and option.expose_value:
                 option.envvar = "GROUPLEDGER_" + option.opts[-1].lstrip("-").replace("-", "_").upper()
+                if option.metavar == "DIR" and option.type is click.STRING:
+                    option.callback = absolute
         super().add_command(cmd, name)
 
 
@@ -220,6 +234,19 @@ def simulate(
     say(
         f"{counts.groups:,} groups, {counts.requests:,} requests; {counts.records:,} records are in {directory}/capture"
     )
+
+
+def tell(error: BaseException) -> int:
+    """Says what ended a command, in one sentence, and returns its exit code."""
+    known = explain(error)
+    if known is not None:
+        say(f"groupledger: {known}")
+        return known.exit_code
+    say(
+        f"groupledger: This is a fault of groupledger ({type(error).__name__}): please report it to the project's issue"
+        " tracker, with what `groupledger --debug` and the same command show."
+    )
+    return FAULT
 
 
 def check_source(bootstrap_servers: str | None, capture_directory: str | None) -> None:

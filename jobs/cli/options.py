@@ -28,6 +28,11 @@ CONF = click.option("--conf", type=click.Path(path_type=Path), metavar="FILE", h
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 
 
+def absolute(_context: click.Context, _option: click.Parameter, place: str | None) -> str | None:
+    """Returns a directory as an absolute path without links, and a URI as it is."""
+    return place if place is None or "://" in place else str(Path(place.removeprefix("file:")).resolve())
+
+
 @dataclass
 class Job:
     """What a command was given. Nothing is read and nothing is started before it is asked for, so that a command can

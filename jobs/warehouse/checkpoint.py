@@ -8,13 +8,18 @@ runs and `commits/N` after it. Each `offsets/N` holds a version line, a line abo
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from groupledger.jobs.warehouse.storage import read_parsed
 
 if TYPE_CHECKING:
     from groupledger.jobs.warehouse.storage import Storage
 
 LINES_BEFORE_SOURCES = 2
+VERSION = re.compile(r"v[0-9]+")
+NO_OFFSET = "-"
 
 
 @dataclass(frozen=True)
@@ -27,15 +32,16 @@ class Checkpoint:
 
 
 def read_checkpoint(storage: Storage, folder: str) -> Checkpoint | None:
-    """Returns what the checkpoint says, or None if there is none."""
-    metadata = storage.read(f"{folder}/metadata")
-    if metadata is None:
+    """Returns what the checkpoint says, or None if there is none. Raises OutsideError if a file is damaged from which
+    Spark would go on."""
+    query_id = read_parsed(storage, f"{folder}/metadata", lambda text: str(json.loads(text)["id"]), _remedy(folder))
+    if query_id is None:
         return None
-    return Checkpoint(
-        query_id=json.loads(metadata)["id"],
-        planned_batch=last_batch(storage, f"{folder}/offsets"),
-        committed_batch=last_batch(storage, f"{folder}/commits"),
-    )
+    planned, committed = last_batch(storage, f"{folder}/offsets"), last_batch(storage, f"{folder}/commits")
+    source_offset(storage, folder, planned)
+    if committed is not None:
+        read_parsed(storage, f"{folder}/commits/{committed}", _json_lines, _remedy(folder))
+    return Checkpoint(query_id=query_id, planned_batch=planned, committed_batch=committed)
 
 
 def last_batch(storage: Storage, folder: str) -> int | None:
@@ -44,8 +50,33 @@ def last_batch(storage: Storage, folder: str) -> int | None:
 
 def source_offset(storage: Storage, folder: str, batch: int | None) -> str | None:
     """Returns where the query's one source stands at the end of a batch, in the source's own form."""
-    text = None if batch is None else storage.read(f"{folder}/offsets/{batch}")
-    return None if text is None else text.splitlines()[LINES_BEFORE_SOURCES]
+    if batch is None:
+        return None
+    lines = read_parsed(storage, f"{folder}/offsets/{batch}", _offset_lines, _remedy(folder))
+    return None if lines is None else lines[LINES_BEFORE_SOURCES]
+
+
+def _offset_lines(text: str) -> list[str]:
+    lines = _json_lines(text)
+    if len(lines) <= LINES_BEFORE_SOURCES:
+        raise ValueError("the source's line is missing")
+    return lines
+
+
+def _json_lines(text: str) -> list[str]:
+    """Returns the lines of a file of Spark's. Raises ValueError if they are no version and JSON."""
+    lines = text.splitlines()
+    if VERSION.fullmatch(lines[0]) is None:
+        raise ValueError("the version's line is missing")
+    for line in lines[1:]:
+        if line != NO_OFFSET:
+            json.loads(line)
+    return lines
+
+
+def _remedy(folder: str) -> str:
+    again = "history --rebuild" if folder.endswith("/history") else "ingest --recover"
+    return f"remove the folder {folder} and run `groupledger {again}`"
 
 
 def forget_planned_batch(storage: Storage, folder: str) -> None:

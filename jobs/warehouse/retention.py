@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from groupledger.jobs.warehouse.storage import STATE_FOLDER
+from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,9 +30,11 @@ class Floor:
 
 def read_floors(storage: Storage, cluster: str) -> dict[int, Floor]:
     """Returns the floors by partition of `__consumer_offsets`, for the partitions where something was removed."""
-    text = storage.read(_name(cluster))
-    fields = {} if text is None else json.loads(text)
-    return {int(partition): Floor(**floor) for partition, floor in fields.items()}
+    return read_parsed(storage, _name(cluster), _parsed, "restore it, since nothing else tells what was removed") or {}
+
+
+def _parsed(text: str) -> dict[int, Floor]:
+    return {int(partition): Floor(**floor) for partition, floor in json.loads(text).items()}
 
 
 def raise_floors(storage: Storage, cluster: str, new: Mapping[int, Floor]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.warehouse.storage import STATE_FOLDER
+from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
 from groupledger.transforms.coverage.rules.stretches import Reading
 
 if TYPE_CHECKING:
@@ -61,9 +61,12 @@ def source_name(cluster: str) -> str:
 
 
 def read_source(storage: Storage, cluster: str) -> LedgerSource | None:
-    text = storage.read(source_name(cluster))
-    if text is None:
-        return None
+    """Returns the source, or None if nothing was read yet. Raises OutsideError if the file is damaged."""
+    remedy = "restore it, or remove it and run `groupledger ingest --recover`"
+    return read_parsed(storage, source_name(cluster), _parsed, remedy)
+
+
+def _parsed(text: str) -> LedgerSource:
     fields = json.loads(text)
     return LedgerSource(
         kind=fields["kind"],

@@ -5,19 +5,34 @@ two processes create the same name at once, one of them gets False.
 - Local: a hard link to a finished temporary file, which fails if the name is taken and never shows half a file.
 - Hadoop: create without overwrite, whose atomicity is the file system's (HDFS and object stores with conditional
   writes have it).
+
+A local temporary file goes when its write fails. A writer that was killed leaves its own behind; the next write into
+the same folder removes it, once it is a day old and no living process holds its lock.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
+import time
 import uuid
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from groupledger.jobs.process.errors import OutsideError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from pyspark.sql import SparkSession
 
+T = TypeVar("T")
+
 STATE_FOLDER = "_groupledger"
+TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}")
+TEMPORARY_S_MAX = 86_400
 
 
 class Storage(Protocol):
@@ -48,6 +63,16 @@ class Storage(Protocol):
         ...
 
 
+def read_parsed(storage: Storage, name: str, parse: Callable[[str], T], remedy: str) -> T | None:
+    """Returns what a small file says, or None if there is none. Raises OutsideError with the remedy if it is
+    damaged."""
+    try:
+        text = storage.read(name)
+        return None if text is None else parse(text)
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise OutsideError(f"The file {name} of the warehouse is damaged: {remedy}.") from error
+
+
 def open_storage(spark: SparkSession, warehouse: str) -> Storage:
     if "://" in warehouse:
         return HadoopStorage(spark, warehouse)
@@ -67,16 +92,15 @@ class LocalStorage:
             return None
 
     def write(self, name: str, text: str) -> None:
-        self._temporary(name, text).replace(self.root / name)
+        with self._temporary(name, text) as temporary:
+            temporary.replace(self.root / name)
 
     def create(self, name: str, text: str) -> bool:
-        temporary = self._temporary(name, text)
-        try:
-            os.link(temporary, self.root / name)
-        except FileExistsError:
-            return False
-        finally:
-            temporary.unlink()
+        with self._temporary(name, text) as temporary:
+            try:
+                os.link(temporary, self.root / name)
+            except FileExistsError:
+                return False
         return True
 
     def names(self, folder: str) -> list[str]:
@@ -89,16 +113,35 @@ class LocalStorage:
     def delete(self, name: str) -> None:
         (self.root / name).unlink(missing_ok=True)
 
-    def _temporary(self, name: str, text: str) -> Path:
-        """Returns a finished file with a name of its own in the same folder, forced to the disk."""
+    @contextmanager
+    def _temporary(self, name: str, text: str) -> Iterator[Path]:
+        """Gives a finished file with a name of its own in the same folder, forced to the disk; it is gone behind the
+        block, unless it was renamed."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        remove_left_over(path.parent)
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-        with temporary.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        return temporary
+        try:
+            with temporary.open("w") as file:
+                with suppress(OSError):  # some file systems have no locks, and then nothing of theirs is removed
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+                yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def remove_left_over(folder: Path) -> None:
+    """Removes temporary files that are older than a day and whose writer is gone."""
+    for path in folder.glob(".*"):
+        # Another process may be about the same, and what can't be removed stays.
+        with suppress(OSError):
+            if TEMPORARY.fullmatch(path.name) and time.time() - path.stat().st_mtime > TEMPORARY_S_MAX:
+                with path.open() as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
 
 
 class HadoopStorage:

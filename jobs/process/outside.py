@@ -1,0 +1,185 @@
+"""Says what the outside did to a job: it turns what Python, Java, Delta and Arrow raise, and no job expected, into one
+sentence with the remedy.
+
+Of an error only its type, its number and known phrases of its text are used, since each library wraps the others: a
+disk that is full comes as an OSError, as a DeltaError, as an exception of Spark's around one of Java's, and as the
+traceback of a Python worker inside of that. Phrases count only in errors of libraries that do input and output. What is
+not known here is a fault of groupledger.
+
+A sentence shows no text of an error but the path of a file, since the text may hold data or secrets.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from groupledger.jobs.process.errors import InputError, JobError, OutsideError
+from groupledger.jobs.process.terminal import escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+AGAIN = "and run the command again"
+STAYS = "what was written before stays"
+
+OF_THE_SYSTEM = {
+    errno.ENOSPC: ("The disk is full", f"make room {AGAIN}; {STAYS}"),
+    errno.EDQUOT: ("The disk quota is used up", f"make room {AGAIN}; {STAYS}"),
+    errno.EFBIG: ("A file may not become as large as it must", f"raise the limit (`ulimit -f`) {AGAIN}; {STAYS}"),
+    errno.EROFS: ("The file system is read-only", f"make it writable, or use another place, {AGAIN}"),
+    errno.EACCES: ("Access was denied", f"give this user the right to read and write there {AGAIN}"),
+    errno.EPERM: ("Access was denied", f"give this user the right to read and write there {AGAIN}"),
+    errno.EIO: ("The disk or its network failed", f"check it {AGAIN}"),
+    errno.ESTALE: ("The disk or its network failed", f"check it {AGAIN}"),
+    errno.EMFILE: ("Too many files are open", f"raise the limit (`ulimit -n`) {AGAIN}"),
+    errno.ENFILE: ("Too many files are open", f"raise the limit of the machine {AGAIN}"),
+    errno.ENOMEM: ("Memory was short", f"give the machine or the process more {AGAIN}"),
+    errno.ECONNREFUSED: ("A server, or Spark's own Java process, is not there", f"see why it ended {AGAIN}"),
+    errno.ECONNRESET: ("A server, or Spark's own Java process, broke the connection", f"see why it ended {AGAIN}"),
+    errno.ETIMEDOUT: ("A server did not answer in time", f"check the network {AGAIN}"),
+    errno.EHOSTUNREACH: ("A server can't be reached", f"check the network {AGAIN}"),
+    errno.ENETUNREACH: ("A server can't be reached", f"check the network {AGAIN}"),
+}
+
+# What Java and object stores say where a system call has a number.
+NUMBERS = {
+    **{os.strerror(number): number for number in OF_THE_SYSTEM},
+    "AccessDenied": errno.EACCES,
+    "AccessControlException": errno.EACCES,
+    "Mkdirs failed to create": errno.EACCES,
+    "OutOfMemoryError": errno.ENOMEM,
+    "UnknownHostException": errno.EHOSTUNREACH,
+    "SocketTimeoutException": errno.ETIMEDOUT,
+    "error sending request": errno.EHOSTUNREACH,
+    "503 Service Unavailable": errno.ETIMEDOUT,
+}
+NUMBER = re.compile(rf"\(os error (\d+)\)|\[Errno (\d+)\]|({'|'.join(map(re.escape, NUMBERS))})")
+
+# What tells of a file that a reader could not make sense of, and of one that is not there.
+DAMAGED = re.compile(
+    r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|is not a Parquet file|Could not read footer|Parquet magic bytes"
+    r"|Parquet file size is|Could not open Parquet|Failed to parse parquet|Parquet error|Json error|Invalid JSON"
+    r"|DELTA_STATE_RECOVER_ERROR|ChecksumException|Invalid table version"
+)
+MISSING = re.compile(r"FILE_NOT_EXIST|File does not exist|Object at location|DELTA_LOG_FILE_NOT_FOUND|No such file")
+# What stands around a path in a text.
+AROUND = re.compile(r"[\s'\"(),;]")
+
+SENTENCES: dict[str, JobError] = {
+    "CommitFailedError": OutsideError(f"Another writer changed a table in the same moment: wait for it {AGAIN}."),
+    "TableNotFoundError": OutsideError(
+        f"A table of the warehouse was removed while it was in use: restore it {AGAIN}."
+    ),
+    "DeltaProtocolError": OutsideError("A table needs a newer Delta Lake: use the groupledger that wrote it."),
+    "JAVA_GATEWAY_EXITED": OutsideError("Java could not be started: run `groupledger doctor`, which says why."),
+    "No FileSystem for scheme": InputError("Spark has no client for such a URI: add its JAR, or use a directory."),
+}
+
+
+def explain(error: BaseException) -> JobError | None:
+    """Returns the sentence and the exit code of an error that comes from outside, or None if it does not."""
+    if isinstance(error, JobError):
+        return _of_a_query(error) or error
+    if isinstance(error, MemoryError):
+        return _of_the_system(errno.ENOMEM)
+    if isinstance(error, OSError) and error.errno in OF_THE_SYSTEM:
+        return _of_the_system(error.errno, error.filename)
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return OutsideError(f"{_shown(error.filename)} can't be used: {error.strerror}. Check the path {AGAIN}.")
+    return _of_libraries(error) if _does_input_and_output(error) else None
+
+
+def _of_a_query(error: JobError) -> JobError | None:
+    """Returns what made a streaming query fail, where the job could only say that it did. What a batch has raised on
+    purpose stays."""
+    query = error.__context__
+    is_hidden = type(query).__name__ == "StreamingQueryException" and JobError.__module__ not in str(query)
+    return _of_libraries(query) if query is not None and is_hidden else None
+
+
+def _does_input_and_output(error: BaseException) -> bool:
+    from deltalake.exceptions import DeltaError
+    from kafka.errors import KafkaError
+    from py4j.protocol import Py4JError
+    from pyarrow import ArrowException
+    from pyspark.errors import PySparkException
+
+    return isinstance(error, (OSError, ArrowException, DeltaError, KafkaError, Py4JError, PySparkException))
+
+
+def _of_libraries(error: BaseException) -> JobError | None:
+    from kafka.errors import KafkaError
+    from py4j.protocol import Py4JNetworkError
+
+    if isinstance(error, Py4JNetworkError):
+        return _of_the_system(errno.ECONNRESET)
+    if isinstance(error, KafkaError):
+        return OutsideError(f"The brokers failed ({type(error).__name__}): run `groupledger doctor`, {AGAIN}.")
+    text = "\n".join(_texts(error))
+    number = NUMBER.search(text)
+    if number is not None:
+        found = NUMBERS[number[3]] if number[3] else int(number[1] or number[2])
+        if found in OF_THE_SYSTEM:
+            return _of_the_system(found)
+    for phrase, sentence in SENTENCES.items():
+        if phrase == type(error).__name__ or phrase in text:
+            return sentence
+    return _of_a_file(text) if DAMAGED.search(text) or MISSING.search(text) else None
+
+
+def _of_the_system(number: int, path: object = None) -> OutsideError:
+    what, remedy = OF_THE_SYSTEM[number]
+    return OutsideError(f"{what}{'' if path is None else f' ({_shown(path)})'}: {remedy}.")
+
+
+def _of_a_file(text: str) -> JobError:
+    is_what = "is missing" if MISSING.search(text) else "is damaged"
+    path = _path_in(text)
+    if path is None:
+        return OutsideError(f"A file of a table {is_what}: restore the table from a backup {AGAIN}.")
+    # All tables have partitions, so that no file of rows lies in a table's own folder; those of a capture do.
+    parts = path.split("/")
+    inner = next((index for index, part in enumerate(parts) if part == "_delta_log" or "=" in part), None)
+    if inner is None:
+        return InputError(f"The file {path} {is_what}: copy it anew {AGAIN}.")
+    table, folder = parts[inner - 1], "/".join(parts[:inner])
+    return OutsideError(
+        f"The file {path} of the table {table} {is_what}: restore it from a backup, or {_made_again(table, folder)}."
+    )
+
+
+def _path_in(text: str) -> str | None:
+    """Returns the first path of a Parquet file, or of one in a Delta log."""
+    for word in AROUND.split(text):
+        path = word.rstrip(".:")
+        if "/" in path and (path.endswith(".parquet") or "/_delta_log/" in path):
+            return _shown(path)
+    return None
+
+
+def _made_again(name: str, folder: str) -> str:
+    """Returns how a table is made again without a backup."""
+    from groupledger.schemas.tables.all_tables import all_tables
+
+    written_by = {table.name: table.written_by for table in all_tables()}.get(name, "")
+    command = {"history": "history --rebuild", "validate": "validate", "quality": "quality"}.get(written_by)
+    if command is None:
+        return "read its source again into another --warehouse"
+    return f"remove the folder {folder} and run `groupledger {command}`"
+
+
+def _texts(error: BaseException) -> Iterator[str]:
+    """Yields the texts of an error and of those that it came from."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield f"{cause}\n{getattr(cause, '_stackTrace', '')}"  # pyspark tells the causes there only
+        cause = cause.__cause__
+
+
+def _shown(path: object) -> str:
+    shown = os.fsdecode(path) if isinstance(path, (str, bytes)) else str(path)
+    return escaped(unquote(re.sub("^file:/*", "/", shown)))
