@@ -21,7 +21,7 @@ from groupledger.transforms.logs.imported_lines import (
     pieces,
 )
 from groupledger.transforms.logs.requests import parse_requests
-from groupledger.transforms.logs.rules.privacy import DROP, Privacy
+from groupledger.transforms.privacy import DROP, Privacy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
