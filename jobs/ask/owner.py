@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from groupledger.jobs.ask.answers import coverage_rows, group_row
+from groupledger.jobs.warehouse.retention import above_history_floor, read_history_floor_ms
+from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
@@ -28,7 +30,8 @@ MEMBER_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id")
 def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: datetime) -> list[Answer]:
     """Returns one answer, or several where the assignor gave the partition to several members."""
     group = group_row(tables, name)
-    coverage = coverage_rows(tables, group["kafka_partition"])
+    floor_ms = read_history_floor_ms(open_storage(tables.spark, tables.warehouse), tables.cluster)
+    coverage = above_history_floor(coverage_rows(tables, group["kafka_partition"]), floor_ms)
     generations = collect(
         tables.rows_of_group(GENERATIONS, name).select(
             *("incarnation", "generation", "kafka_offset", "to_offset", "started_at", "ended_at", "ended_by"),

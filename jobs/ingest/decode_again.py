@@ -54,7 +54,8 @@ def decode_quarantined_again(ledger: Ledger) -> int:
     decoded_count = replace_decoded(ledger, quarantined, dates, digest) if dates else 0
     if decoded_count or was_cut_short:
         version = ledger.version(COORDINATOR_RECORDS)
-        request_rebuild(ledger, "records that had been quarantined were decoded again", version)
+        reason = "records that had been quarantined were decoded again"
+        request_rebuild(ledger.storage, ledger.cluster, reason, version)
     write_state(ledger.storage, ledger.cluster, digest)
     return decoded_count
 

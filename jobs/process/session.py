@@ -59,7 +59,16 @@ def own_settings(java_options: str) -> dict[str, str]:
         **defaults,
         "spark.driver.extraClassPath": os.pathsep.join(local_jars()),
         "spark.driver.extraJavaOptions": " ".join(options),
+        # Hadoop's client takes no notice of the process's own.
+        "spark.hadoop.fs.permissions.umask-mode": f"{umask():03o}",
     }
+
+
+def umask() -> int:
+    """Returns the permissions that new files of this process don't have; it can only be read by setting it."""
+    found = os.umask(0o077)
+    os.umask(found)
+    return found
 
 
 def class_archive_options() -> str:

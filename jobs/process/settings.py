@@ -154,6 +154,14 @@ class PrivacySettings(Section):
         return Privacy(self.principals, self.hosts, key)
 
 
+class StorageSettings(Section):
+    umask: Annotated[str, Field(pattern=r"^0?[0-7]{3}$")]
+
+    def apply(self) -> None:
+        """Sets the umask of this process, which those that it starts inherit: Spark's JVM and Python's workers."""
+        os.umask(int(self.umask, 8))
+
+
 class LogSettings(Section):
     time_zone: str
     request_log_names: str
@@ -229,6 +237,7 @@ class Settings(Section):
     lag: LagSettings
     metrics: MetricsSettings
     privacy: PrivacySettings
+    storage: StorageSettings
     logs: LogSettings
     maintain: MaintainSettings
     quality: QualitySettings

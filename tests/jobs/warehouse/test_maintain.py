@@ -145,7 +145,7 @@ def test_refused(spark: SparkSession, warehouse: Path, tmp_path: Path) -> None:
     """Goal: no upkeep beside a writer of any cluster, of a table without dates, of none, and of nothing."""
     with open_test_ledger(spark, warehouse, SIMULATED), pytest.raises(OutsideError, match="Another writer holds"):
         run(spark, warehouse, settings())
-    with pytest.raises(InputError, match=r"maintain\.retention_days\.groups: it is not partitioned by date"):
+    with pytest.raises(InputError, match=r"maintain\.retention_days\.groups: its rows have no age"):
         run(spark, warehouse, settings(retention_days={"groups": 30}))
     with pytest.raises(InputError, match=r"maintain\.retention_days\.group: there is no such table"):
         run(spark, warehouse, settings(retention_days={"group": 30}))
