@@ -5,7 +5,8 @@ rows tell about groups, and without them a partition that somebody owned would l
 
 Where a name stands is told by the names of columns and fields, in the ledger's spelling and in Kafka's, since a topic
 may have the same name as a client. In texts, which people and clients wrote, it is looked for as a whole word. A
-member's id begins with its client's id; bytes that hold the name are left out as a whole.
+member's id begins with its client's id. Bytes that hold the name are left out as a whole, but for those that Kafka's
+own consumer has written, which name topics only.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.history.rules import state
+from groupledger.transforms.privacy import KNOWN_PROTOCOLS
 
 FORGOTTEN = "forgotten"
 GROUP, CLIENT, HOST = "group", "client", "host"
@@ -45,7 +47,7 @@ JSON = frozenset({"record_json", "request_json", "response_json"})
 STATE = "state"
 
 BYTES_DROPPED = "; the bytes held a name that was forgotten"
-_MEMBER_UUID = r"-[0-9A-Za-z_]{8}[0-9A-Za-z_-]{13,27}"
+_MEMBER_UUID = r"-[0-9A-Za-z_]{8}[0-9A-Za-z_-]{14,28}"
 
 
 @dataclass(frozen=True)
@@ -88,26 +90,27 @@ class Forgotten:
             return value
         if name in JSON:
             before = json.loads(value)
-            after = self._without(name, before)
+            after = self._without(name, before, keeps_bytes=_names_topics_only(before))
             return value if after == before else json.dumps(after)
         if name == STATE and isinstance(value, str) and value.startswith("{"):
             return state.dump(self._without(name, state.load(value)))
         return self._without(name, value)
 
-    def _without(self, name: str, value: Any) -> Any:
+    def _without(self, name: str, value: Any, *, keeps_bytes: bool = False) -> Any:
         if isinstance(value, str):
-            return self._of_text(name, value)
+            return value if keeps_bytes and name in BYTES else self._of_text(name, value)
         if isinstance(value, TopicPartition):
             return value
         if isinstance(value, (list, tuple)):
-            return type(value)(self._without(name, each) for each in value)
+            return type(value)(self._without(name, each, keeps_bytes=keeps_bytes) for each in value)
         if isinstance(value, dict):
-            return {
-                self._of_text("member_id", key) if name == "members" and isinstance(key, str) else key: self._without(
-                    key if isinstance(key, str) else name, each
-                )
-                for key, each in value.items()
-            }
+            found = {}
+            for key, each in value.items():
+                inner = key if isinstance(key, str) else name
+                # The members of an open group are kept by their ids.
+                new_key = self._of_text("member_id", key) if name == "members" and isinstance(key, str) else key
+                found[new_key] = self._without(inner, each, keeps_bytes=keeps_bytes)
+            return found
         if is_dataclass(value) and not isinstance(value, type):
             return replace(
                 value, **{each.name: self._without(each.name, getattr(value, each.name)) for each in fields(value)}
@@ -149,3 +152,11 @@ class Forgotten:
     @cached_property
     def _as_address(self) -> re.Pattern[str]:
         return re.compile(rf"(?<![\w.]){self._any}(?![\w.])")
+
+
+def _names_topics_only(fields: dict[str, Any]) -> bool:
+    """Returns whether the bytes in a record, or in a request, are those of Kafka's own consumer."""
+    kind = fields.get("protocol_type", fields.get("protocolType"))
+    offered = [each.get("name") for each in fields.get("protocols") or ()]
+    chosen = fields.get("protocol", fields.get("protocolName"))
+    return kind == "consumer" and {*offered, *([chosen] if chosen else [])} <= KNOWN_PROTOCOLS

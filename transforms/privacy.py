@@ -33,7 +33,7 @@ _HOSTS = frozenset({"client_host", "clientHost"})
 _ADDRESSES = frozenset({"url", "leader_url"})
 _ENDPOINTS = frozenset({"user_endpoint", "userEndpoint"})
 # Assignors whose members' bytes hold topics and partitions, and no address.
-_KNOWN_PROTOCOLS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+KNOWN_PROTOCOLS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Privacy:
         """Returns a copy of the fields of a record with every client address guarded. The bytes of a classic group's
         members are left out unless they are known to hold none."""
         guarded: dict[str, Any] = self.hosts_in_json(fields)
-        is_known = guarded.get("protocol_type") == "consumer" and guarded.get("protocol") in _KNOWN_PROTOCOLS
+        is_known = guarded.get("protocol_type") == "consumer" and guarded.get("protocol") in KNOWN_PROTOCOLS
         if "protocol_type" in guarded and not is_known:
             guarded["members"] = [_without_bytes(member) for member in guarded["members"]]
         return guarded
