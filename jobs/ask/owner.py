@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -14,12 +15,11 @@ from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.words import GroupType, Ownership
-from groupledger.transforms.coverage.rules.coverage_at import why_unknown
+from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
 from groupledger.transforms.history.rules.ownership_answer import owner_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from groupledger.jobs.process.output import Answer
     from groupledger.jobs.warehouse.tables import ClusterTables
@@ -55,7 +55,8 @@ def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: date
     }
     if answer.status != Ownership.OWNED or answer.interval is None:
         if answer.status == Ownership.UNKNOWN:
-            found["reason"] = why_unknown(coverage, at) or _why_unreadable(group, answer.generation)
+            reason = _why_removed(floor_ms, at) or why_unknown(coverage, at)
+            found["reason"] = reason or _why_unreadable(group, answer.generation)
         return [found]
     is_owner = F.col("member_id").isin(*answer.member_ids)
     is_then = F.col("incarnation") == answer.interval["incarnation"]
@@ -67,6 +68,13 @@ def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: date
         | {name: by_id[member_id][name] for name in MEMBER_COLUMNS if member_id in by_id}
         for member_id in answer.member_ids
     ]
+
+
+def _why_removed(floor_ms: int | None, at: datetime) -> str | None:
+    floor = None if floor_ms is None else datetime.fromtimestamp(floor_ms / 1_000, timezone.utc)
+    if floor is None or at >= floor:
+        return None
+    return f"retention has removed what ended before {iso(floor)} from the history: ask for a later time"
 
 
 def _why_unreadable(group: Answer, generation: Mapping[str, Any] | None) -> str:
