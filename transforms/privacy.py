@@ -22,9 +22,9 @@ KEEP, HASH, DROP = "keep", "hash", "drop"
 HASHED = "h:"
 DIGEST_CHARACTERS = 16
 # The Scala coordinator prints whole members; other addresses are known by their form.
-_HOST_IN_TEXT = re.compile(
-    r"(?<=clientHost=)[^,)]*"
-    r"|(?<![\w.-])/?[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![\w.-])"
+_HOST_OF_MEMBER = re.compile(r"(?<=clientHost=)[^,)]*")
+_ADDRESS = re.compile(
+    r"(?<![\w.-])/?[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![\w.-])"
     r"|(?<![\w.-])/?[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){7}"
 )
 # Fields of records, requests and answers that hold an address of a client: in the ledger's spelling and in Kafka's.
@@ -63,7 +63,11 @@ class Privacy:
 
     def hosts_in_text(self, text: str) -> str:
         """Returns a text with every client address guarded that can be told from other words."""
-        return text if self.keeps_hosts else _HOST_IN_TEXT.sub(lambda found: self.host(found[0]) or "", text)
+        if self.keeps_hosts:
+            return text
+        for pattern in (_HOST_OF_MEMBER, _ADDRESS):
+            text = pattern.sub(lambda found: self.host(found[0]) or "", text)
+        return text
 
     def hosts_in_json(self, node: Any) -> Any:
         """Returns a copy of parsed JSON, or of the fields of a record, with every client address guarded."""
