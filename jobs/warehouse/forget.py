@@ -9,8 +9,8 @@ While no writer of any cluster can run, it goes through the files of each table:
    log's files before it are deleted, which is what Delta's own cleaning does after 45 days. No table can be read as of
    an earlier time after that, and a query that is reading meanwhile fails.
 
-A file `_groupledger/<cluster>/forget.json` stands while that is under way: if the command was killed, the next one does
-the rest, whatever name it is given. Nothing that it writes holds the name.
+A file `_groupledger/<cluster>/forget.json` stands while that is under way: if the command was killed, the next one for
+the cluster does the rest, whatever name it is given. Nothing that it writes holds the name.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from groupledger.jobs.warehouse.commits import Commits
 from groupledger.jobs.warehouse.delta_log import dataset
 from groupledger.jobs.warehouse.lease import Lease, logs_of
 from groupledger.jobs.warehouse.readers import readers, unread_since
-from groupledger.jobs.warehouse.rebuild_request import request_rebuild
+from groupledger.jobs.warehouse.rebuild_request import is_requested, request_rebuild
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, open_storage
 from groupledger.jobs.warehouse.tables import Tables
 from groupledger.jobs.warehouse.task_files import write_here
+from groupledger.jobs.warehouse.warehouse import create_table
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.forgetting import NAMES_OF
 
@@ -170,6 +171,8 @@ def forget(
         if not is_dry_run:
             refuse_if_unread(run)
             for table in found:
+                # Files are written with today's columns and partitions.
+                create_table(tables, run.commits, table)
                 run.commits.fence(table)
         was_cut_short = storage.read(_name(settings.cluster)) is not None
         if not is_dry_run and not was_cut_short:
@@ -200,7 +203,8 @@ def all_leases(storage: Storage, settings: Settings) -> Iterator[Lease]:
 
 def refuse_if_unread(run: Forgetting) -> None:
     """Raises InputError if the history needs an earlier version of a table yet."""
-    all_readers = readers(run.storage)
+    # A rebuild reads everything, and sets the reader aside.
+    all_readers = [each for each in readers(run.storage) if not is_requested(run.storage, each.cluster)]
     is_unread = run.tables.exists(COORDINATOR_RECORDS) and unread_since(
         run.tables, run.storage, COORDINATOR_RECORDS, all_readers
     )

@@ -23,6 +23,11 @@ def request_rebuild(storage: Storage, cluster: str, reason: str, records_version
     storage.write(_name(cluster), json.dumps(request))
 
 
+def is_requested(storage: Storage, cluster: str) -> bool:
+    """Returns whether the next pass of the history rebuilds."""
+    return storage.read(_name(cluster)) is not None
+
+
 def rebuild_request(ledger: Ledger) -> str | None:
     """Returns the text of the request, or None if there is none."""
     return ledger.storage.read(_name(ledger.cluster))

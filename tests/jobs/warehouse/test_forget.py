@@ -281,10 +281,10 @@ def test_the_history_goes_on(spark: SparkSession, filled_warehouse: Path, tmp_pa
         what = Forgotten(kind, (each,))
         outcome = forget_with(spark, str(warehouse), settings, what, is_dry_run=False, say=lambda _text: None)
         assert "members" in counts(outcome)
-        with open_test_ledger(spark, warehouse, SIMULATED) as ledger:
-            assert rebuild_request(ledger) is not None
-            update_history(ledger, threading.Event())
-            assert rebuild_request(ledger) is None
+    with open_test_ledger(spark, warehouse, SIMULATED) as ledger:
+        assert rebuild_request(ledger) is not None
+        update_history(ledger, threading.Event())
+        assert rebuild_request(ledger) is None
     assert places(warehouse, host) == []
     assert places(warehouse, name) == []
     for table in HISTORY:
