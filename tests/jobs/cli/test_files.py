@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def test_the_settings_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         CliRunner().invoke(main, ["doctor", "--conf", str(conf), "--warehouse", str(tmp_path)])
         assert session.umask() == 0o027
         assert session.own_settings("")["spark.hadoop.fs.permissions.umask-mode"] == "027"
+        assert session.own_settings("")["spark.driver.extraJavaOptions"].count(f"tmpdir={tempfile.gettempdir()}") == 1
     finally:
         os.umask(before)
 
@@ -38,7 +40,7 @@ def test_the_settings_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_what_is_left_behind(tmp_path: Path) -> None:
     """Goal: after a pass nobody else may read a file of the warehouse, of the capture or of the report, and the working
     directory and the temporary one are empty."""
-    work, scratch, made = (tmp_path / name for name in ("work", "scratch", "made"))
+    work, scratch, made = (tmp_path / name for name in ("work", "a scratch", "made"))
     for folder in (work, scratch, made):
         folder.mkdir()
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(scratch)}
