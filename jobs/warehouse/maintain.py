@@ -110,15 +110,16 @@ class Maintenance:
         first_kept = datetime.combine(self.now.date() - timedelta(days=days), time.min, timezone.utc)
         first_kept_us = round(first_kept.timestamp()) * 1_000_000
         is_old = F.col(table.retention_column or "") < F.timestamp_micros(F.lit(first_kept_us))
-        count = self.tables.rows(table).where(is_old).count()
+        by_cluster = self.tables.rows(table).where(is_old).groupBy("cluster").count().collect()
+        count = sum(row["count"] for row in by_cluster)
         what = f"{count:,} rows from before {first_kept:%Y-%m-%d}"
         if not count:
             return Step(table.name, "retention", f"nothing is older than {first_kept:%Y-%m-%d}")
         if self.is_dry_run:
             return Step(table.name, "retention", f"would remove {what}")
         if table.end_column is not None:
-            for cluster in self.storage.names(STATE_FOLDER):
-                raise_history_floor(self.storage, cluster, first_kept_us // 1_000)
+            for row in by_cluster:
+                raise_history_floor(self.storage, row["cluster"], first_kept_us // 1_000)
         # Delta's engine compares instants only with instants that have a zone.
         instant = f"arrow_cast({first_kept_us:d}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
         self.commits.delete(table, f"{table.retention_column} < {instant}")
