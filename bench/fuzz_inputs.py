@@ -51,7 +51,7 @@ from groupledger.transforms.by_group import batch_of
 from groupledger.transforms.logs.coordinator_events import PARSED_EVENTS, parse_events
 from groupledger.transforms.logs.imported_lines import QUARANTINED, ROW, Line
 from groupledger.transforms.logs.requests import PARSED_REQUESTS, parse_requests
-from groupledger.transforms.logs.rules.privacy import DROP, HASH, Privacy
+from groupledger.transforms.privacy import DROP, HASH, Privacy
 from groupledger.transforms.records.decode import decode_batches
 
 if TYPE_CHECKING:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from groupledger.jobs.ask.answers import coverage_rows, group_row
+from groupledger.jobs.warehouse.retention import above_history_floor, read_history_floor_ms
+from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.words import GroupType, Ownership
-from groupledger.transforms.coverage.rules.coverage_at import why_unknown
+from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
 from groupledger.transforms.history.rules.ownership_answer import owner_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from groupledger.jobs.process.output import Answer
     from groupledger.jobs.warehouse.tables import ClusterTables
@@ -28,7 +30,8 @@ MEMBER_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id")
 def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: datetime) -> list[Answer]:
     """Returns one answer, or several where the assignor gave the partition to several members."""
     group = group_row(tables, name)
-    coverage = coverage_rows(tables, group["kafka_partition"])
+    floor_ms = read_history_floor_ms(open_storage(tables.spark, tables.warehouse), tables.cluster)
+    coverage = above_history_floor(coverage_rows(tables, group["kafka_partition"]), floor_ms)
     generations = collect(
         tables.rows_of_group(GENERATIONS, name).select(
             *("incarnation", "generation", "kafka_offset", "to_offset", "started_at", "ended_at", "ended_by"),
@@ -52,7 +55,8 @@ def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: date
     }
     if answer.status != Ownership.OWNED or answer.interval is None:
         if answer.status == Ownership.UNKNOWN:
-            found["reason"] = why_unknown(coverage, at) or _why_unreadable(group, answer.generation)
+            reason = _why_removed(floor_ms, at) or why_unknown(coverage, at)
+            found["reason"] = reason or _why_unreadable(group, answer.generation)
         return [found]
     is_owner = F.col("member_id").isin(*answer.member_ids)
     is_then = F.col("incarnation") == answer.interval["incarnation"]
@@ -64,6 +68,13 @@ def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: date
         | {name: by_id[member_id][name] for name in MEMBER_COLUMNS if member_id in by_id}
         for member_id in answer.member_ids
     ]
+
+
+def _why_removed(floor_ms: int | None, at: datetime) -> str | None:
+    floor = None if floor_ms is None else datetime.fromtimestamp(floor_ms / 1_000, timezone.utc)
+    if floor is None or at >= floor:
+        return None
+    return f"retention has removed what ended before {iso(floor)} from the history: ask for a later time"
 
 
 def _why_unreadable(group: Answer, generation: Mapping[str, Any] | None) -> str:

@@ -7,6 +7,7 @@ all talk about progress to standard error. Spark is imported inside the commands
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -14,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from groupledger.jobs.cli.forget import forget
 from groupledger.jobs.cli.incidents import incidents
 from groupledger.jobs.cli.lag import lag
 from groupledger.jobs.cli.logs import import_logs
 from groupledger.jobs.cli.monitor import monitor, sample
 from groupledger.jobs.cli.operations import check_quality, doctor, maintain, quality
-from groupledger.jobs.cli.options import AS_JSON, CONF, absolute, on_warehouse
+from groupledger.jobs.cli.options import AS_JSON, CONF, absolute, on_warehouse, settings_of
 from groupledger.jobs.cli.questions import QUESTIONS
 from groupledger.jobs.cli.report import report
 from groupledger.jobs.cli.sql import register, sql
 from groupledger.jobs.process.errors import FAULT, INTERRUPTED
 from groupledger.jobs.process.output import say
 from groupledger.jobs.process.outside import explain
-from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.process.signals import StopOnSignal
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.cli.options import Job
     from groupledger.jobs.warehouse.ledger import Ledger
+
+# Until a command has read its settings, which may say otherwise.
+OWNER_ONLY = 0o077
 
 BOOTSTRAP_SERVERS = click.option("--bootstrap-servers", metavar="HOST:PORT", help="Read the topic of this cluster.")
 CAPTURE = click.option("--capture", "capture_directory", metavar="DIR", help="Read a capture instead.")
@@ -83,6 +87,7 @@ class Commands(click.Group):
 def main(*, debug: bool) -> None:
     """The ledger of every Kafka consumer group, kept in Delta tables."""
     del debug  # read by Commands
+    os.umask(OWNER_ONLY)
 
 
 @main.command()
@@ -175,7 +180,7 @@ def capture(*, bootstrap_servers: str, directory: str, conf: Path | None) -> Non
     from groupledger.jobs.ingest.capture import capture as copy_topic
     from groupledger.jobs.process.session import spark_session
 
-    settings = load_settings(conf)
+    settings = settings_of(conf)
     count = copy_topic(spark_session("groupledger capture"), settings, bootstrap_servers, directory, say)
     say(f"{count:,} records are in {directory}")
 
@@ -203,7 +208,7 @@ def demo(*, directory: Path, seed: int, bootstrap_servers: str | None, conf: Pat
     from groupledger.jobs.demo.demo import run_demo, run_demo_on_cluster
 
     if bootstrap_servers is not None:
-        run_demo_on_cluster(directory, load_settings(conf), bootstrap_servers, say)
+        run_demo_on_cluster(directory, settings_of(conf), bootstrap_servers, say)
     else:
         run_demo(directory, seed, say)
 
@@ -283,6 +288,7 @@ for command in (
     monitor,
     lag,
     maintain,
+    forget,
     quality,
     doctor,
     report,

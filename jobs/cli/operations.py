@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.options import AS_JSON, CONF, WAREHOUSE, on_warehouse
+from groupledger.jobs.cli.options import AS_JSON, CONF, WAREHOUSE, on_warehouse, settings_of
 from groupledger.jobs.process.output import print_answers, say
-from groupledger.jobs.process.settings import load_settings
 
 if TYPE_CHECKING:
     from groupledger.jobs.cli.options import Job
@@ -26,7 +25,7 @@ def maintain(*, warehouse: str, conf: Path | None, as_json: bool, is_dry_run: bo
     """Compact small files, remove what the settings let go, and delete files that nothing refers to.
 
     All clusters' rows, while none of them is written. Exit code 1 if something could not be done."""
-    settings = load_settings(conf)
+    settings = settings_of(conf)
     from groupledger.jobs.process.session import spark_session
     from groupledger.jobs.warehouse.maintain import maintain as run
 
@@ -65,7 +64,7 @@ def check_quality(ledger: Ledger, data_docs: Path | None = None, *, as_json: boo
 @AS_JSON
 def doctor(*, warehouse: str | None, bootstrap_servers: str | None, conf: Path | None, as_json: bool) -> bool:
     """Look whether everything is in place, and say what to do where it is not; exit code 1 then."""
-    settings = load_settings(conf)
+    settings = settings_of(conf)
     from groupledger.jobs.cli.doctor import BAD, diagnose, print_checks
 
     checks = diagnose(settings, warehouse, bootstrap_servers)

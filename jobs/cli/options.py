@@ -33,6 +33,13 @@ def absolute(_context: click.Context, _option: click.Parameter, place: str | Non
     return place if place is None or "://" in place else str(Path(place.removeprefix("file:")).resolve())
 
 
+def settings_of(conf: Path | None, cluster: str | None = None) -> Settings:
+    """Returns the settings of a command, and gives what it makes from now on the permissions that they want."""
+    settings = load_settings(conf, cluster=cluster)
+    settings.storage.apply()
+    return settings
+
+
 @dataclass
 class Job:
     """What a command was given. Nothing is read and nothing is started before it is asked for, so that a command can
@@ -45,7 +52,7 @@ class Job:
 
     @cached_property
     def settings(self) -> Settings:
-        return load_settings(self.conf, cluster=self.cluster)
+        return settings_of(self.conf, cluster=self.cluster)
 
     def tables(self) -> ClusterTables:
         """Starts Spark to read the cluster's tables."""

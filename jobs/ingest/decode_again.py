@@ -48,19 +48,21 @@ def decode_quarantined_again(ledger: Ledger) -> int:
     tried_by, was_cut_short = read_state(ledger.storage, ledger.cluster)
     if tried_by == digest and not was_cut_short:
         return 0
-    quarantined = ledger.rows(COORDINATOR_RECORDS).where("decode_error IS NOT NULL")
+    rows = ledger.rows(COORDINATOR_RECORDS)
+    quarantined = rows.where("decode_error IS NOT NULL AND (raw_key IS NOT NULL OR raw_value IS NOT NULL)")
     dates = [row[0] for row in quarantined.select("ingest_date").distinct().collect()]
     decoded_count = replace_decoded(ledger, quarantined, dates, digest) if dates else 0
     if decoded_count or was_cut_short:
         version = ledger.version(COORDINATOR_RECORDS)
-        request_rebuild(ledger, "records that had been quarantined were decoded again", version)
+        reason = "records that had been quarantined were decoded again"
+        request_rebuild(ledger.storage, ledger.cluster, reason, version)
     write_state(ledger.storage, ledger.cluster, digest)
     return decoded_count
 
 
 def replace_decoded(ledger: Ledger, quarantined: DataFrame, dates: Sequence[date], digest: str) -> int:
     """Replaces in one commit the rows that decode now, and returns their number."""
-    again = decode_again(quarantined).persist(StorageLevel.DISK_ONLY)
+    again = decode_again(quarantined, ledger.settings.privacy.resolve()).persist(StorageLevel.DISK_ONLY)
     try:
         total, decoded_count = again.select(F.count(F.lit(1)), F.count_if(F.isnull("decode_error"))).collect()[0]
         ledger.say(f"decoding {total:,} quarantined records again: {decoded_count:,} are decoded now")

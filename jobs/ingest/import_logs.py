@@ -52,7 +52,6 @@ from groupledger.transforms.logs.requests import (
     unnamed_topic_ids,
     with_topic_names,
 )
-from groupledger.transforms.logs.rules.privacy import Privacy
 
 if TYPE_CHECKING:
     import threading
@@ -67,6 +66,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.logs.imported_lines import Line, Parsed
+    from groupledger.transforms.privacy import Privacy
 
 ROWS_OF = {REQUEST_LOG: REQUESTS, SERVER_LOG: COORDINATOR_EVENTS}
 TABLES = (*ROWS_OF.values(), LOG_QUARANTINE, TOPIC_NAMES, LOG_FILES)
@@ -146,8 +146,7 @@ class LogImport:
         self.unread: list[str] = []
         self._ledger = ledger
         self._settings = settings
-        key = b"" if settings.hash_key is None else settings.hash_key.resolve().get_secret_value().encode()
-        self._privacy = Privacy(settings.principals, settings.client_hosts, key)
+        self._privacy = ledger.settings.privacy.resolve()
         ledger.create(*TABLES)
         self._seen: dict[tuple[str, Path], tuple[int, int, int]] = {}
         self._known: dict[str, dict[str, list[Known]]] = {}

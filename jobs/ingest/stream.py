@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.transforms.privacy import Privacy
 
 TABLES = (COORDINATOR_RECORDS, COVERAGE)
 POLL_S = 1
@@ -58,9 +59,10 @@ class Decoding:
 
     cluster: str
     ingest_date: int
+    privacy: Privacy
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in decode_batches(batches):
+        for batch in decode_batches(batches, self.privacy):
             cluster = pa.repeat(pa.scalar(self.cluster), batch.num_rows)
             date = pa.repeat(pa.scalar(self.ingest_date, pa.int32()), batch.num_rows).cast(pa.date32())
             columns = {"cluster": cluster, "ingest_date": date} | dict(
@@ -85,6 +87,7 @@ class BatchWriter:
         self._ledger = ledger
         self._check_source = check_source
         self._is_source_other = False
+        self._privacy = ledger.settings.privacy.resolve()
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         try:
@@ -106,7 +109,7 @@ class BatchWriter:
             rows,
             COORDINATOR_RECORDS,
             ledger.warehouse,
-            prepare=Decoding(ledger.cluster, now_ms() // DAY_MS),
+            prepare=Decoding(ledger.cluster, now_ms() // DAY_MS, self._privacy),
             counted=("decode_error",),
         )
         self._check()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,12 +55,23 @@ def own_settings(java_options: str) -> dict[str, str]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     logging = f"-Dlog4j2.configurationFile=file:{SHIPPED / 'log4j2.properties'}"
     defaults = spark_defaults()
-    options = (defaults["spark.driver.extraJavaOptions"], logging, class_archive_options(), java_options)
+    # Java knows nothing of TMPDIR, and Spark's scratch files are large.
+    scratch = f'"-Djava.io.tmpdir={tempfile.gettempdir()}"'
+    options = (defaults["spark.driver.extraJavaOptions"], logging, scratch, class_archive_options(), java_options)
     return {
         **defaults,
         "spark.driver.extraClassPath": os.pathsep.join(local_jars()),
         "spark.driver.extraJavaOptions": " ".join(options),
+        # Hadoop's client takes no notice of the process's own.
+        "spark.hadoop.fs.permissions.umask-mode": f"{umask():03o}",
     }
+
+
+def umask() -> int:
+    """Returns the permissions that new files of this process don't have; it can only be read by setting it."""
+    found = os.umask(0o077)
+    os.umask(found)
+    return found
 
 
 def class_archive_options() -> str:

@@ -18,12 +18,14 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from groupledger.jobs.process.errors import InputError
+from groupledger.transforms.privacy import HASH, Privacy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from _typeshed import DataclassInstance
 
+HASH_KEY_BYTES_MIN = 16
 Rules = TypeVar("Rules", bound="DataclassInstance")
 EVERYTHING = ".*"
 ClusterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
@@ -126,11 +128,42 @@ class MonitorSettings(Section):
     stalled_after_s: Annotated[int, Field(ge=1)]
 
 
+class PrivacySettings(Section):
+    hosts: Literal["keep", "hash", "drop"]
+    principals: Literal["keep", "hash", "drop"]
+    hash_key: Secret | None
+
+    @model_validator(mode="after")
+    def has_key(self) -> PrivacySettings:
+        if HASH in {self.hosts, self.principals} and self.hash_key is None:
+            msg = "hash needs a key: set privacy.hash_key to {env: NAME} or {file: PATH}"
+            raise ValueError(msg)
+        return self
+
+    def resolve(self) -> Privacy:
+        """Returns the rules with the key, which is read only if something is hashed. Raises InputError if it is not
+        there, or too short to keep anybody from trying all keys."""
+        if HASH not in {self.hosts, self.principals} or self.hash_key is None:
+            return Privacy(self.principals, self.hosts)
+        key = self.hash_key.resolve().get_secret_value().encode()
+        if len(key) < HASH_KEY_BYTES_MIN:
+            raise InputError(
+                f"The key of privacy.hash_key has fewer than {HASH_KEY_BYTES_MIN} bytes: put a random text there, as"
+                " `openssl rand -hex 32` prints one, and keep it."
+            )
+        return Privacy(self.principals, self.hosts, key)
+
+
+class StorageSettings(Section):
+    umask: Annotated[str, Field(pattern=r"^0?[0-7]{3}$")]
+
+    def apply(self) -> None:
+        """Sets the umask of this process, which those that it starts inherit: Spark's JVM and Python's workers."""
+        os.umask(int(self.umask, 8))
+
+
 class LogSettings(Section):
     time_zone: str
-    principals: Literal["keep", "hash", "drop"]
-    client_hosts: Literal["keep", "hash", "drop"]
-    hash_key: Secret | None
     request_log_names: str
     server_log_names: str
     line_bytes_max: Annotated[int, Field(ge=65_536, le=256 * 2**20)]
@@ -139,9 +172,6 @@ class LogSettings(Section):
 
     @model_validator(mode="after")
     def is_usable(self) -> LogSettings:
-        if "hash" in {self.principals, self.client_hosts} and self.hash_key is None:
-            msg = "hash needs hash_key"
-            raise ValueError(msg)
         try:
             ZoneInfo(self.time_zone)
         except (ValueError, OSError, ZoneInfoNotFoundError) as error:
@@ -206,6 +236,8 @@ class Settings(Section):
     incidents: IncidentSettings
     lag: LagSettings
     metrics: MetricsSettings
+    privacy: PrivacySettings
+    storage: StorageSettings
     logs: LogSettings
     maintain: MaintainSettings
     quality: QualitySettings

@@ -31,6 +31,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
+from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.warehouse.delta_log import dataset, local_files, open_table, table_uri
 from groupledger.jobs.warehouse.lease import TAKEN_OVER
@@ -123,6 +124,20 @@ class Commits:
 
         self._commit(table, act)
 
+    def replace_files(self, table: Table, old: Sequence[str], new: Sequence[WrittenFile]) -> None:
+        """Replaces some files of a table by others in one commit. Raises OutsideError if one of them is not there any
+        more."""
+
+        def act(delta: DeltaTable, properties: CommitProperties) -> None:
+            found = {each["path"]: each for each in pa.table(delta.get_add_actions(flatten=False)).to_pylist()}
+            if not found.keys() >= set(old):
+                raise OutsideError(f"Another writer changed the table {table.name}: run the command again.")
+            now = now_ms()
+            removed = [_removal(found[path], now) for path in old]
+            _add(delta, properties, new, removed=removed)
+
+        self._commit(table, act)
+
     def merge(
         self,
         table: Table,
@@ -204,6 +219,14 @@ class Commits:
                 if time.time() - path.stat().st_mtime > HALF_WRITTEN_S_MAX:
                     path.unlink()
 
+    def forget_past(self, table: Table) -> int:
+        """Deletes the files of all versions but the newest, and makes a checkpoint of it; returns its number. Only the
+        log's older files have to go then. No other writer and no reader may be at work."""
+        self.open(table).vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+        delta = self.open(table)
+        delta.create_checkpoint()
+        return delta.version()
+
     def _commit(
         self,
         table: Table,
@@ -269,16 +292,25 @@ def _has(delta: DeltaTable, batch: Batch) -> bool:
     return last is not None and last >= batch.number
 
 
+def _removal(file: Mapping[str, Any], now_at_ms: int) -> RemoveAction:
+    partition = {name: None if value is None else str(value) for name, value in (file.get("partition") or {}).items()}
+    return RemoveAction(file["path"], True, now_at_ms, file["size_bytes"], partition)
+
+
 def _add(
     delta: DeltaTable,
     properties: CommitProperties,
     files: Sequence[WrittenFile],
     mode: str = "append",
     partition_filters: list[PartitionFilter] | None = None,
+    removed: Sequence[RemoveAction] = (),
 ) -> None:
     actions: list[AddAction | RemoveAction] = [
-        AddAction(each.path, each.size, each.partition_values, each.modified_at_ms, True, each.statistics)
-        for each in files
+        *removed,
+        *(
+            AddAction(each.path, each.size, each.partition_values, each.modified_at_ms, True, each.statistics)
+            for each in files
+        ),
     ]
     delta.create_write_transaction(
         actions,

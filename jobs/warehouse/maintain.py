@@ -1,10 +1,10 @@
 """`groupledger maintain` merges small files, removes old dates, and deletes files that nothing refers to.
 
 It takes one table after the other, while no writer of any cluster can run, and works without Spark's tasks:
-- Retention removes whole dates of the tables that the settings name, in one Delta commit that rewrites no file. It
-  waits
-  while a streaming reader of the table has rows to read, which that would never see. For `coordinator_records` it
-  raises the floor first.
+- Retention removes what is older than the settings say. Of a table that is partitioned by date these are whole dates,
+  in one Delta commit that rewrites no file; it waits while a streaming reader of the table has rows to read, which that
+  would never see. Of other tables these are rows that ended, or happened, before midnight (UTC) of the first date that
+  is kept. For `coordinator_records` and the history it raises the floor first.
 - OPTIMIZE merges files that no longer change: dates before today, rows that have ended, and all files of tables that
   have neither. Its commit has no new data, so streaming readers pass over it. (They begin at a version of the table,
   not at a snapshot, whose files have no order.)
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, time, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -25,16 +25,16 @@ from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.commits import Commits
 from groupledger.jobs.warehouse.lease import Lease, logs_of
 from groupledger.jobs.warehouse.readers import readers, unread_since
-from groupledger.jobs.warehouse.retention import Floor, raise_floors
+from groupledger.jobs.warehouse.retention import Floor, raise_floors, raise_history_floor
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, open_storage
 from groupledger.jobs.warehouse.tables import Tables
-from groupledger.schemas.tables.all_tables import all_tables, date_column, table_named
+from groupledger.schemas.tables.all_tables import all_tables, date_column, retained_by, table_named
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.table import IS_OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import date, datetime
+    from datetime import date
 
     from pyspark.sql import Column, SparkSession
 
@@ -76,7 +76,10 @@ class Maintenance:
         found = []
         days = self.settings.maintain.retention_days.get(table.name)
         if days is not None:
-            found.append(self._remove(table, days, is_read=since is None))
+            by_date = date_column(table) is not None
+            found.append(
+                self._remove(table, days, is_read=since is None) if by_date else self._remove_rows(table, days)
+            )
         found.append(self._optimize(table))
         if since is not None and self.now - since > downtime_max:
             text = f"not done: {READ_FIRST}, rows wait since {since:%Y-%m-%d}"
@@ -102,6 +105,25 @@ class Maintenance:
             self._raise_floors(is_old)
         self.commits.delete(table, f"{name} < DATE '{first_kept.isoformat()}'")
         return Step(table.name, "retention", f"removed {span}")
+
+    def _remove_rows(self, table: Table, days: int) -> Step:
+        first_kept = datetime.combine(self.now.date() - timedelta(days=days), time.min, timezone.utc)
+        first_kept_us = round(first_kept.timestamp()) * 1_000_000
+        is_old = F.col(table.retention_column or "") < F.timestamp_micros(F.lit(first_kept_us))
+        by_cluster = self.tables.rows(table).where(is_old).groupBy("cluster").count().collect()
+        count = sum(row["count"] for row in by_cluster)
+        what = f"{count:,} rows from before {first_kept:%Y-%m-%d}"
+        if not count:
+            return Step(table.name, "retention", f"nothing is older than {first_kept:%Y-%m-%d}")
+        if self.is_dry_run:
+            return Step(table.name, "retention", f"would remove {what}")
+        if table.end_column is not None:
+            for row in by_cluster:
+                raise_history_floor(self.storage, row["cluster"], first_kept_us // 1_000)
+        # Delta's engine compares instants only with instants that have a zone.
+        instant = f"arrow_cast({first_kept_us:d}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
+        self.commits.delete(table, f"{table.retention_column} < {instant}")
+        return Step(table.name, "retention", f"removed {what}")
 
     def _dates(self, table: Table, name: str, is_old: Column) -> list[date]:
         rows = self.tables.rows(table).where(is_old).select(name).distinct().collect()
@@ -179,11 +201,11 @@ def maintain(
 
 
 def check_names(settings: Settings) -> None:
-    """Raises InputError for a table that does not exist, or that has no dates, before anything is done."""
-    with_dates = [table.name for table in all_tables() if date_column(table)]
+    """Raises InputError for a table that does not exist, or whose rows have no age, before anything is done."""
+    with_dates = [table.name for table in all_tables() if retained_by(table)]
     for name in settings.maintain.retention_days:
         if name not in with_dates:
-            problem = "there is no such table" if table_named(name) is None else "it is not partitioned by date"
+            problem = "there is no such table" if table_named(name) is None else "its rows have no age"
             raise InputError(
                 f"The settings are wrong: maintain.retention_days.{name}: {problem}. What can be named is"
                 f" {', '.join(with_dates)}."

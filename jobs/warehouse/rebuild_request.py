@@ -14,24 +14,30 @@ from groupledger.jobs.warehouse.storage import STATE_FOLDER
 
 if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.jobs.warehouse.storage import Storage
 
 
-def request_rebuild(ledger: Ledger, reason: str, records_version: int) -> None:
+def request_rebuild(storage: Storage, cluster: str, reason: str, records_version: int) -> None:
     """Asks for a rebuild from `coordinator_records` as they are in a version of that table, or a later one."""
     request = {"reason": reason, "records_version": records_version}
-    ledger.storage.write(_name(ledger), json.dumps(request))
+    storage.write(_name(cluster), json.dumps(request))
+
+
+def is_requested(storage: Storage, cluster: str) -> bool:
+    """Returns whether the next pass of the history rebuilds."""
+    return storage.read(_name(cluster)) is not None
 
 
 def rebuild_request(ledger: Ledger) -> str | None:
     """Returns the text of the request, or None if there is none."""
-    return ledger.storage.read(_name(ledger))
+    return ledger.storage.read(_name(ledger.cluster))
 
 
 def remove_request(ledger: Ledger, request: str | None) -> None:
     """Removes the request that a finished rebuild has answered, and no later one."""
     if request is not None and rebuild_request(ledger) == request:
-        ledger.storage.delete(_name(ledger))
+        ledger.storage.delete(_name(ledger.cluster))
 
 
-def _name(ledger: Ledger) -> str:
-    return f"{STATE_FOLDER}/{ledger.cluster}/rebuild_request.json"
+def _name(cluster: str) -> str:
+    return f"{STATE_FOLDER}/{cluster}/rebuild_request.json"

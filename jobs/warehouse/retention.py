@@ -3,6 +3,10 @@
 They are in `_groupledger/<cluster>/floor.json`. Retention removes whole dates and raises the floors before it does.
 Nothing is written below a floor, so that a log that is read again can't bring removed rows back; and what was committed
 at an instant below it is unknown. The history that was folded from the removed rows stays.
+
+The history has a floor of its own, an instant, in `_groupledger/<cluster>/history_floor.json`. Below it rows of the
+history that had ended are gone, so that who was in a group then, and who owned what, is unknown. A rebuild may bring
+rows back below it; they are not all.
 """
 
 from __future__ import annotations
@@ -46,16 +50,42 @@ def raise_floors(storage: Storage, cluster: str, new: Mapping[int, Floor]) -> No
     storage.write(_name(cluster), json.dumps({key: asdict(floor) for key, floor in sorted(floors.items())}))
 
 
+def read_history_floor_ms(storage: Storage, cluster: str) -> int | None:
+    """Returns the instant below which rows of the history are gone, or None if nothing was removed."""
+    text = storage.read(_history_name(cluster))
+    return None if text is None else int(json.loads(text)["time_ms"])
+
+
+def raise_history_floor(storage: Storage, cluster: str, time_ms: int) -> None:
+    """Raises the history's floor. One that is higher already stays."""
+    floor_ms = max(time_ms, read_history_floor_ms(storage, cluster) or time_ms)
+    storage.write(_history_name(cluster), json.dumps({"time_ms": floor_ms}))
+
+
+def above_history_floor(coverage: Iterable[Mapping[str, Any]], floor_ms: int | None) -> list[dict[str, Any]]:
+    """Returns the rows of `coverage`, with `from_time` not before the history's floor."""
+    if floor_ms is None:
+        return [dict(row) for row in coverage]
+    return [{**row, "from_time": _not_before(row["from_time"], floor_ms)} for row in coverage]
+
+
 def above_floors(coverage: Iterable[Mapping[str, Any]], floors: Mapping[int, Floor]) -> list[dict[str, Any]]:
     """Returns the rows of `coverage`, with `from_time` not before the floor's time."""
     found = []
     for row in coverage:
         floor, known_from = floors.get(row["kafka_partition"]), row["from_time"]
-        if floor is not None and known_from is not None:
-            known_from = max(known_from, datetime.fromtimestamp(floor.time_ms / 1_000, timezone.utc))
-        found.append({**row, "from_time": known_from})
+        found.append({**row, "from_time": known_from if floor is None else _not_before(known_from, floor.time_ms)})
     return found
+
+
+def _not_before(known_from: datetime | None, floor_ms: int) -> datetime | None:
+    floor = datetime.fromtimestamp(floor_ms / 1_000, timezone.utc)
+    return None if known_from is None else max(known_from, floor)
 
 
 def _name(cluster: str) -> str:
     return f"{STATE_FOLDER}/{cluster}/floor.json"
+
+
+def _history_name(cluster: str) -> str:
+    return f"{STATE_FOLDER}/{cluster}/history_floor.json"

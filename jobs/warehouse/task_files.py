@@ -84,17 +84,30 @@ def write_files(
     if prepare is None and table.partition_columns:
         rows = rows.sortWithinPartitions(*table.partition_columns)
     write = _Writer(table, table_uri(warehouse, table), prepare, tuple(counted))
+    return _written(rows.mapInArrow(write, RESULT).toArrow())
+
+
+def write_here(rows: pa.Table, table: Table, warehouse: str) -> list[WrittenFile]:
+    """Writes rows that this process holds, and returns the files."""
+    return [
+        each
+        for batch in _Writer(table, table_uri(warehouse, table), None, ())(rows.to_batches())
+        for each in _written(batch)
+    ]
+
+
+def _written(found: pa.Table | pa.RecordBatch) -> list[WrittenFile]:
     return [
         WrittenFile(
-            path=row.path,
-            size=row.size,
-            partition_values=json.loads(row.partition_values),
-            modified_at_ms=row.modified_at_ms,
-            statistics=row.statistics,
-            rows=row.rows,
-            counts=tuple(row.counts),
+            path=row["path"],
+            size=row["size"],
+            partition_values=json.loads(row["partition_values"]),
+            modified_at_ms=row["modified_at_ms"],
+            statistics=row["statistics"],
+            rows=row["rows"],
+            counts=tuple(row["counts"]),
         )
-        for row in rows.mapInArrow(write, RESULT).collect()
+        for row in found.to_pylist()
     ]
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.transforms.incidents.rules import Commit, CoordinatorEvent, GroupState, request_fact
 from groupledger.transforms.incidents.rules.facts import commit_steps
-from groupledger.transforms.logs.rules.privacy import Privacy
 from groupledger.transforms.logs.rules.request_log import parse_request_line
 from groupledger.transforms.logs.rules.server_log import entries, parse_entry
+from groupledger.transforms.privacy import Privacy
 from lab.truth.histories import Commit as CommitEntry
 from lab.truth.made import RULES
 

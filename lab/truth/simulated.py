@@ -20,9 +20,9 @@ from groupledger.coordinator.simulator.truth import Truth
 from groupledger.jobs.demo.simulate import capture_table
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.rules import Coverage, GroupTombstone, fold, group_record, owner_at
-from groupledger.transforms.logs.rules.privacy import Privacy
 from groupledger.transforms.logs.rules.server_log import Entry as LogEntry
 from groupledger.transforms.logs.rules.server_log import parse_entry
+from groupledger.transforms.privacy import Privacy
 from groupledger.transforms.records.decode import decode_batches
 from lab.truth.histories import Commit, position, stretch, summaries
 from lab.truth.mixed import MIXED

@@ -28,6 +28,11 @@ def table_named(name: str) -> Table | None:
     return next((table for table in all_tables() if table.name == name), None)
 
 
+def retained_by(table: Table) -> str | None:
+    """Returns the column that tells how old a row is: the date of its files, or the time of the row."""
+    return date_column(table) or table.retention_column
+
+
 def date_column(table: Table) -> str | None:
     """The date that the table is partitioned by, if it is."""
     dates = (name for name in table.partition_columns if isinstance(table.schema[name].dataType, T.DateType))

@@ -1,8 +1,9 @@
 """`coordinator_records` is the raw truth: one row for each record of `__consumer_offsets` that the ledger has read.
 
-A record is either decoded, or kept with its bytes and the reason (`decode_error`), never both and never neither. A
-later release that can decode it replaces the row (`jobs.ingest.decode_again`). The fields follow `schemas.wire`: the
-key's fields first (without the group, which has a column of its own), then value fields, which are null in a tombstone.
+A record is either decoded, or kept with its bytes and the reason (`decode_error`), never both and never neither
+(without the bytes if the settings keep no hosts, or a name in them was forgotten). A later release that can decode it
+replaces the row (`jobs.ingest.decode_again`). The fields follow `schemas.wire`: the key's fields first (without the
+group, which has a column of its own), then value fields, which are null in a tombstone.
 
 Offset commits, nearly all the volume, are a struct; both types of key (0 and 1) share it, as Kafka itself treats them.
 All other types are one JSON text, whose shape is `RECORD_STRUCTS` and whose BINARY fields are base64:

@@ -14,6 +14,7 @@ LOG_QUARANTINE = Table(
     comment="One row for each line of an imported log that could not be read.",
     written_by="import-logs",
     key=("cluster", "log", "source_file", "line_number"),
+    written_at_column="imported_at",
     statistics_columns=("cluster", "source_file", "line_number", "imported_at"),
     schema=struct(
         CLUSTER,

@@ -30,7 +30,7 @@ class Table:
 
     `statistics_columns` are those that queries select files by; statistics on the others would only cost. Rows of a
     table with an `end_column` are open while that is null, and don't change any more after. A `fixed_time_column` holds
-    a time that is always the same for a key.
+    a time that is always the same for a key. `written_at_column` is for tables with neither, whose rows never change.
     """
 
     name: str
@@ -42,6 +42,12 @@ class Table:
     partition_columns: tuple[str, ...] = ("cluster",)
     end_column: str | None = None
     fixed_time_column: str | None = None
+    written_at_column: str | None = None
+
+    @property
+    def retention_column(self) -> str | None:
+        """Returns the time by which old rows of a table are told that is not partitioned by date."""
+        return self.end_column or self.fixed_time_column or self.written_at_column
 
     def without(self, *names: str) -> StructType:
         """Returns the schema without some columns, as for those that a job adds to what a transform gives."""

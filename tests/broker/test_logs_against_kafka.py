@@ -12,10 +12,10 @@ import pytest
 from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.coordinator_log import BEGIN, CLASSIC
 from groupledger.transforms.history.rules import Coverage, fold
-from groupledger.transforms.logs.rules.privacy import Privacy
 from groupledger.transforms.logs.rules.request_log import parse_request_line
 from groupledger.transforms.logs.rules.server_log import entries, parse_entry
 from groupledger.transforms.logs.rules.triggers import triggers
+from groupledger.transforms.privacy import Privacy
 from lab.kafka.matrix_truth import group_logs
 from lab.truth.histories import Commit, position, summaries
 from tests.broker import wire

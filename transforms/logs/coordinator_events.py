@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from groupledger.transforms.logs.imported_lines import Parsed
-    from groupledger.transforms.logs.rules.privacy import Privacy
+    from groupledger.transforms.privacy import Privacy
 
 PARSED_EVENTS = parsed_schema(COORDINATOR_EVENTS)
 

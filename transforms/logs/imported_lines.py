@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from groupledger.schemas.tables.table import Table
-    from groupledger.transforms.logs.rules.privacy import Privacy
+    from groupledger.transforms.privacy import Privacy
 
 ROW, QUARANTINED, TOPIC_NAME = "row", "quarantined", "topic_name"
 # What the job adds to every row.

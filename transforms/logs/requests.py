@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from groupledger.transforms.logs.imported_lines import Line, Parsed
-    from groupledger.transforms.logs.rules.privacy import Privacy
+    from groupledger.transforms.privacy import Privacy
 
 PARSED_REQUESTS = parsed_schema(REQUESTS)
 

@@ -6,7 +6,7 @@ columns (`DECODED`). A batch that would yield another number of rows than it hol
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from groupledger.schemas.codec.engine import UNKNOWN_TAGGED_FIELDS
 from groupledger.schemas.codec.errors import DecodeError
 from groupledger.schemas.codec.records import decode_record
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS, OFFSET_COMMIT_TYPES
+from groupledger.transforms.privacy import Privacy
 from groupledger.transforms.records.decode_offset_commits import OffsetCommits, decode_offset_commits
 from groupledger.transforms.records.decoded_record import record_fields, record_json
 
@@ -35,32 +36,36 @@ DECODED = to_arrow_schema(DECODED_STRUCT)
 # Rows that the general codec takes are sent on in batches of this many bytes, so that 1 MiB values don't pile up.
 BATCH_BYTES_MAX = 8 << 20
 
+KEEP_ALL = Privacy()
+BYTES_NOT_KEPT = "; the bytes may hold a host, and the settings keep none"
 
-def decode(kafka_rows: DataFrame) -> DataFrame:
+
+def decode(kafka_rows: DataFrame, privacy: Privacy = KEEP_ALL) -> DataFrame:
     """Returns a row for each Kafka row; its columns are `DECODED`."""
-    return kafka_rows.select(*KAFKA_COLUMNS).mapInArrow(decode_batches, DECODED_STRUCT)
+    return kafka_rows.select(*KAFKA_COLUMNS).mapInArrow(partial(decode_batches, privacy=privacy), DECODED_STRUCT)
 
 
-def decode_again(quarantined: DataFrame) -> DataFrame:
+def decode_again(quarantined: DataFrame, privacy: Privacy) -> DataFrame:
     """Returns a row for each row of `coordinator_records` that was kept undecoded, as its bytes decode now."""
     kafka_rows = quarantined.selectExpr(
         *("raw_key AS key", "raw_value AS value", "kafka_partition AS partition", "kafka_offset AS offset"),
         "kafka_timestamp AS timestamp",
     )
-    return decode(kafka_rows)
+    return decode(kafka_rows, privacy)
 
 
-def decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def decode_batches(batches: Iterable[pa.RecordBatch], privacy: Privacy = KEEP_ALL) -> Iterator[pa.RecordBatch]:
+    """Yields batches whose columns are `DECODED`, with a row for each Kafka row."""
     for batch in batches:
         rows_out = 0
-        for decoded in decode_batch(batch):
+        for decoded in decode_batch(batch, privacy):
             rows_out += decoded.num_rows
             yield decoded
         if rows_out != batch.num_rows:
             raise AssertionError(f"{batch.num_rows} Kafka rows became {rows_out}: the decoder lost or repeated some")
 
 
-def decode_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def decode_batch(batch: pa.RecordBatch, privacy: Privacy = KEEP_ALL) -> Iterator[pa.RecordBatch]:
     """Yields the rows of the fast path first, then the others; their order in the log is in their offsets."""
     keys, values = batch.column("key"), batch.column("value")
     commits = decode_offset_commits(keys, values)
@@ -68,7 +73,7 @@ def decode_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield fast_batch(batch, commits)
     rest = np.delete(np.arange(batch.num_rows), commits.rows)
     if len(rest):
-        yield from general_batches(batch.take(pa.array(rest)))
+        yield from general_batches(batch.take(pa.array(rest)), privacy)
 
 
 def fast_batch(batch: pa.RecordBatch, commits: OffsetCommits) -> pa.RecordBatch:
@@ -96,12 +101,12 @@ def nulls(count: int, data_type: pa.DataType) -> pa.Array:
     return pa.nulls(count, data_type)
 
 
-def general_batches(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def general_batches(batch: pa.RecordBatch, privacy: Privacy = KEEP_ALL) -> Iterator[pa.RecordBatch]:
     """Yields the rows of a batch as the general codec decodes them, in pieces of bounded size."""
     start, size = 0, 0
     rows: list[dict[str, Any]] = []
     for key, value in zip(batch.column("key"), batch.column("value"), strict=True):
-        rows.append(decoded_or_kept(key.as_py(), value.as_py()))
+        rows.append(decoded_or_kept(key.as_py(), value.as_py(), privacy))
         size += len(key.as_py() or b"") + len(value.as_py() or b"")
         if size > BATCH_BYTES_MAX:
             yield general_batch(batch.slice(start, len(rows)), rows)
@@ -127,18 +132,15 @@ def general_batch(batch: pa.RecordBatch, rows: list[dict[str, Any]]) -> pa.Recor
     )
 
 
-def decoded_or_kept(key: bytes | None, value: bytes | None) -> dict[str, Any]:
+def decoded_or_kept(key: bytes | None, value: bytes | None, privacy: Privacy) -> dict[str, Any]:
     """Returns the columns that say what a record is, by the general codec; columns left out are null."""
     try:
         record = decode_record(key, value)
     except DecodeError as error:
-        return {
-            "is_tombstone": value is None,
-            "decode_error": error.reason,
-            "decode_error_detail": str(error),
-            "raw_key": key,
-            "raw_value": value,
-        }
+        kept = {"is_tombstone": value is None, "decode_error": error.reason}
+        if privacy.keeps_hosts:
+            return kept | {"decode_error_detail": str(error), "raw_key": key, "raw_value": value}
+        return kept | {"decode_error_detail": f"{error}{BYTES_NOT_KEPT}"}
     columns: dict[str, Any] = {
         "record_type": record.record_type,
         "value_version": record.value_version,
@@ -149,5 +151,5 @@ def decoded_or_kept(key: bytes | None, value: bytes | None) -> dict[str, Any]:
     if record.record_type in OFFSET_COMMIT_TYPES:
         columns["offset_commit"] = fields
     if record.record_type not in OFFSET_COMMIT_TYPES or UNKNOWN_TAGGED_FIELDS in fields:
-        columns["record_json"] = record_json(fields)
+        columns["record_json"] = record_json(fields if privacy.keeps_hosts else privacy.hosts_in_record(fields))
     return columns

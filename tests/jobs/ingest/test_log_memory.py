@@ -20,7 +20,7 @@ from pathlib import Path
 from groupledger.jobs.ingest.log_files import SERVER_LOG, SPLITS, Limits, read_splits, scan
 from groupledger.transforms.logs.coordinator_events import parse_events
 from groupledger.transforms.logs.imported_lines import QUARANTINED, ROW
-from groupledger.transforms.logs.rules.privacy import Privacy
+from groupledger.transforms.privacy import Privacy
 
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20),) * 2)

@@ -68,7 +68,7 @@ def test_rules_are_filled_by_name(tmp_path: Path) -> None:
         ("kafka: {security_protocol: SASL_SSL}", "SASL_SSL needs sasl_mechanism"),
         ("kafka: {sasl_password: hunter2}", "kafka.sasl_password: Input should be a valid dictionary"),
         ("kafka: {sasl_password: {env: A, file: /b}}", "write either {env: NAME} or {file: PATH}"),
-        ("logs: {principals: hash}", "hash needs hash_key"),
+        ("privacy: {principals: hash}", "hash needs a key: set privacy.hash_key"),
         ("logs: {time_zone: ../Vienna}", "time_zone is no name of a time zone"),
         ("- a list", "must hold settings"),
         ("a: [", "is not valid YAML: line 1, column 5: "),

@@ -5,25 +5,35 @@ from __future__ import annotations
 import shutil
 import threading
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
 
 from groupledger.jobs.ask.offsets_at import offsets_at
+from groupledger.jobs.ask.owner import owner
 from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse.ledger import known_positions
 from groupledger.jobs.warehouse.maintain import maintain
 from groupledger.jobs.warehouse.readers import reader_at
-from groupledger.jobs.warehouse.retention import Floor, above_floors, raise_floors, read_floors
+from groupledger.jobs.warehouse.retention import (
+    Floor,
+    above_floors,
+    above_history_floor,
+    raise_floors,
+    raise_history_floor,
+    read_floors,
+    read_history_floor_ms,
+)
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.jobs.warehouse.tables import ClusterTables, Tables
 from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.words import Ownership
 from lab.warehouses.ledgers import open_test_ledger
 from tests.jobs.warehouses import BY_HAND, BY_HAND_DATE, SIMULATED
 
@@ -49,6 +59,20 @@ def test_floors(tmp_path: Path) -> None:
     raise_floors(storage, "c", {1: Floor(10, 100), 2: Floor(20, 200)})
     raise_floors(storage, "c", {1: Floor(5, 150), 2: Floor(30, 300), 3: Floor(1, 1)})
     assert read_floors(storage, "c") == {1: Floor(10, 150), 2: Floor(30, 300), 3: Floor(1, 1)}
+
+
+def test_the_floor_of_the_history(tmp_path: Path) -> None:
+    """Goal: it rises and never sinks; coverage begins at it, and what was unknown stays so."""
+    storage = LocalStorage(tmp_path)
+    assert read_history_floor_ms(storage, "c") is None
+    rows: list[dict[str, Any]] = [{"from_time": START}, {"from_time": None}]
+    assert above_history_floor(rows, None) == rows
+    for time_ms in (2_000_000_000_000, 1_000):
+        raise_history_floor(storage, "c", time_ms)
+    floor_ms = read_history_floor_ms(storage, "c")
+    assert floor_ms == 2_000_000_000_000
+    assert above_history_floor(rows, floor_ms)[0]["from_time"] == datetime.fromtimestamp(2e9, timezone.utc)
+    assert above_history_floor(rows, 1_000) == rows
 
 
 def test_coverage_above_floors() -> None:
@@ -141,11 +165,38 @@ def test_what_is_removed_is_unknown(spark: SparkSession, filled_warehouse: Path,
     assert offsets_at(answers, ["simple"], at + timedelta(seconds=2))
 
 
+def test_retention_of_the_history(spark: SparkSession, filled_warehouse: Path, tmp_path: Path) -> None:
+    """Goal: what has ended is removed, what is open and what is younger stays, and a question about an instant before
+    is unknown: neither owned nor, which would be wrong, unowned."""
+    shutil.copytree(filled_warehouse, tmp_path / "w")
+    tables = ClusterTables(spark, str(tmp_path / "w"), BY_HAND)
+    rows = tables.arrow(ASSIGNMENTS).to_pylist()
+    ended = [row for row in rows if row["valid_to"] is not None]
+
+    def status(row: dict[str, Any], at: datetime) -> str:
+        (answer,) = owner(tables, row["group_id"], row["topic"], row["partition"], at)
+        return str(answer["status"])
+
+    owned = [row for row in ended if status(row, row["valid_from"]) == Ownership.OWNED]  # and not for no time at all
+    assert owned
+    others = Tables(spark, str(tmp_path / "w")).rows(ASSIGNMENTS).where(F.col("cluster") == SIMULATED).count()
+    keep = settings(retention_days={"assignments": 30, "generations": 30, "rebalances": 30})
+    planned = run(spark, tmp_path / "w", keep, is_dry_run=True)["assignments", "retention"]
+    assert planned.outcome == f"would remove {len(ended):,} rows from before 2025-12-21"
+    done = run(spark, tmp_path / "w", keep)
+    assert done["assignments", "retention"].outcome == f"removed {len(ended):,} rows from before 2025-12-21"
+    left = tables.arrow(ASSIGNMENTS).to_pylist()
+    assert sorted(map(repr, left)) == sorted(repr(row) for row in rows if row not in ended)
+    assert Tables(spark, str(tmp_path / "w")).rows(ASSIGNMENTS).where(F.col("cluster") == SIMULATED).count() == others
+    assert {status(row, row["valid_from"]) for row in owned} == {Ownership.UNKNOWN}
+    assert "nothing is older" in run(spark, tmp_path / "w", keep)["assignments", "retention"].outcome
+
+
 def test_refused(spark: SparkSession, warehouse: Path, tmp_path: Path) -> None:
     """Goal: no upkeep beside a writer of any cluster, of a table without dates, of none, and of nothing."""
     with open_test_ledger(spark, warehouse, SIMULATED), pytest.raises(OutsideError, match="Another writer holds"):
         run(spark, warehouse, settings())
-    with pytest.raises(InputError, match=r"maintain\.retention_days\.groups: it is not partitioned by date"):
+    with pytest.raises(InputError, match=r"maintain\.retention_days\.groups: its rows have no age"):
         run(spark, warehouse, settings(retention_days={"groups": 30}))
     with pytest.raises(InputError, match=r"maintain\.retention_days\.group: there is no such table"):
         run(spark, warehouse, settings(retention_days={"group": 30}))

@@ -21,7 +21,7 @@ from groupledger.transforms.logs.imported_lines import (
     pieces,
 )
 from groupledger.transforms.logs.requests import parse_requests
-from groupledger.transforms.logs.rules.privacy import DROP, Privacy
+from groupledger.transforms.privacy import DROP, Privacy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ def test_a_request() -> None:
     assert kept["line"] == (COMMIT + "y" * 100_000)[:LINE_CHARACTERS_MAX]
     assert (kept["reason"], kept["line_bytes"]) == (TOO_LONG, len(COMMIT) + 100_000 + 2**30)
     assert of_requests(numbered([FETCH], cut=0)) == []
-    (kept,) = of_requests(numbered(["what nobody knows"], cut=0), Privacy(client_hosts=DROP))
+    (kept,) = of_requests(numbered(["what nobody knows"], cut=0), Privacy(hosts=DROP))
     assert (kept["line"], kept["reason"]) == (None, TOO_LONG)
 
 

@@ -39,7 +39,7 @@ def test_every_row_is_decoded_or_kept(rows: list[Row]) -> None:
 
 def test_a_decoder_that_loses_rows_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: the count of each batch is checked in the job itself, not only here."""
-    monkeypatch.setattr("groupledger.transforms.records.decode.general_batches", lambda _batch: iter(()))
+    monkeypatch.setattr("groupledger.transforms.records.decode.general_batches", lambda *_: iter(()))
     with pytest.raises(AssertionError, match="3 Kafka rows became 1"):
         list(decode_batches([batch_of([offset_commit(), (None, None), (None, None)])]))
 

@@ -4,7 +4,6 @@
     request_columns    what the JSON of each API says about groups, members and partitions
     server_log         entries of the server log become rows of `coordinator_events`
     rebalance_reasons  why a coordinator says that it prepares a rebalance, and the trigger that this is
-    privacy            principals and client addresses: kept, hashed with a key, or left out
 
 What Kafka itself writes, texts and field names, is in `schemas.kafka`.
 

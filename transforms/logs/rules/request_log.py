@@ -29,7 +29,7 @@ from groupledger.transforms.logs.rules.request_columns import (
 )
 
 if TYPE_CHECKING:
-    from groupledger.transforms.logs.rules.privacy import Privacy
+    from groupledger.transforms.privacy import Privacy
 
 TEXT_FORMAT = "text of a broker before 2.8, whose request log was no JSON yet"
 NO_FRAME = "no time, level or logger"

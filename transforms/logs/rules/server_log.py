@@ -26,7 +26,7 @@ from groupledger.transforms.logs.rules.rebalance_reasons import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from groupledger.transforms.logs.rules.privacy import Privacy
+    from groupledger.transforms.privacy import Privacy
 
 OTHER = "other"
 CUT_OFF = "an entry of a group coordinator without a whole frame of time, level and logger"

@@ -14,9 +14,9 @@ from groupledger.schemas.kafka.log_template import current_formats
 from groupledger.schemas.kafka.rebalance_reasons import REASONS
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.transforms.logs.imported_lines import OF_THE_JOB
-from groupledger.transforms.logs.rules.privacy import DROP, Privacy
 from groupledger.transforms.logs.rules.rebalance_reasons import parse_reason
 from groupledger.transforms.logs.rules.server_log import CUT_OFF, Entry, entries, parse_entry
+from groupledger.transforms.privacy import DROP, Privacy
 
 MEMBER = "consumer-g1-1-0b6e3f5e-8f0b-4a55-9a41-3a1f2d9c7e10"
 OTHER_MEMBER = "consumer-g1-2-11111111-2222-3333-4444-555555555555"
@@ -187,7 +187,7 @@ def test_members_of_the_scala_coordinator_are_printed_whole() -> None:
     found = parse(text)
     assert (found["kind"], found["group_id"], found["member_id"]) == ("member_left", "g1", MEMBER)
     assert found["client_reason"] == "the consumer is being closed"
-    assert "10.1.2.3" not in repr(parse(text, Privacy(client_hosts=DROP)))
+    assert "10.1.2.3" not in repr(parse(text, Privacy(hosts=DROP)))
 
 
 def test_consumer_groups() -> None:

@@ -1,0 +1,274 @@
+"""`groupledger forget` takes a group, a client or a host out of every table of a cluster, and out of their past.
+
+While no writer of any cluster can run, it goes through the files of each table:
+1. A file with the name is replaced, in one Delta commit for each table, by one without it (`transforms.forgetting`).
+2. If raw records changed, the history of each cluster that follows them is asked to be rebuilt: a rebuild starts a new
+   reader, and an old one would look for the log that is deleted next.
+3. Old versions hold the name too: their files, and the least and greatest values that Delta's log notes of each file.
+   So the files of all versions but the newest are deleted (VACUUM without retention), a checkpoint is made, and the
+   log's files before it are deleted, which is what Delta's own cleaning does after 45 days. No table can be read as of
+   an earlier time after that, and a query that is reading meanwhile fails.
+
+A file `_groupledger/<cluster>/forget.json` stands while that is under way: if the command was killed, the next one for
+the cluster does the rest, whatever name it is given. Nothing that it writes holds the name.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.commits import Commits
+from groupledger.jobs.warehouse.delta_log import dataset
+from groupledger.jobs.warehouse.lease import Lease, logs_of
+from groupledger.jobs.warehouse.readers import readers, unread_since
+from groupledger.jobs.warehouse.rebuild_request import is_requested, request_rebuild
+from groupledger.jobs.warehouse.storage import STATE_FOLDER, open_storage
+from groupledger.jobs.warehouse.tables import Tables
+from groupledger.jobs.warehouse.task_files import write_here
+from groupledger.jobs.warehouse.warehouse import create_table
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.transforms.forgetting import NAMES_OF
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from groupledger.jobs.process.settings import Settings
+    from groupledger.jobs.warehouse.storage import Storage
+    from groupledger.jobs.warehouse.task_files import WrittenFile
+    from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.forgetting import Forgotten
+
+NEAREST = 5
+ROWS_AT_ONCE = 50_000
+LOG_FILE = re.compile(r"\.?([0-9]{20})\.")
+
+
+@dataclass
+class Change:
+    """What becomes of a table: rows that go, rows that lose the name, and the files with either."""
+
+    table: Table
+    removed: int = 0
+    changed: int = 0
+    old_files: list[str] = field(default_factory=list)
+    new_files: list[WrittenFile] = field(default_factory=list)
+
+    @property
+    def is_any(self) -> bool:
+        return bool(self.removed or self.changed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forgetting:
+    """One run over the tables of a cluster."""
+
+    tables: Tables
+    storage: Storage
+    commits: Commits
+    cluster: str
+    forgotten: Forgotten
+    is_dry_run: bool
+
+    def change(self, table: Table) -> Change:
+        """Takes the name out of a table, or with a dry run finds where it stands."""
+        change = Change(table)
+        schema = to_arrow_schema(table.schema)
+        for fragment in dataset(self.tables.warehouse, table).get_fragments():
+            self._change_file(change, fragment, schema)
+        if change.old_files:
+            self.commits.replace_files(table, change.old_files, change.new_files)
+        return change
+
+    def _change_file(self, change: Change, fragment: Any, schema: pa.Schema) -> None:
+        rows = fragment.to_table(schema=schema)
+        holds = mask(rows, self.forgotten.patterns) & equals(rows.column("cluster"), self.cluster)
+        found = rows.filter(pa.array(holds))
+        kept: list[pa.Table] = []
+        removed = changed = 0
+        for start in range(0, found.num_rows, ROWS_AT_ONCE):
+            before = found.slice(start, ROWS_AT_ONCE).to_pylist()
+            of_others = [row for row in before if not self.forgotten.is_of_group(row)]
+            after = [self.forgotten.out_of(row) for row in of_others]
+            removed += len(before) - len(of_others)
+            changed += sum(one != other for one, other in zip(of_others, after, strict=True))
+            kept.append(pa.Table.from_pylist(after, schema))
+        change.removed += removed
+        change.changed += changed
+        if self.is_dry_run or not (removed or changed):
+            return
+        left = pa.concat_tables([rows.filter(pa.array(~holds)), *kept])
+        change.old_files.append(fragment.path)
+        if left.num_rows:
+            change.new_files += write_here(left, change.table, self.tables.warehouse)
+
+    def forget_past(self, table: Table) -> None:
+        """Leaves nothing of the table's earlier versions."""
+        version = self.commits.forget_past(table)
+        folder = f"{table.name}/_delta_log"
+        for name in self.storage.names(folder):
+            numbered = LOG_FILE.match(name)
+            if numbered and int(numbered[1]) < version:
+                self.storage.delete(f"{folder}/{name}")
+
+    def nearest_names(self, tables: list[Table]) -> list[str]:
+        """Returns the names in the tables that look most like the one that was not found."""
+        known: set[str] = set()
+        for table in tables:
+            for name in NAMES_OF[self.forgotten.kind] & set(table.schema.names):
+                if pa.types.is_string(to_arrow_schema(table.schema).field(name).type):
+                    found = dataset(self.tables.warehouse, table).to_table(
+                        columns=[name], filter=pc.field("cluster") == self.cluster
+                    )
+                    known |= {each for each in pc.unique(found.column(name)).to_pylist() if each}
+        return get_close_matches(self.forgotten.names[0], sorted(known), NEAREST)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was done, table by table; `nearest` are names like the one that was not found."""
+
+    changes: list[Change]
+    nearest: list[str]
+
+
+def forget(
+    spark: SparkSession,
+    warehouse: str,
+    settings: Settings,
+    forgotten: Forgotten,
+    *,
+    is_dry_run: bool,
+    say: Callable[[str], None],
+) -> Outcome:
+    """Takes a name out of every table of the settings' cluster.
+
+    Raises InputError if there is no table or the history has not read to its end, OutsideError if somebody writes.
+    """
+    storage, tables = open_storage(spark, warehouse), Tables(spark, warehouse)
+    found = tables.existing()
+    with ExitStack() as stack:
+        leases = [] if is_dry_run else [stack.enter_context(lease) for lease in all_leases(storage, settings)]
+        run = Forgetting(
+            tables=tables,
+            storage=storage,
+            commits=Commits(warehouse, tuple(leases)),
+            cluster=settings.cluster,
+            forgotten=forgotten,
+            is_dry_run=is_dry_run,
+        )
+        if not is_dry_run:
+            refuse_if_unread(run)
+            for table in found:
+                # Files are written with today's columns and partitions.
+                create_table(tables, run.commits, table)
+                run.commits.fence(table)
+        was_cut_short = storage.read(_name(settings.cluster)) is not None
+        if not is_dry_run and not was_cut_short:
+            # What comes first must not leave the past behind if it is killed.
+            storage.write(_name(settings.cluster), "{}")
+        changes = []
+        for table in found:
+            say(f"{table.name} ...")
+            changes.append(run.change(table))
+        is_found = any(change.is_any for change in changes)
+        if not is_dry_run:
+            if is_found or was_cut_short:
+                ask_for_rebuilds(run, say)
+                for table in found:
+                    say(f"{table.name}: earlier versions ...")
+                    run.forget_past(table)
+            storage.delete(_name(settings.cluster))
+        return Outcome([change for change in changes if change.is_any], [] if is_found else run.nearest_names(found))
+
+
+def all_leases(storage: Storage, settings: Settings) -> Iterator[Lease]:
+    """Yields the leases of all clusters: a file that a task has written and nobody has committed must not be there when
+    the tables are vacuumed."""
+    for cluster in sorted({*storage.names(STATE_FOLDER), settings.cluster}):
+        for held in (cluster, logs_of(cluster)):
+            yield Lease(storage, held, "groupledger forget", settings.lease.duration_s)
+
+
+def refuse_if_unread(run: Forgetting) -> None:
+    """Raises InputError if the history needs an earlier version of a table yet."""
+    # A rebuild reads everything, and sets the reader aside.
+    all_readers = [each for each in readers(run.storage) if not is_requested(run.storage, each.cluster)]
+    is_unread = run.tables.exists(COORDINATOR_RECORDS) and unread_since(
+        run.tables, run.storage, COORDINATOR_RECORDS, all_readers
+    )
+    # `jobs.derive.rebuild` keeps this file while the tables are partly old and partly new.
+    unfinished = [
+        cluster
+        for cluster in run.storage.names(STATE_FOLDER)
+        if run.storage.read(f"{STATE_FOLDER}/{cluster}/rebuild.json") is not None
+    ]
+    if is_unread or unfinished:
+        clusters = sorted({*unfinished, *(reader.cluster for reader in all_readers if is_unread)})
+        raise InputError(
+            "The history has not read all records, and what it would need is deleted here: run `groupledger history"
+            f" --cluster NAME` first, for {', '.join(clusters)}."
+        )
+
+
+def ask_for_rebuilds(run: Forgetting, say: Callable[[str], None]) -> None:
+    if not run.tables.exists(COORDINATOR_RECORDS):
+        return
+    version = run.tables.version(COORDINATOR_RECORDS)
+    clusters = sorted({*(reader.cluster for reader in readers(run.storage))})
+    for cluster in clusters:
+        request_rebuild(run.storage, cluster, "a name was forgotten", version)
+    if clusters:
+        say(f"the next `groupledger history` or `pipeline` of {', '.join(clusters)} rebuilds the history")
+
+
+def _name(cluster: str) -> str:
+    return f"{STATE_FOLDER}/{cluster}/forget.json"
+
+
+def equals(column: pa.ChunkedArray, value: str) -> np.ndarray[Any, Any]:
+    return _booleans(pc.equal(column, value))
+
+
+def mask(rows: pa.Table, patterns: tuple[bytes, ...]) -> np.ndarray[Any, Any]:
+    """Returns for each row whether any text or bytes in it hold one of the patterns, at any depth."""
+    found = np.zeros(rows.num_rows, bool)
+    for column in rows.columns:
+        found |= np.concatenate([_holds(chunk, patterns) for chunk in column.chunks] or [np.zeros(0, bool)])
+    return found
+
+
+def _holds(values: pa.Array, patterns: tuple[bytes, ...]) -> np.ndarray[Any, Any]:
+    kind = values.type
+    found = np.zeros(len(values), bool)
+    if pa.types.is_map(kind):
+        texts = [
+            None if pairs is None else [str(each) for pair in pairs for each in pair] for pairs in values.to_pylist()
+        ]
+        return _holds(pa.array(texts, pa.list_(pa.string())), patterns)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        data = values.cast(pa.binary())
+        for pattern in patterns:
+            found |= _booleans(pc.match_substring(data, pattern))
+    elif pa.types.is_struct(kind):
+        for number in range(kind.num_fields):
+            found |= _holds(pc.struct_field(values, [number]), patterns)
+    elif pa.types.is_list(kind):
+        inner = _holds(values.flatten(), patterns)
+        found[pc.list_parent_indices(values).to_numpy(zero_copy_only=False)[inner]] = True
+    return found
+
+
+def _booleans(found: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(pc.fill_null(found, False), bool)
