@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.warehouse.commits import Commits
-from groupledger.jobs.warehouse.delta_log import dataset
+from groupledger.jobs.warehouse.delta_log import dataset, rows_where
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.jobs.warehouse.task_files import WrittenFile, _Writer, write_files
@@ -109,7 +109,8 @@ def comparable(rows: pa.Table) -> Counter[str]:
 
 
 def by_delta_rs(commits: Commits, condition: pc.Expression | None = None) -> pa.Table:
-    return dataset(commits.warehouse, ROWS).to_table(filter=condition)
+    found = dataset(commits.warehouse, ROWS)
+    return found.to_table() if condition is None else rows_where(found, condition)
 
 
 def instant(value: int) -> pa.Scalar:
