@@ -211,7 +211,7 @@ def test_another_cluster_while_all_is_written_again(
         commits = Commits(str(tmp_path), (held,))
         commits.create(older)
         commits.append(older, names("first"))
-        act: Callable[..., Any] = {"dataset": dataset, "write_deltalake": write_deltalake}[where]
+        act: Any = dataset if where == "dataset" else write_deltalake
 
         def add_and_act(*arguments: Any, **options: Any) -> Any:
             monkeypatch.setattr(f"{module}.{where}", act)

@@ -132,8 +132,8 @@ def conditions() -> dict[str, tuple[pc.Expression, Column]]:
         found[f"at >= {value}"] = (seen_at >= instant(value), F.col("seen_at") >= at)
         found[f"at <= {value}"] = (seen_at <= instant(value), F.col("seen_at") <= at)
         found[f"at = {value}"] = (seen_at == instant(value), F.col("seen_at") == at)
-    for value in (date(1, 1, 1), date(1969, 12, 31), date(9999, 12, 31)):
-        found[f"day = {value}"] = (day == pa.scalar(value), F.col("day") == F.lit(value.isoformat()).cast("date"))
+    for each in (date(1, 1, 1), date(1969, 12, 31), date(9999, 12, 31)):
+        found[f"day = {each}"] = (day == pa.scalar(each), F.col("day") == F.lit(each.isoformat()).cast("date"))
     null_date = pc.field("seen_date").is_null()
     found["no date"] = (null_date, F.col("seen_date").isNull())
     found["a date"] = (pc.field("seen_date") == pa.scalar(DAYS[0]), F.col("seen_date") == F.lit(DAYS[0]))
