@@ -79,6 +79,17 @@ def dataset(warehouse: str, table: Table, delta: DeltaTable | None = None) -> Fi
     return FileSystemDataset(fragments, schema, format_, files)
 
 
+def rows_where(files: FileSystemDataset, condition: pc.Expression) -> pa.Table:
+    """Returns the rows for which a condition holds.
+
+    It decides by itself which files to open, and holds against the rows only when their columns have the table's types:
+    a merge of delta-rs writes texts as views, whose bounds pyarrow does not compare with texts.
+    """
+    needed = FileSystemDataset(list(files.get_fragments(condition)), files.schema, files.format, files.filesystem)
+    found = [pa.Table.from_batches([batch]).filter(condition) for batch in needed.to_batches()]
+    return pa.concat_tables([files.schema.empty_table(), *found])
+
+
 def _partitions(added: pa.Table, schema: pa.Schema, names: Sequence[str]) -> list[list[pc.Expression]]:
     """Returns what each file's partition says of its rows."""
     found: list[list[pc.Expression]] = [[] for _ in range(added.num_rows)]

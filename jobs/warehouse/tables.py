@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.warehouse.delta_log import dataset, open_table, table_uri
+from groupledger.jobs.warehouse.delta_log import dataset, open_table, rows_where, table_uri
 from groupledger.jobs.warehouse.migrate import with_all_columns
 from groupledger.schemas.tables.all_tables import all_tables
 
@@ -85,7 +85,8 @@ class ClusterTables(Tables):
         """Returns the cluster's rows for which an expression of pyarrow holds, without Spark."""
         is_ours = pc.field("cluster") == self.cluster
         wanted = is_ours if condition is None else is_ours & condition
-        return dataset(self.warehouse, table).to_table(columns=columns and list(columns), filter=wanted)
+        found = rows_where(dataset(self.warehouse, table), wanted)
+        return found if columns is None else found.select(list(columns))
 
     def rows_of_group(self, table: Table, group_id: str) -> DataFrame:
         return self.rows(table).where(F.col("group_id") == F.lit(group_id))

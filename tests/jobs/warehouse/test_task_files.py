@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.warehouse.commits import Commits
-from groupledger.jobs.warehouse.delta_log import dataset
+from groupledger.jobs.warehouse.delta_log import dataset, rows_where
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.jobs.warehouse.task_files import WrittenFile, _Writer, write_files
@@ -109,7 +109,8 @@ def comparable(rows: pa.Table) -> Counter[str]:
 
 
 def by_delta_rs(commits: Commits, condition: pc.Expression | None = None) -> pa.Table:
-    return dataset(commits.warehouse, ROWS).to_table(filter=condition)
+    found = dataset(commits.warehouse, ROWS)
+    return found.to_table() if condition is None else rows_where(found, condition)
 
 
 def instant(value: int) -> pa.Scalar:
@@ -131,8 +132,8 @@ def conditions() -> dict[str, tuple[pc.Expression, Column]]:
         found[f"at >= {value}"] = (seen_at >= instant(value), F.col("seen_at") >= at)
         found[f"at <= {value}"] = (seen_at <= instant(value), F.col("seen_at") <= at)
         found[f"at = {value}"] = (seen_at == instant(value), F.col("seen_at") == at)
-    for of_day in (date(1, 1, 1), date(1969, 12, 31), date(9999, 12, 31)):
-        found[f"day = {of_day}"] = (day == pa.scalar(of_day), F.col("day") == F.lit(of_day.isoformat()).cast("date"))
+    for each in (date(1, 1, 1), date(1969, 12, 31), date(9999, 12, 31)):
+        found[f"day = {each}"] = (day == pa.scalar(each), F.col("day") == F.lit(each.isoformat()).cast("date"))
     null_date = pc.field("seen_date").is_null()
     found["no date"] = (null_date, F.col("seen_date").isNull())
     found["a date"] = (pc.field("seen_date") == pa.scalar(DAYS[0]), F.col("seen_date") == F.lit(DAYS[0]))
