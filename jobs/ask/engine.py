@@ -132,7 +132,9 @@ def show_relations(connection: duckdb.DuckDBPyConnection, snapshots: Snapshots, 
         raise InputError(f"The warehouse has no table {printable(strange[0])}: it has {', '.join(sorted(there))}.")
     wanted = there if statement.lists_tables else statement.relations & there & known
     for table in sorted((wanted & KNOWN).union(*(inputs[name] for name in wanted & texts.keys()))):
-        connection.register(table, snapshots.rows(table))
+        # A scanner and not the files themselves: DuckDB would have pyarrow compare bounds and rows of each file, and a
+        # merge of delta-rs writes texts as views, which pyarrow does not compare with texts.
+        connection.register(table, snapshots.rows(table).scanner())
     for name in sorted(wanted & texts.keys()):
         connection.execute(f"CREATE VIEW {name} AS {texts[name]}")
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.ask import engine
 from groupledger.jobs.ask.engine import ask, limited_memory, locked_database
@@ -23,6 +24,8 @@ from groupledger.jobs.ask.named_queries import NamedQuery, named_queries
 from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.ask.statement import with_dollars
 from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.warehouse.commits import Commits, as_new
+from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -274,6 +277,20 @@ def test_one_snapshot(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "groups"), pa.table({"group_id": ["b"]}), mode="append")
     assert ask(snapshots, count, {}, timeout_s=60).to_pylist() == [{"n": 1}]
     assert answer(tmp_path, count) == [{"n": 2}]
+
+
+def test_a_table_that_was_merged_into(tmp_path: Path) -> None:
+    """Goal: rows are found by their names in files that a merge has written, also where a table is read twice."""
+    commits = Commits(str(tmp_path), ())
+    commits.create(TOPIC_NAMES)
+    rows = [{"cluster": "c", "topic_id": name, "topic": name} for name in ("a", "b", "c")]
+    schema = to_arrow_schema(TOPIC_NAMES.schema)
+    commits.append(TOPIC_NAMES, pa.Table.from_pylist(rows[:2], schema))
+    commits.merge(TOPIC_NAMES, pa.Table.from_pylist(rows[1:], schema), "old.cluster = 'c'", updates=as_new(["topic"]))
+    found = answer(
+        tmp_path, "SELECT a.topic FROM topic_names a JOIN topic_names b USING (topic_id) WHERE b.topic IN ('a', 'b')"
+    )
+    assert sorted(row["topic"] for row in found) == ["a", "b"]
 
 
 def test_only_what_is_named_is_opened(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
