@@ -69,13 +69,16 @@ MISSING = re.compile(r"FILE_NOT_EXIST|File does not exist|Object at location|DEL
 # What stands around a path in a text.
 AROUND = re.compile(r"[\s'\"(),;]")
 
+NO_TEMPORARY = OutsideError(
+    f"Java could not unpack its libraries into the temporary folder: make room or let programs run there {AGAIN}."
+)
 SENTENCES: dict[str, JobError] = {
     "CommitFailedError": OutsideError(f"Another writer changed a table in the same moment: wait for it {AGAIN}."),
-    "TableNotFoundError": OutsideError(
-        f"A table of the warehouse was removed while it was in use: restore it {AGAIN}."
-    ),
+    "TableNotFoundError": OutsideError(f"A table was removed while it was in use: restore it {AGAIN}."),
     "DeltaProtocolError": OutsideError("A table needs a newer Delta Lake: use the groupledger that wrote it."),
     "JAVA_GATEWAY_EXITED": OutsideError("Java could not be started: run `groupledger doctor`, which says why."),
+    "FAILED_TO_LOAD_NATIVE_LIBRARY": NO_TEMPORARY,
+    "Could not initialize class org.xerial": NO_TEMPORARY,
     "No FileSystem for scheme": InputError("Spark has no client for such a URI: add its JAR, or use a directory."),
 }
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from groupledger.jobs.cli.main import main
+from groupledger.jobs.cli.options import absolute
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -72,3 +75,86 @@ def test_the_command_line_does_not_load_spark() -> None:
     code = f"import sys, groupledger.jobs.cli.main; print(sorted({heavy}))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
+
+
+def in_a_process(*arguments: str, answer: Path, file_bytes: int = resource.RLIM_INFINITY) -> tuple[int, str]:
+    """Runs a command whose answer goes into a file; returns its exit code and what it says."""
+    command = [sys.executable, "-m", "groupledger.jobs.cli.main", *arguments]
+    with answer.open("w") as file:
+        done = subprocess.run(
+            command,
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes)),
+        )
+    return done.returncode, done.stderr
+
+
+def test_an_answer_that_fills_the_disk(tmp_path: Path) -> None:
+    """Goal: a disk that is full of the answer is the outside's failure, and no finding."""
+    code, text = in_a_process("simulate", "--list", answer=Path("/dev/full"))
+    assert (code, text.count("\n")) == (3, 1)
+    assert text.startswith("groupledger: The disk is full")
+    code, text = in_a_process("simulate", "--list", answer=tmp_path / "answer", file_bytes=100)
+    assert (code, text.count("\n")) == (3, 1)
+    assert "A file may not become as large as it must" in text
+
+
+def test_what_nobody_foresaw(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a fault of ours has an exit code of its own and no traceback, and shows nothing of what was worked on; with
+    --debug it shows everything."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a secret")
+
+    monkeypatch.setattr(main.commands["simulate"], "callback", fail)
+    result = CliRunner().invoke(main, ["simulate", "--list"])
+    assert result.exit_code == 70
+    assert result.output.startswith("groupledger: This is a fault of groupledger (ZeroDivisionError): please report")
+    assert result.output.count("\n") == 1
+    assert "secret" not in result.output
+    result = CliRunner().invoke(main, ["--debug", "simulate", "--list"])
+    assert result.exit_code == 70
+    assert "ZeroDivisionError: a secret" in result.output
+
+
+def test_a_library_that_panics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: what delta-rs raises when it panics, which is no Exception, ends in a sentence, too."""
+    panic = type("PanicException", (BaseException,), {})
+
+    def fail(*_: object, **__: object) -> None:
+        raise panic
+
+    monkeypatch.setattr(main.commands["simulate"], "callback", fail)
+    result = CliRunner().invoke(main, ["simulate", "--list"])
+    assert (result.exit_code, result.output.count("\n")) == (70, 1)
+
+
+def test_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a command that the user breaks off has the exit code of a signal, and not that of findings."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main.commands["simulate"], "callback", fail)
+    assert CliRunner().invoke(main, ["simulate", "--list"]).exit_code == 130
+
+
+def test_places_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: every option for a directory or a URI gives what does not depend on where it is read."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    context, option = click.Context(main), click.Option(["--x"])
+    assert absolute(context, option, "../w") == absolute(context, option, "file:../w") == str(tmp_path / "w")
+    assert absolute(context, option, "s3a://bucket/w") == "s3a://bucket/w"
+    assert absolute(context, option, None) is None
+    places = {
+        (name, each.name)
+        for name, command in main.commands.items()
+        for each in command.params
+        if isinstance(each, click.Option) and each.callback is absolute
+    }
+    assert {("ingest", "warehouse"), ("ingest", "capture_directory"), ("doctor", "warehouse")} < places
+    assert {name for name, option_name in places if option_name == "warehouse"} >= {"sql", "monitor", "report"}

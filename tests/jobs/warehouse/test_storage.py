@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from groupledger.jobs.warehouse.storage import HadoopStorage, LocalStorage, open_storage
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.warehouse.checkpoint import read_checkpoint
+from groupledger.jobs.warehouse.retention import read_floors
+from groupledger.jobs.warehouse.source import read_source, source_name
+from groupledger.jobs.warehouse.storage import TEMPORARY_S_MAX, HadoopStorage, LocalStorage, open_storage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -37,6 +46,65 @@ def test_local(tmp_path: Path) -> None:
     """Goal: a directory of this machine, with nothing left over."""
     keeps_its_promises(LocalStorage(tmp_path))
     assert [path.name for path in tmp_path.rglob("*")] == ["d", "c"]
+
+
+def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a disk that is full in the middle of a write leaves the file as it was, and no half of a new one."""
+    storage = LocalStorage(tmp_path)
+    storage.write("a", "before")
+
+    def full(_file: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    for write in (storage.write, storage.create):
+        with pytest.raises(OSError, match="No space left"):
+            write("a" if write == storage.write else "b", "after")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "before")]
+
+
+def test_what_killed_writers_have_left_goes(tmp_path: Path) -> None:
+    """Goal: a temporary file goes once it is a day old and its writer is dead; a living writer's stays, also while it
+    sleeps for days, and so does every other file."""
+    storage = LocalStorage(tmp_path)
+    names = {name: f".{name}.{number:032x}" for number, name in enumerate(("dead", "young", "asleep"))}
+    kept = [names["young"], names["asleep"], ".a.crc", "a.json", f"a.{0:032x}"]
+    for name in (names["dead"], *kept):
+        (tmp_path / name).touch()
+        old_s = time.time() - TEMPORARY_S_MAX - 60
+        if name != names["young"]:
+            os.utime(tmp_path / name, (old_s, old_s))
+    with (tmp_path / names["asleep"]).open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        storage.write("new", "")
+    assert storage.names(".") == sorted([*kept, "new"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "read", "remedy"),
+    [
+        (source_name("c"), "{garbage", lambda storage: read_source(storage, "c"), "ingest --recover"),
+        (source_name("c"), '{"kind": "kafka"}', lambda storage: read_source(storage, "c"), "ingest --recover"),
+        ("_groupledger/c/floor.json", "[1]", lambda storage: read_floors(storage, "c"), "restore it"),
+        ("x/metadata", "", lambda storage: read_checkpoint(storage, "x"), "remove the folder x and run"),
+        ("x/offsets/7", "", lambda storage: read_checkpoint(storage, "x"), "ingest --recover"),
+        ("x/offsets/7", "v1\n{}", lambda storage: read_checkpoint(storage, "x"), "ingest --recover"),
+        ("x/commits/7", "v1\n{", lambda storage: read_checkpoint(storage, "x"), "ingest --recover"),
+        ("x/history/commits/7", "", lambda storage: read_checkpoint(storage, "x/history"), "history --rebuild"),
+    ],
+)
+def test_a_damaged_file_is_named(
+    tmp_path: Path, name: str, text: str, read: Callable[[Storage], object], remedy: str
+) -> None:
+    """Goal: a state file that is cut off or overwritten stops the job with its name and the remedy."""
+    storage = LocalStorage(tmp_path)
+    for folder in ("x", "x/history"):
+        storage.write(f"{folder}/metadata", '{"id": "0b6e3f5e"}')
+    storage.write(name, text)
+    with pytest.raises(OutsideError, match="is damaged") as found:
+        read(storage)
+    assert name in str(found.value)
+    assert remedy in str(found.value)
 
 
 def test_hadoop(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,171 @@
+"""Goal: whatever the outside does is one sentence with a remedy; what is not known here is nobody's but ours."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError, TableNotFoundError
+from py4j.protocol import Py4JError, Py4JNetworkError
+
+from groupledger.jobs.process.errors import InputError, JobError, OutsideError
+from groupledger.jobs.process.outside import explain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SPARKS = "Job aborted due to stage failure: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file "
+
+
+def raised(by: Callable[[], object]) -> BaseException:
+    try:
+        by()
+    except BaseException as error:  # noqa: BLE001 - whatever it is
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def sentence(error: BaseException) -> str:
+    """Returns the sentence of an error from outside."""
+    found = explain(error)
+    assert isinstance(found, OutsideError), found
+    assert "\n" not in str(found)
+    return str(found)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/w/x"), "The disk is full (/w/x): make room"),
+        (OSError(errno.EROFS, "Read-only file system", "/w"), "The file system is read-only (/w)"),
+        (PermissionError(errno.EACCES, "Permission denied", "/w"), "Access was denied (/w)"),
+        (OSError(errno.EMFILE, "Too many open files"), "Too many files are open: raise"),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", b"/w/\x1b[2Jx"), "/w/\\x1b[2Jx can't be used"),
+        (OSError("Generic LocalFileSystem error: No space left on device (os error 28)"), "The disk is full"),
+        (DeltaError("Failed to parse parquet: Unable to copy (os error 27)"), "A file may not become as large"),
+        (Py4JError("java.io.IOException: No space left on device"), "The disk is full"),
+        (Py4JError("java.io.FileNotFoundException: /w/x (Read-only file system)"), "The file system is read-only"),
+        (Py4JError("java.nio.file.AccessDeniedException: /w/x"), "Access was denied"),
+        (Py4JError("Mkdirs failed to create file:/w/x"), "Access was denied"),
+        (Py4JError("java.lang.OutOfMemoryError: Java heap space"), "Memory was short"),
+        (Py4JError('File "worker.py"\nOSError: [Errno 28] No space left on device'), "The disk is full"),
+        (Py4JNetworkError("Answer from Java side is empty"), "Spark's own Java process, broke the connection"),
+        (MemoryError(), "Memory was short"),
+        (CommitFailedError("conflict"), "Another writer changed a table"),
+        (TableNotFoundError("no log"), "A table was removed"),
+        (DeltaProtocolError("reader version 9"), "needs a newer Delta Lake"),
+        (DeltaError("Kernel error: Json error: Encountered unexpected 'g'"), "A file of a table is damaged"),
+        (
+            Py4JError(f"{SPARKS}file:/w/coordinator_records/ingest_date=2026-01-01/p%20.parquet. SQLSTATE: KD001"),
+            "p .parquet of the table coordinator_records is damaged: restore it from a backup, or read its source",
+        ),
+        (
+            Py4JError(f"{SPARKS}file:///w/members/cluster=a/is_open=1/p.parquet."),
+            "remove the folder /w/members and run `groupledger history --rebuild`.",
+        ),
+        (
+            Py4JError(f"{SPARKS}s3a://bucket/w/lag/_delta_log/00000000000000000001.json."),
+            "The file s3a://bucket/w/lag/_delta_log/00000000000000000001.json of the table lag is damaged",
+        ),
+        (
+            Py4JError("[FAILED_READ_FILE.FILE_NOT_EXIST] file:/w/lag/sample_date=1/p.parquet. File does not exist."),
+            "of the table lag is missing",
+        ),
+    ],
+)
+def test_what_the_outside_does(error: BaseException, told: str) -> None:
+    """Goal: full, read-only and forbidden disks and damaged files are told, whatever library tells us of them."""
+    assert told in sentence(error)
+
+
+def test_what_was_raised_on_purpose_stays() -> None:
+    """Goal: a sentence of a job is its own."""
+    error = InputError("Give another.")
+    assert explain(error) is error
+
+
+def test_a_damaged_capture_is_bad_input() -> None:
+    """Goal: a Parquet file that is no table's was given to us, which is exit code 2 and not 3."""
+    found = explain(Py4JError(f"{SPARKS}file:/x/capture/part-0.parquet. Could not read footer"))
+    assert isinstance(found, InputError)
+    assert str(found) == "The file /x/capture/part-0.parquet is damaged: copy it anew and run the command again."
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("No space left on device"),
+        KeyError("Permission denied"),
+        DeltaError("Generic error: no column x"),
+        pa.ArrowInvalid("tried to convert to double"),
+        Py4JError("[UNRESOLVED_COLUMN] no column x"),
+    ],
+)
+def test_what_nobody_foresaw_is_ours(error: BaseException) -> None:
+    """Goal: an error of the program is not taken for the outside's because of words in it."""
+    assert explain(error) is None
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    write_deltalake(tmp_path / "lag", pa.table({"part": ["a"], "n": [1]}), partition_by=["part"])
+    return tmp_path / "lag"
+
+
+def test_real_errors_of_a_file_that_is_too_large(tmp_path: Path) -> None:
+    """Goal: what Python and Arrow really raise while a disk takes no more is known; a limit of the process stands in
+    for a disk that is full."""
+    rows = pa.table({"bytes": [os.urandom(8) for _ in range(10_000)]})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))
+    try:
+        found = [
+            raised(lambda: (tmp_path / "x").write_bytes(b"x" * 2_000)),
+            raised(lambda: pq.write_table(rows, tmp_path / "x.parquet")),
+        ]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    for error in found:
+        assert "A file may not become as large" in sentence(error)
+
+
+def test_real_errors_of_damaged_and_missing_files(table: Path) -> None:
+    """Goal: what delta-rs and Arrow really raise over damaged and missing files is known."""
+
+    def read() -> object:
+        return DeltaTable(table).to_pyarrow_table()
+
+    (file,) = table.rglob("*.parquet")
+    file.write_bytes(b"no Parquet")
+    assert "is damaged" in sentence(raised(read))
+    assert "is damaged" in sentence(raised(lambda: DeltaTable(table).delete("n > 0")))
+    file.unlink()
+    assert "is missing" in sentence(raised(read))
+    (table / "_delta_log" / f"{0:020}.json").write_text("{garbage")
+    assert "is damaged" in sentence(raised(read))
+
+
+def test_a_query_that_failed_tells_why() -> None:
+    """Goal: what a streaming query hides is told, and what a batch has raised on purpose is not hidden by it."""
+    hidden = type("StreamingQueryException", (Py4JError,), {})
+
+    def failed(text: str) -> JobError:
+        try:
+            try:
+                raise hidden(text)
+            except Py4JError as error:
+                raise OutsideError("The streaming query failed.") from error
+        except OutsideError as error:
+            return error
+
+    full = "OSError: [Errno 28] No space left on device"
+    assert "The disk is full" in sentence(failed(full))
+    assert sentence(failed("something else")) == "The streaming query failed."
+    assert sentence(failed(f"groupledger.jobs.process.errors.OutsideError: {full}")) == "The streaming query failed."
