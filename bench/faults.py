@@ -1,0 +1,170 @@
+"""Breaks something at random, by a seed, while the pipeline runs, does what its sentences say, and holds the tables
+against an undisturbed reading of the same log.
+
+    python -m bench.faults --seeds 3 --faults-per-seed 10 [--only KIND...] [--list]
+    python -m bench.faults --first-seed 2 --seeds 1 --fault 7      # one fault again
+
+A seed simulates an hour of ten groups (`lab.faults.growing_log`), cuts the log into pieces, and passes over one after
+the other undisturbed. Each fault begins behind one of these passes, with the next piece, and must end as the next pass
+did: all tables equal as multisets. Kinds of faults take turns, in an order by the seed.
+
+The property: a stop is one sentence with an exit code that says so, its remedy helps, nothing is lost, nothing is
+there twice. A traceback is counted, and fails only where `--strict` asks for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shlex
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab.faults import damage, kinds
+from lab.faults.growing_log import make_pieces
+from lab.faults.processes import Launcher, build_shim
+from lab.faults.trials import OUTCOMES, Stage, Trial, judge, lay_out, make_stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+FAULTS: dict[str, Callable[[Trial], None]] = kinds.FAULTS | damage.FAULTS
+CLUSTER = "test"
+NEED_TABLES = ("read-for-minutes", *damage.FAULTS)
+# What writers that are killed, stopped or refused must always come through.
+STRICT = ("kill-at-a-moment", "kill-at-a-call", "sleep-and-be-overtaken", "sleep-past-the-lease", "two-writers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What came of one fault. `unclean` are the ends that a user is not promised, `problems` what must not be."""
+
+    kind: str
+    outcome: str
+    seconds: float
+    unclean: Sequence[str]
+    problems: Sequence[str]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    if options.list:
+        for name, fault in FAULTS.items():
+            print(f"{name:28}{first_sentence(fault)}")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="groupledger-faults-") as made:
+        directory = (options.directory or Path(made)).resolve()
+        directory.mkdir(parents=True, exist_ok=True)
+        results = list(campaign(options, directory))
+    print_table(results)
+    is_strict = STRICT if options.strict_kinds is None else options.strict_kinds
+    return int(any(each.problems or (each.unclean and (options.strict or each.kind in is_strict)) for each in results))
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(prog="python -m bench.faults", description=(__doc__ or "").split("\n\n")[0])
+    found.add_argument("--seeds", type=int, default=3, help="how many seeds")
+    found.add_argument("--first-seed", type=int, default=1)
+    found.add_argument("--faults-per-seed", type=int, default=10)
+    found.add_argument("--pieces", type=int, default=3, help="into how many pieces a log is cut")
+    found.add_argument("--fault", type=int, help="only the fault of this number of each seed")
+    found.add_argument("--only", nargs="+", metavar="KIND", choices=sorted(FAULTS), default=sorted(FAULTS))
+    found.add_argument("--directory", type=Path, help="where to work, and leave what was made")
+    found.add_argument("--strict", action="store_true", help="fail if any stop is not one sentence")
+    found.add_argument("--list", action="store_true", help="show the kinds of faults")
+    found.set_defaults(strict_kinds=None)
+    return found
+
+
+def first_sentence(fault: Callable[[Trial], None]) -> str:
+    text = getattr(fault, "func", fault).__doc__ or ""
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def campaign(options: argparse.Namespace, directory: Path) -> Iterator[Result]:
+    shim = build_shim(directory)
+    for seed in range(options.first_seed, options.first_seed + options.seeds):
+        # One path for all trials of a seed: Spark's checkpoints name the files that they have read.
+        launcher = Launcher(directory / f"seed-{seed}" / "trial", shim)
+        stages = make_stages(directory / f"seed-{seed}", launcher, seed, options.pieces)
+        order = random.Random(seed).sample(options.only, len(options.only))  # noqa: S311 - repeatable
+        for number in range(options.faults_per_seed):
+            if options.fault in (None, number):
+                yield try_fault(order[number % len(order)], seed, number, stages, launcher)
+
+
+def make_stages(folder: Path, launcher: Launcher, seed: int, pieces: int) -> list[Stage]:
+    folder.mkdir()
+    stages: list[Stage] = []
+    before: Path | None = None
+    for number, inputs in enumerate(make_pieces(folder / "log", seed, pieces), 1):
+        after = folder / f"after-{number}"
+        stages.append(make_stage(f"piece {number}", launcher, before, inputs, after, CLUSTER))
+        before = after
+        say(f"seed {seed}: {stages[-1].name} in {stages[-1].seconds:.0f} s, calls {stages[-1].counts}")
+    return stages
+
+
+def try_fault(kind: str, seed: int, number: int, stages: Sequence[Stage], launcher: Launcher) -> Result:
+    source = random.Random(f"{seed}/{number}/{kind}")  # noqa: S311 - repeatable
+    stage = source.choice(stages[1:] if kind in NEED_TABLES else stages)
+    lay_out(launcher.folder, stage.before, stage.inputs, CLUSTER)
+    trial = Trial(random=source, stage=stage, launcher=replace(launcher, started=[]))
+    began = time.monotonic()
+    try:
+        FAULTS[kind](trial)
+        outcome, problems = judge(trial)
+    finally:
+        trial.launcher.end_all()
+    unclean = [
+        f"{each.command.split(' --')[0]}: {each.code}: {each.sentence}" for each in trial.ends if not each.is_clean
+    ]
+    result = Result(kind=kind, outcome=outcome, seconds=time.monotonic() - began, unclean=unclean, problems=problems)
+    tell(result, seed, number, trial)
+    return result
+
+
+def tell(result: Result, seed: int, number: int, trial: Trial) -> None:
+    codes = " ".join(str(each.code) for each in trial.ends)
+    say(
+        f"seed {seed} fault {number}: {result.kind} at {trial.stage.name} ({'; '.join(trial.notes)}): {result.outcome},"
+        f" codes {codes}, {result.seconds:.0f} s"
+    )
+    for line in result.unclean:
+        say(f"  not one sentence: {line[:300]}")
+    for line in result.problems:
+        say(f"  WRONG: {line}")
+    if result.problems:
+        again = [
+            *("--first-seed", str(seed), "--seeds", "1", "--faults-per-seed", str(number + 1)),
+            "--fault",
+            str(number),
+        ]
+        say(f"  again: {shlex.join([sys.executable, '-m', 'bench.faults', *again])}")
+
+
+def print_table(results: Sequence[Result]) -> None:
+    columns = (*OUTCOMES, "traceback", "different", "seconds")
+    print(f"{'fault':28}{'tried':>7}" + "".join(f"{name:>24}" for name in columns))
+    for kind in [*sorted({each.kind for each in results}), None]:
+        found = [each for each in results if kind in (None, each.kind)]
+        outcomes = Counter(each.outcome for each in found)
+        figures = [outcomes[name] for name in OUTCOMES]
+        figures += [sum(bool(each.unclean) for each in found), sum(bool(each.problems) for each in found)]
+        seconds = sum(each.seconds for each in found)
+        print(
+            f"{kind or 'all':28}{len(found):>7}" + "".join(f"{figure:>24}" for figure in figures) + f"{seconds:>24.0f}"
+        )
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
