@@ -28,6 +28,7 @@ from groupledger.jobs.warehouse.checkpoint import read_checkpoint
 from groupledger.jobs.warehouse.ledger import set_checkpoint_aside
 from groupledger.jobs.warehouse.rebuild_request import rebuild_request, remove_request
 from groupledger.jobs.warehouse.source import read_source
+from groupledger.jobs.warehouse.tables import is_one_of
 from groupledger.jobs.warehouse.upsert import of_table, replace_cluster, upsert, upsert_arrow
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
@@ -276,7 +277,7 @@ def open_groups_in_memory(ledger: Ledger, records: DataFrame, groups: set[str], 
         for partition, starts in marks.items()
         if any(mark.completeness == Completeness.UNKNOWN for mark in starts)
     ]
-    is_needed = pc.field("group_id").isin(pa.array(groups, pa.string()))
+    is_needed = is_one_of("group_id", groups)
     is_needed |= pc.field("kafka_partition").isin(pa.array(holes, pa.int32()))
     rows = ledger.arrow(OPEN_GROUPS, is_needed)
     return records.sparkSession.createDataFrame(of_table(rows, OPEN_GROUPS), OPEN_GROUPS.schema)

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.settings import rules_from
+from groupledger.jobs.warehouse.tables import is_one_of
 from groupledger.jobs.warehouse.upsert import bounding_column, earliest_us, replace_cluster, upsert_arrow
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.members import MEMBERS
@@ -57,7 +58,5 @@ def rebuild_rebalance_stats(ledger: Ledger) -> None:
 def rows_since(ledger: Ledger, table: Table, since_us: int, groups: set[str]) -> pa.Table:
     """Returns the rows of some groups that lie or ended at a time or later."""
     since = pa.scalar(since_us, pa.timestamp("us", "UTC"))
-    is_near = (pc.field(str(bounding_column(table))) >= since) & pc.field("group_id").isin(
-        pa.array(groups, pa.string())
-    )
-    return ledger.arrow(table, is_near)
+    is_near = pc.field(str(bounding_column(table))) >= since
+    return ledger.arrow(table, is_near & is_one_of("group_id", groups))

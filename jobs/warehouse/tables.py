@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
@@ -20,9 +21,8 @@ from groupledger.jobs.warehouse.migrate import with_all_columns
 from groupledger.schemas.tables.all_tables import all_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from groupledger.schemas.tables.table import Table
@@ -92,6 +92,14 @@ class ClusterTables(Tables):
 
     def _load(self, table: Table, version: int | None = None) -> DataFrame:
         return super()._load(table, version).where(F.col("cluster") == F.lit(self.cluster))
+
+
+def is_one_of(name: str, texts: Iterable[str]) -> pc.Expression:
+    """Returns the condition that a column of texts has one of some values, for `ClusterTables.arrow`.
+
+    The files that delta-rs's merges write hold texts as views, which pyarrow does not compare with texts.
+    """
+    return pc.field(name).cast(pa.string()).isin(pa.array(list(texts), pa.string()))
 
 
 def collect(rows: DataFrame) -> list[dict[str, Any]]:

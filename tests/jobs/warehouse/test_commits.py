@@ -21,6 +21,7 @@ from groupledger.jobs.warehouse.commits import Batch, Commits, application_id, a
 from groupledger.jobs.warehouse.delta_log import dataset
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.jobs.warehouse.tables import is_one_of
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
@@ -245,6 +246,17 @@ def test_a_path_that_is_unusual(tmp_path: Path, name: str) -> None:
     assert topics(warehouse) == ["a", "b"]
     assert sorted(dataset(str(warehouse), TOPIC_NAMES).to_table().column("topic").to_pylist()) == ["a", "b"]
     assert (warehouse / TOPIC_NAMES.name / "_delta_log").is_dir()
+
+
+def test_rows_that_a_merge_has_written(tmp_path: Path) -> None:
+    """Goal: rows are found by their texts also in files that a merge has written again, where texts are views."""
+    with lease(tmp_path) as held:
+        commits = writer(tmp_path, held)
+        commits.append(TOPIC_NAMES, names("a"))
+        commits.merge(TOPIC_NAMES, names("a", "b"), "old.cluster = 'c'", updates=as_new(["topic"]))
+        commits.append(TOPIC_NAMES, names("c"))
+    found = dataset(str(tmp_path), TOPIC_NAMES).to_table(filter=is_one_of("topic_id", {"b", "c", "d"}))
+    assert sorted(found.column("topic").to_pylist()) == ["b", "c"]
 
 
 def test_a_lost_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
