@@ -18,6 +18,7 @@ import argparse
 import random
 import shlex
 import sys
+import tarfile
 import tempfile
 import time
 from collections import Counter
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 FAULTS: dict[str, Callable[[Trial], None]] = kinds.FAULTS | damage.FAULTS
 CLUSTER = "test"
+ARCHIVES = sorted((Path(__file__).resolve().parents[1] / "tests/data/warehouses").glob("*.tar.gz"))
+OF_RELEASE = "east"  # one of the clusters in each archive
 NEED_TABLES = ("read-for-minutes", *damage.FAULTS)
 # What writers that are killed, stopped or refused must always come through.
 STRICT = ("kill-at-a-moment", "kill-at-a-call", "sleep-and-be-overtaken", "sleep-past-the-lease", "two-writers")
@@ -55,15 +58,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     if options.list:
         for name, fault in FAULTS.items():
-            print(f"{name:28}{first_sentence(fault)}")
+            print(f"{name:28}{first_sentence(fault)} {damage.FILES.get(name.removeprefix('damaged-'), '')}")
         return 0
     with tempfile.TemporaryDirectory(prefix="groupledger-faults-") as made:
         directory = (options.directory or Path(made)).resolve()
         directory.mkdir(parents=True, exist_ok=True)
-        results = list(campaign(options, directory))
-    print_table(results)
-    is_strict = STRICT if options.strict_kinds is None else options.strict_kinds
-    return int(any(each.problems or (each.unclean and (options.strict or each.kind in is_strict)) for each in results))
+        results: list[Result] = []
+        try:
+            for result in campaign(options, directory):
+                results.append(result)  # noqa: PERF402 - what there is is shown, however it ends
+        finally:
+            print_table(results)
+    is_strict = {each.kind for each in results if options.strict or each.kind in STRICT}
+    return int(any(each.problems or (each.unclean and each.kind in is_strict) for each in results))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -72,12 +79,12 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--first-seed", type=int, default=1)
     found.add_argument("--faults-per-seed", type=int, default=10)
     found.add_argument("--pieces", type=int, default=3, help="into how many pieces a log is cut")
+    found.add_argument("--upgrade", action="store_true", help="begin with warehouses of earlier releases, too")
     found.add_argument("--fault", type=int, help="only the fault of this number of each seed")
     found.add_argument("--only", nargs="+", metavar="KIND", choices=sorted(FAULTS), default=sorted(FAULTS))
     found.add_argument("--directory", type=Path, help="where to work, and leave what was made")
     found.add_argument("--strict", action="store_true", help="fail if any stop is not one sentence")
     found.add_argument("--list", action="store_true", help="show the kinds of faults")
-    found.set_defaults(strict_kinds=None)
     return found
 
 
@@ -92,10 +99,23 @@ def campaign(options: argparse.Namespace, directory: Path) -> Iterator[Result]:
         # One path for all trials of a seed: Spark's checkpoints name the files that they have read.
         launcher = Launcher(directory / f"seed-{seed}" / "trial", shim)
         stages = make_stages(directory / f"seed-{seed}", launcher, seed, options.pieces)
+        if options.upgrade:
+            stages += [make_upgrade(directory / f"seed-{seed}", launcher, archive) for archive in ARCHIVES]
         order = random.Random(seed).sample(options.only, len(options.only))  # noqa: S311 - repeatable
         for number in range(options.faults_per_seed):
             if options.fault in (None, number):
-                yield try_fault(order[number % len(order)], seed, number, stages, launcher)
+                result = try_fault(order[number % len(order)], seed, number, stages, launcher)
+                if result.problems:
+                    say(f"  again: {again(options, seed, number)}")
+                yield result
+
+
+def again(options: argparse.Namespace, seed: int, number: int) -> str:
+    """Returns the command that tries one fault again."""
+    where = ["--first-seed", seed, "--seeds", 1, "--faults-per-seed", number + 1, "--pieces", options.pieces]
+    kinds_ = [] if options.only == sorted(FAULTS) else ["--only", *options.only]
+    words = [*where, "--fault", number, *["--upgrade"] * options.upgrade, *kinds_]
+    return f"python -m bench.faults {shlex.join(map(str, words))}"
 
 
 def make_stages(folder: Path, launcher: Launcher, seed: int, pieces: int) -> list[Stage]:
@@ -110,10 +130,20 @@ def make_stages(folder: Path, launcher: Launcher, seed: int, pieces: int) -> lis
     return stages
 
 
+def make_upgrade(folder: Path, launcher: Launcher, archive: Path) -> Stage:
+    """Returns the first pass of today's code over a warehouse that an earlier release has written."""
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder / "releases", filter="data")
+    name = archive.name.removesuffix(".tar.gz")
+    release = folder / "releases" / name
+    inputs, after = release / OF_RELEASE, release / "after"
+    return make_stage(f"upgrade from {name}", launcher, release / "warehouse", inputs, after, OF_RELEASE)
+
+
 def try_fault(kind: str, seed: int, number: int, stages: Sequence[Stage], launcher: Launcher) -> Result:
     source = random.Random(f"{seed}/{number}/{kind}")  # noqa: S311 - repeatable
     stage = source.choice(stages[1:] if kind in NEED_TABLES else stages)
-    lay_out(launcher.folder, stage.before, stage.inputs, CLUSTER)
+    lay_out(launcher.folder, stage.before, stage.inputs, stage.cluster)
     trial = Trial(random=source, stage=stage, launcher=replace(launcher, started=[]))
     began = time.monotonic()
     try:
@@ -139,27 +169,19 @@ def tell(result: Result, seed: int, number: int, trial: Trial) -> None:
         say(f"  not one sentence: {line[:300]}")
     for line in result.problems:
         say(f"  WRONG: {line}")
-    if result.problems:
-        again = [
-            *("--first-seed", str(seed), "--seeds", "1", "--faults-per-seed", str(number + 1)),
-            "--fault",
-            str(number),
-        ]
-        say(f"  again: {shlex.join([sys.executable, '-m', 'bench.faults', *again])}")
 
 
 def print_table(results: Sequence[Result]) -> None:
     columns = (*OUTCOMES, "traceback", "different", "seconds")
-    print(f"{'fault':28}{'tried':>7}" + "".join(f"{name:>24}" for name in columns))
+    print(f"{'fault':28}{'tried':>7}" + "".join(f"  {name}" for name in columns))
     for kind in [*sorted({each.kind for each in results}), None]:
         found = [each for each in results if kind in (None, each.kind)]
         outcomes = Counter(each.outcome for each in found)
         figures = [outcomes[name] for name in OUTCOMES]
         figures += [sum(bool(each.unclean) for each in found), sum(bool(each.problems) for each in found)]
         seconds = sum(each.seconds for each in found)
-        print(
-            f"{kind or 'all':28}{len(found):>7}" + "".join(f"{figure:>24}" for figure in figures) + f"{seconds:>24.0f}"
-        )
+        cells = [f"{figure:>{len(name) + 2}}" for name, figure in zip(columns, [*figures, round(seconds)], strict=True)]
+        print(f"{kind or 'all':28}{len(found):>7}" + "".join(cells))
 
 
 def say(text: str) -> None:

@@ -200,7 +200,8 @@ def read_for_minutes(trial: Trial) -> None:
         trial.run(command)
     trial.is_touched = True
     for name, table in held:
-        assert rows_of(table, name) == before[name], f"a reader of {name} saw something else"
+        if rows_of(table, name) != before[name]:
+            trial.problems.append(f"a reader of {name} that had begun before saw something else")
 
 
 FAULTS = {

@@ -23,7 +23,8 @@ COUNTERS = struct.Struct(f"={len(PLACES)}q")
 PAGE_BYTES = 4096
 TIMEOUT_S = 900
 CODES_OF_SENTENCES = (2, 3)
-CODES_EXPECTED = (0, *CODES_OF_SENTENCES, 130, 143, -signal.SIGKILL)
+FINDINGS = 1  # of `validate`
+CODES_EXPECTED = (0, FINDINGS, *CODES_OF_SENTENCES, 130, 143, -signal.SIGKILL)
 TRACEBACK = "Traceback (most recent call last)"
 
 

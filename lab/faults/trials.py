@@ -12,7 +12,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lab.faults.contents import contents, differences
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from lab.faults.contents import WIDTH_SHOWN, contents, differences
 from lab.faults.processes import COUNT, Ended, Launcher
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ class Stage:
     """One step: `counts` and `seconds` tell of its undisturbed pass, by place of the shim."""
 
     name: str
+    cluster: str
     before: Path
     inputs: Path
     expected: dict[str, Counter[str]]
@@ -54,6 +58,7 @@ class Trial:
     stage: Stage
     launcher: Launcher
     notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     ends: list[Ended] = field(default_factory=list)
     is_touched: bool = False
     is_killed: bool = False
@@ -131,6 +136,7 @@ def make_stage(name: str, launcher: Launcher, before: Path | None, inputs: Path,
     kept_before.mkdir(exist_ok=True)
     return Stage(
         name=name,
+        cluster=cluster,
         before=kept_before,
         inputs=inputs,
         expected=contents(after),
@@ -166,16 +172,35 @@ def judge(trial: Trial) -> tuple[str, list[str]]:
     """Repairs, compares, and returns the outcome, with a line for each thing that must not be."""
     disturbed = list(trial.ends)
     is_repaired = repair(trial)
-    problems = [] if is_repaired else [f"no remedy helped; at last: {trial.ends[-1].sentence}"]
-    if is_repaired:
-        problems += differences(contents(trial.warehouse), trial.stage.expected)
-    codes = {ended.code for ended in (disturbed if not trial.saved and not trial.was_restored else trial.ends)}
+    found = differences_of(trial) if is_repaired else [f"no remedy helped; at last: {trial.ends[-1].sentence}"]
+    found += trial.problems
+    if found and trial.saved:
+        found = mend_damage(trial, found)
     if trial.was_restored:
-        outcome = RESTORED
-    elif trial.is_killed:
-        outcome = KILLED
-    elif codes - {0}:
-        outcome = REFUSED
-    else:
-        outcome = REPAIRED if trial.is_touched else NO_EFFECT
-    return outcome, problems
+        return RESTORED, found
+    if trial.is_killed:
+        return KILLED, found
+    # A fault of files at rest is met by the first run that repairs.
+    met = disturbed or trial.ends
+    if any(ended.code for ended in met):
+        return REFUSED, found
+    return REPAIRED if trial.is_touched else NO_EFFECT, found
+
+
+def differences_of(trial: Trial) -> list[str]:
+    try:
+        return differences(contents(trial.warehouse), trial.stage.expected)
+    except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
+        return [f"a table can't be read: {' '.join(str(error).split())[:WIDTH_SHOWN]}"]
+
+
+def mend_damage(trial: Trial, found: list[str]) -> list[str]:
+    """Does what helps against damage that no run has met: what `validate` finds is rebuilt, and else the file is put
+    back, as from a backup. Returns what differs then."""
+    trial.note(f"not met by a run: {found[0]}")
+    if trial.run("validate").code == 1:
+        trial.run("history --rebuild")
+        if repair(trial) and not (found := differences_of(trial)):
+            return []
+    trial.restore()
+    return differences_of(trial) if repair(trial) else [f"no remedy helped; at last: {trial.ends[-1].sentence}"]
