@@ -165,6 +165,8 @@ def tell(result: Result, seed: int, number: int, trial: Trial) -> None:
         f"seed {seed} fault {number}: {result.kind} at {trial.stage.name} ({'; '.join(trial.notes)}): {result.outcome},"
         f" codes {codes}, {result.seconds:.0f} s"
     )
+    for line in dict.fromkeys(each.sentence for each in trial.ends if each.is_clean and each.code > 0):
+        say(f"  said: {line[:300]}")
     for line in result.unclean:
         say(f"  not one sentence: {line[:300]}")
     for line in result.problems:
