@@ -4,9 +4,11 @@ BIN := .venv/bin
 INPUTS ?= 1000000
 SEED ?= 1
 SEQUENCES ?= 5000
+SEEDS ?= 3
+FAULTS ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kafka test test-fast check format bench fuzz differential lock clean
+.PHONY: help setup demo demo-kafka test test-fast check format bench fuzz faults differential lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -49,6 +51,9 @@ bench: setup ## measure us beside Kafka's own tools, in one run (some minutes)
 fuzz: setup ## hostile bytes through the codec and all that reads from outside: make fuzz INPUTS=1000000 SEED=1
 	$(BIN)/python -m bench.fuzz_codec --inputs $(INPUTS) --seed $(SEED)
 	$(BIN)/python -m bench.fuzz_inputs --inputs $(INPUTS) --seed $(SEED)
+
+faults: setup ## break something at random, repair, and compare with an undisturbed run: make faults SEEDS=3 FAULTS=10
+	$(BIN)/python -m bench.faults --seeds $(SEEDS) --faults-per-seed $(FAULTS) $(if $(filter file,$(origin SEED)),,--first-seed $(SEED))
 
 differential: setup ## random requests to a real broker and to the coordinator: make differential SEQUENCES=5000 [SEED=1]
 	$(BIN)/python -m bench.differential --sequences $(SEQUENCES) $(if $(filter file,$(origin SEED)),,--seed $(SEED))

@@ -1,0 +1,194 @@
+"""Breaks something at random, by a seed, while the pipeline runs, does what its sentences say, and holds the tables
+against an undisturbed reading of the same log.
+
+    python -m bench.faults --seeds 3 --faults-per-seed 10 [--only KIND...] [--list]
+    python -m bench.faults --first-seed 2 --seeds 1 --fault 7      # one fault again
+
+A seed simulates an hour of ten groups (`lab.faults.growing_log`), cuts the log into pieces, and passes over one after
+the other undisturbed. Each fault begins behind one of these passes, with the next piece, and must end as the next pass
+did: all tables equal as multisets. Kinds of faults take turns, in an order by the seed.
+
+The property: a stop is one sentence with an exit code that says so, its remedy helps, nothing is lost, nothing is
+there twice. A traceback is counted, and fails only where `--strict` asks for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shlex
+import sys
+import tarfile
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab.faults import damage, kinds
+from lab.faults.growing_log import make_pieces
+from lab.faults.processes import Launcher, build_shim
+from lab.faults.trials import OUTCOMES, Stage, Trial, judge, lay_out, make_stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+FAULTS: dict[str, Callable[[Trial], None]] = kinds.FAULTS | damage.FAULTS
+CLUSTER = "test"
+ARCHIVES = sorted((Path(__file__).resolve().parents[1] / "tests/data/warehouses").glob("*.tar.gz"))
+OF_RELEASE = "east"  # one of the clusters in each archive
+NEED_TABLES = ("read-for-minutes", *damage.FAULTS)
+# What writers that are killed, stopped or refused must always come through.
+STRICT = ("kill-at-a-moment", "kill-at-a-call", "sleep-and-be-overtaken", "sleep-past-the-lease", "two-writers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What came of one fault. `unclean` are the ends that a user is not promised, `problems` what must not be."""
+
+    kind: str
+    outcome: str
+    seconds: float
+    unclean: Sequence[str]
+    problems: Sequence[str]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    if options.list:
+        for name, fault in FAULTS.items():
+            print(f"{name:28}{first_sentence(fault)} {damage.FILES.get(name.removeprefix('damaged-'), '')}")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="groupledger-faults-") as made:
+        directory = (options.directory or Path(made)).resolve()
+        directory.mkdir(parents=True, exist_ok=True)
+        results: list[Result] = []
+        try:
+            for result in campaign(options, directory):
+                results.append(result)  # noqa: PERF402 - what there is is shown, however it ends
+        finally:
+            print_table(results)
+    is_strict = {each.kind for each in results if options.strict or each.kind in STRICT}
+    return int(any(each.problems or (each.unclean and each.kind in is_strict) for each in results))
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(prog="python -m bench.faults", description=(__doc__ or "").split("\n\n")[0])
+    found.add_argument("--seeds", type=int, default=3, help="how many seeds")
+    found.add_argument("--first-seed", type=int, default=1)
+    found.add_argument("--faults-per-seed", type=int, default=10)
+    found.add_argument("--pieces", type=int, default=3, help="into how many pieces a log is cut")
+    found.add_argument("--upgrade", action="store_true", help="begin with warehouses of earlier releases, too")
+    found.add_argument("--fault", type=int, help="only the fault of this number of each seed")
+    found.add_argument("--only", nargs="+", metavar="KIND", choices=sorted(FAULTS), default=sorted(FAULTS))
+    found.add_argument("--directory", type=Path, help="where to work, and leave what was made")
+    found.add_argument("--strict", action="store_true", help="fail if any stop is not one sentence")
+    found.add_argument("--list", action="store_true", help="show the kinds of faults")
+    return found
+
+
+def first_sentence(fault: Callable[[Trial], None]) -> str:
+    text = getattr(fault, "func", fault).__doc__ or ""
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def campaign(options: argparse.Namespace, directory: Path) -> Iterator[Result]:
+    shim = build_shim(directory)
+    for seed in range(options.first_seed, options.first_seed + options.seeds):
+        # One path for all trials of a seed: Spark's checkpoints name the files that they have read.
+        launcher = Launcher(directory / f"seed-{seed}" / "trial", shim)
+        stages = make_stages(directory / f"seed-{seed}", launcher, seed, options.pieces)
+        if options.upgrade:
+            stages += [make_upgrade(directory / f"seed-{seed}", launcher, archive) for archive in ARCHIVES]
+        order = random.Random(seed).sample(options.only, len(options.only))  # noqa: S311 - repeatable
+        for number in range(options.faults_per_seed):
+            if options.fault in (None, number):
+                result = try_fault(order[number % len(order)], seed, number, stages, launcher)
+                if result.problems:
+                    say(f"  again: {again(options, seed, number)}")
+                yield result
+
+
+def again(options: argparse.Namespace, seed: int, number: int) -> str:
+    """Returns the command that tries one fault again."""
+    where = ["--first-seed", seed, "--seeds", 1, "--faults-per-seed", number + 1, "--pieces", options.pieces]
+    kinds_ = [] if options.only == sorted(FAULTS) else ["--only", *options.only]
+    words = [*where, "--fault", number, *["--upgrade"] * options.upgrade, *kinds_]
+    return f"python -m bench.faults {shlex.join(map(str, words))}"
+
+
+def make_stages(folder: Path, launcher: Launcher, seed: int, pieces: int) -> list[Stage]:
+    folder.mkdir()
+    stages: list[Stage] = []
+    before: Path | None = None
+    for number, inputs in enumerate(make_pieces(folder / "log", seed, pieces), 1):
+        after = folder / f"after-{number}"
+        stages.append(make_stage(f"piece {number}", launcher, before, inputs, after, CLUSTER))
+        before = after
+        say(f"seed {seed}: {stages[-1].name} in {stages[-1].seconds:.0f} s, calls {stages[-1].counts}")
+    return stages
+
+
+def make_upgrade(folder: Path, launcher: Launcher, archive: Path) -> Stage:
+    """Returns the first pass of today's code over a warehouse that an earlier release has written."""
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder / "releases", filter="data")
+    name = archive.name.removesuffix(".tar.gz")
+    release = folder / "releases" / name
+    inputs, after = release / OF_RELEASE, release / "after"
+    return make_stage(f"upgrade from {name}", launcher, release / "warehouse", inputs, after, OF_RELEASE)
+
+
+def try_fault(kind: str, seed: int, number: int, stages: Sequence[Stage], launcher: Launcher) -> Result:
+    source = random.Random(f"{seed}/{number}/{kind}")  # noqa: S311 - repeatable
+    stage = source.choice(stages[1:] if kind in NEED_TABLES else stages)
+    lay_out(launcher.folder, stage.before, stage.inputs, stage.cluster)
+    trial = Trial(random=source, stage=stage, launcher=replace(launcher, started=[]))
+    began = time.monotonic()
+    try:
+        FAULTS[kind](trial)
+        outcome, problems = judge(trial)
+    finally:
+        trial.launcher.end_all()
+    unclean = [
+        f"{each.command.split(' --')[0]}: {each.code}: {each.sentence}" for each in trial.ends if not each.is_clean
+    ]
+    result = Result(kind=kind, outcome=outcome, seconds=time.monotonic() - began, unclean=unclean, problems=problems)
+    tell(result, seed, number, trial)
+    return result
+
+
+def tell(result: Result, seed: int, number: int, trial: Trial) -> None:
+    codes = " ".join(str(each.code) for each in trial.ends)
+    say(
+        f"seed {seed} fault {number}: {result.kind} at {trial.stage.name} ({'; '.join(trial.notes)}): {result.outcome},"
+        f" codes {codes}, {result.seconds:.0f} s"
+    )
+    for line in dict.fromkeys(each.sentence for each in trial.ends if each.is_clean and each.code > 0):
+        say(f"  said: {line[:300]}")
+    for line in result.unclean:
+        say(f"  not one sentence: {line[:300]}")
+    for line in result.problems:
+        say(f"  WRONG: {line}")
+
+
+def print_table(results: Sequence[Result]) -> None:
+    columns = (*OUTCOMES, "traceback", "different", "seconds")
+    print(f"{'fault':28}{'tried':>7}" + "".join(f"  {name}" for name in columns))
+    for kind in [*sorted({each.kind for each in results}), None]:
+        found = [each for each in results if kind in (None, each.kind)]
+        outcomes = Counter(each.outcome for each in found)
+        figures = [outcomes[name] for name in OUTCOMES]
+        figures += [sum(bool(each.unclean) for each in found), sum(bool(each.problems) for each in found)]
+        seconds = sum(each.seconds for each in found)
+        cells = [f"{figure:>{len(name) + 2}}" for name, figure in zip(columns, [*figures, round(seconds)], strict=True)]
+        print(f"{kind or 'all':28}{len(found):>7}" + "".join(cells))
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

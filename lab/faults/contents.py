@@ -1,0 +1,53 @@
+"""Compares the tables of two warehouses as multisets of rows, without Spark.
+
+Left out are columns that tell of the run that wrote a row, and tables about the runs themselves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from deltalake import DeltaTable
+
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.transforms.history.rules.state import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OF_THE_RUN = frozenset({"ingest_date", "computed_at", "imported_at", "source_file", "recorded_at"})
+ABOUT_RUNS = frozenset({"quality_results", "log_files"})
+ROWS_SHOWN = 3
+WIDTH_SHOWN = 400
+
+
+def rows_of(table: DeltaTable, name: str) -> Counter[str]:
+    columns = [field.name for field in table.schema().fields if field.name not in OF_THE_RUN]
+    found = table.to_pyarrow_table(columns=columns).to_pylist()
+    return Counter(row_text(row, name) for row in found)
+
+
+def row_text(row: dict[str, Any], name: str) -> str:
+    if name == OPEN_GROUPS.name:
+        row = row | {"state": load(row["state"])}
+    return repr(sorted(row.items()))
+
+
+def contents(warehouse: Path) -> dict[str, Counter[str]]:
+    """Returns the rows of each table, with how often they are there."""
+    names = sorted(path.parent.name for path in warehouse.glob("*/_delta_log"))
+    return {name: rows_of(DeltaTable(str(warehouse / name)), name) for name in names if name not in ABOUT_RUNS}
+
+
+def differences(found: dict[str, Counter[str]], expected: dict[str, Counter[str]]) -> list[str]:
+    """Returns a line for each table that differs and for the first rows of the difference."""
+    lines = []
+    for name in sorted(found.keys() | expected.keys()):
+        here, there = found.get(name, Counter()), expected.get(name, Counter())
+        surplus, missing = here - there, there - here
+        if surplus or missing:
+            lines.append(f"{name}: {surplus.total()} rows too many, {missing.total()} missing")
+            lines += [f"  + {row[:WIDTH_SHOWN]}" for row in sorted(surplus)[:ROWS_SHOWN]]
+            lines += [f"  - {row[:WIDTH_SHOWN]}" for row in sorted(missing)[:ROWS_SHOWN]]
+    return lines

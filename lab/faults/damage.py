@@ -1,0 +1,62 @@
+"""Names the faults that happen to files at rest: one is cut short, emptied, removed, or overwritten in one place."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lab.faults.trials import Trial
+
+FILES = {
+    "checkpoint-offsets": "_checkpoints/*/*/offsets/[0-9]*",
+    "checkpoint-commits": "_checkpoints/*/*/commits/[0-9]*",
+    "checkpoint-metadata": "_checkpoints/*/*/metadata",
+    "source": "_groupledger/*/source.json",
+    "lease": "_groupledger/*/lease/*.json",
+    "delta-log": "*/_delta_log/*.json",
+    "parquet": "*/**/*.parquet",
+}
+
+
+def damage(trial: Trial, pattern: str) -> None:
+    """Removes, empties, cuts or overwrites one of the files that a pattern finds.
+
+    The bytes before are kept, for what no remedy helps with.
+    """
+    found = sorted(path for path in trial.warehouse.glob(pattern) if path.is_file())
+    if not found:
+        trial.note("no such file")
+        return
+    path = trial.random.choice(found)
+    # Nothing in a Parquet file tells that some of its bytes are others.
+    way = trial.random.choice(sorted(WAYS.keys() - {"overwritten"} if path.suffix == ".parquet" else WAYS))
+    trial.note(f"{path.relative_to(trial.warehouse)} {way}")
+    trial.save(path)
+    content = WAYS[way](path.read_bytes(), trial)
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+    # Hadoop keeps checksums beside files, and would notice for us.
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    trial.is_touched = True
+
+
+def overwritten(content: bytes, trial: Trial) -> bytes:
+    at = trial.random.randrange(len(content) or 1)
+    return content[:at] + bytes(8) + content[at + 8 :]
+
+
+WAYS: dict[str, Callable[[bytes, Trial], bytes | None]] = {
+    "removed": lambda _content, _trial: None,
+    "emptied": lambda _content, _trial: b"",
+    "cut": lambda content, trial: content[: trial.random.randrange(len(content) or 1)],
+    "overwritten": overwritten,
+}
+
+FAULTS: dict[str, Callable[[Trial], None]] = {
+    f"damaged-{name}": partial(damage, pattern=pattern) for name, pattern in FILES.items()
+}

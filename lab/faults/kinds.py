@@ -1,0 +1,213 @@
+"""Names the faults that happen to processes. Each is a function of a trial, which starts commands and disturbs them.
+
+A fault decides everything by the trial's chance. Moments of a command are times, or numbers of the calls by which it
+changes files, which the shim counts.
+"""
+
+from __future__ import annotations
+
+import errno
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab.faults.processes import PLACES, Twist
+
+if TYPE_CHECKING:
+    from lab.faults.processes import Process
+    from lab.faults.trials import Trial
+
+DAY_S = 86_400
+WORKER = b"pyspark.daemon"
+ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS, "EDQUOT": errno.EDQUOT}
+
+
+def some_call(trial: Trial, act: str, *, error: int = 0, clock_s: int = 0) -> Twist:
+    """Returns a twist at a call of a place, as far as an undisturbed pass makes such calls."""
+    place = trial.random.choice(PLACES)
+    at = trial.random.randint(1, max(1, trial.stage.counts[place]))
+    trial.note(f"{act} at call {at} of {place}")
+    return Twist(act=act, place=place, at=at, errno=error, clock_s=clock_s)
+
+
+def kill_at_a_moment(trial: Trial) -> None:
+    """Sends SIGKILL at a time, to Python alone or with its JVM; half of the time to the next run as well."""
+    for _ in range(trial.random.randint(1, 2)):
+        command, moment_s, with_java = trial.victim(), trial.moment_s(), trial.random.random() < 0.5
+        trial.note(f"{command}, {moment_s:.1f} s, {'with' if with_java else 'without'} Java")
+        process = trial.start(command)
+        if process.sleep(moment_s):
+            process.kill(with_java=with_java)
+            trial.is_killed = True
+        trial.finish(process)
+
+
+def kill_at_a_call(trial: Trial) -> None:
+    """Sends SIGKILL in the middle of a call that changes a file."""
+    command = trial.victim()
+    trial.note(command)
+    process = trial.start(command, twist=some_call(trial, "hold"))
+    if process.wait_for_mark():
+        process.kill(with_java=trial.random.random() < 0.5)
+        process.until.touch()  # a JVM that is left alone goes on
+        trial.is_killed = True
+    trial.finish(process)
+
+
+def interrupt(trial: Trial) -> None:
+    """Sends SIGTERM or SIGINT at a time."""
+    command, moment_s = trial.victim(), trial.moment_s()
+    number = trial.random.choice([signal.SIGTERM, signal.SIGINT])
+    trial.note(f"{command}, {moment_s:.1f} s, {number.name}")
+    process = trial.start(command)
+    if process.sleep(moment_s):
+        process.process.send_signal(number)
+        trial.is_touched = True
+    trial.finish(process)
+
+
+def sleep_and_be_overtaken(trial: Trial) -> None:
+    """Stops a writer in the middle of a call for longer than its lease, lets a second one run to its end, and lets the
+    first go on."""
+    command = trial.victim()
+    trial.note(command)
+    first = trial.start(command, twist=some_call(trial, "hold"))
+    if first.wait_for_mark():
+        first.signal_group(signal.SIGSTOP)
+        trial.is_touched = True
+        trial.run("pipeline")
+        first.until.touch()
+        first.signal_group(signal.SIGCONT)
+    trial.finish(first)
+
+
+def sleep_past_the_lease(trial: Trial) -> None:
+    """Stops a writer for longer than its lease while nobody else writes."""
+    from lab.faults.trials import LEASE_S
+
+    command, moment_s = trial.victim(), trial.moment_s()
+    trial.note(f"{command}, {moment_s:.1f} s")
+    process = trial.start(command)
+    if process.sleep(moment_s):
+        process.signal_group(signal.SIGSTOP)
+        time.sleep(LEASE_S * 1.5)
+        process.signal_group(signal.SIGCONT)
+        trial.is_touched = True
+    trial.finish(process)
+
+
+def two_writers(trial: Trial) -> None:
+    """Starts two commands at almost the same time; the clock of the second may be a day off."""
+    pause_s = trial.random.uniform(0, 0.7) * trial.stage.seconds
+    clock_s = trial.random.choice([0, 0, DAY_S, -DAY_S])
+    commands = trial.victim(), trial.victim()
+    trial.note(f"{' and '.join(commands)} after {pause_s:.1f} s, clock {clock_s:+d} s")
+    first = trial.start(commands[0])
+    time.sleep(pause_s)
+    second = trial.start(commands[1], twist=Twist(act="clock", clock_s=clock_s))
+    trial.is_touched = True
+    trial.finish(second)
+    trial.finish(first)
+
+
+def clock_jump(trial: Trial) -> None:
+    """Lets the clock jump at a call, by minutes, days or a year, back or ahead."""
+    command, clock_s = trial.victim(), trial.random.choice([600, -600, DAY_S, -DAY_S, 365 * DAY_S])
+    trial.note(f"{command}, {clock_s:+d} s")
+    trial.is_touched = True
+    trial.finish(trial.start(command, twist=some_call(trial, "clock", clock_s=clock_s)))
+
+
+def storage_fails_once(trial: Trial) -> None:
+    """Lets one call that changes a file fail."""
+    _fail(trial, "once")
+
+
+def storage_fails(trial: Trial) -> None:
+    """Lets all calls from one on fail, as a full disk or one that has become read-only does."""
+    _fail(trial, "stay")
+
+
+def _fail(trial: Trial, act: str) -> None:
+    command, name = trial.victim(), trial.random.choice(sorted(ERRORS))
+    trial.note(f"{command}, {name}")
+    process = trial.start(command, twist=(twist := some_call(trial, act, error=ERRORS[name])))
+    trial.finish(process)
+    trial.is_touched = process.counts()[twist.place] >= twist.at
+
+
+def kill_a_worker(trial: Trial) -> None:
+    """Sends SIGKILL to one of Spark's Python processes."""
+    command, moment_s = trial.victim(), trial.random.uniform(0, 0.8) * trial.stage.seconds
+    process = trial.start(command)
+    process.sleep(moment_s)
+    while not (found := workers(process)) and process.sleep(0.01):
+        pass
+    trial.note(f"{command}, {moment_s:.1f} s")
+    if found:
+        number = trial.random.choice(found)
+        try:
+            number.kill()
+        except ProcessLookupError:
+            trial.note("was gone")
+        trial.is_touched = True
+    trial.finish(process)
+
+
+def workers(process: Process) -> list[WorkerProcess]:
+    """Returns the Python workers of Spark in the process's group."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command, stat = (folder / "cmdline").read_bytes(), (folder / "stat").read_text()
+        except OSError:
+            continue
+        # Behind the name, which may hold spaces: state, parent, group, session.
+        if WORKER in command and int(stat.rsplit(")", 1)[1].split()[3]) == process.process.pid:
+            found.append(WorkerProcess(int(folder.name)))
+    return found
+
+
+class WorkerProcess(int):
+    """The number of a process."""
+
+    def kill(self) -> None:
+        import os
+
+        os.kill(self, signal.SIGKILL)
+
+
+def short_of_memory(trial: Trial) -> None:
+    """Gives the JVM a heap that is too small."""
+    command, megabytes = trial.victim(), trial.random.randint(48, 160)
+    trial.note(f"{command}, {megabytes} MB")
+    trial.is_touched = True
+    trial.finish(trial.start(command, environment={"_JAVA_OPTIONS": f"-Xmx{megabytes}m"}))
+
+
+def read_for_minutes(trial: Trial) -> None:
+    """Opens versions of the tables, lets maintenance and a pass run beside, and reads them then."""
+    from deltalake import DeltaTable
+
+    from lab.faults.contents import rows_of
+
+    paths = sorted(path.parent for path in trial.warehouse.glob("*/_delta_log"))
+    opened = [(path.name, DeltaTable(str(path))) for path in paths]
+    before = {name: rows_of(table, name) for name, table in opened}
+    held = [(name, DeltaTable(str(trial.warehouse / name), version=table.version())) for name, table in opened]
+    for command in ("maintain", "pipeline", "history --rebuild", "maintain"):
+        trial.run(command)
+    trial.is_touched = True
+    for name, table in held:
+        if rows_of(table, name) != before[name]:
+            trial.problems.append(f"a reader of {name} that had begun before saw something else")
+
+
+FAULTS = {
+    function.__name__.replace("_", "-"): function
+    for function in (
+        *(kill_at_a_moment, kill_at_a_call, interrupt, sleep_and_be_overtaken, sleep_past_the_lease, two_writers),
+        *(clock_jump, storage_fails_once, storage_fails, kill_a_worker, short_of_memory, read_for_minutes),
+    )
+}

@@ -1,0 +1,178 @@
+"""Runs `groupledger` commands in processes of their own, with the shim `system_calls.c`, and judges how they ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.process.session import SHORT_LIVED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SHIM_SOURCE = Path(__file__).with_name("system_calls.c")
+PLACES = ("all", "_delta_log", "_checkpoints", "_groupledger")  # as in the shim
+COUNTERS = struct.Struct(f"={len(PLACES)}q")
+PAGE_BYTES = 4096
+TIMEOUT_S = 900
+CODES_OF_SENTENCES = (2, 3)
+FINDINGS = 1  # of `validate`
+CODES_EXPECTED = (0, FINDINGS, *CODES_OF_SENTENCES, 130, 143, -signal.SIGKILL)
+TRACEBACK = "Traceback (most recent call last)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Twist:
+    """What the shim does: `act` (see `system_calls.c`) at the `at`-th call of a place."""
+
+    act: str = "count"
+    place: str = "all"
+    at: int = 0
+    errno: int = 0
+    clock_s: int = 0
+
+
+COUNT = Twist()
+
+
+def build_shim(directory: Path) -> Path:
+    shim = directory / "system_calls.so"
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", shim, SHIM_SOURCE, "-ldl"], check=True)
+    return shim
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended, and what it said on standard error."""
+
+    command: str
+    code: int
+    said: str
+
+    @property
+    def sentence(self) -> str:
+        """Returns the last sentence of the command, or the last line if there is none."""
+        lines = self.said.strip().splitlines() or [""]
+        return next((line for line in reversed(lines) if line.startswith("groupledger: ")), lines[-1])
+
+    @property
+    def is_clean(self) -> bool:
+        """Returns whether the end is one that a user is promised: an expected code, and with 2 or 3 one sentence."""
+        has_sentence = self.code not in CODES_OF_SENTENCES or self.sentence.startswith("groupledger: ")
+        return self.code in CODES_EXPECTED and TRACEBACK not in self.said and has_sentence
+
+
+@dataclass
+class Process:
+    """A `groupledger` command that runs, with its JVM and its workers in a process group of their own."""
+
+    command: str
+    folder: Path
+    process: subprocess.Popen[bytes]
+    words: Path
+    counters: Path
+    mark: Path
+    until: Path
+    ended: Ended | None = field(default=None)
+
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def signal_group(self, number: signal.Signals) -> None:
+        try:
+            os.killpg(self.process.pid, number)
+        except ProcessLookupError:
+            return
+
+    def kill(self, *, with_java: bool) -> None:
+        if with_java:
+            self.signal_group(signal.SIGKILL)
+        else:
+            self.process.kill()
+        self.process.wait()
+
+    def sleep(self, seconds: float) -> bool:
+        """Waits; returns whether the process still runs."""
+        try:
+            self.process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
+
+    def wait_for_mark(self) -> bool:
+        """Waits until the shim holds the process; returns False if it ended before."""
+        while not self.mark.exists():
+            if not self.is_running():
+                return False
+            time.sleep(0.02)
+        return True
+
+    def counts(self) -> dict[str, int]:
+        return dict(zip(PLACES, COUNTERS.unpack_from(self.counters.read_bytes()), strict=True))
+
+    def finish(self) -> Ended:
+        """Waits for the end. A process that takes too long is ended, which is no clean end."""
+        code: int | None
+        try:
+            code = self.process.wait(timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill(with_java=True)
+            code = -signal.SIGALRM
+        self.ended = Ended(self.command, code, self.words.read_text(errors="replace"))
+        return self.ended
+
+
+@dataclass
+class Launcher:
+    """Starts commands in a folder with a warehouse, their settings and the shim; ends all of them at last."""
+
+    folder: Path
+    shim: Path
+    started: list[Process] = field(default_factory=list)
+
+    def start(
+        self, command: str, *arguments: str, twist: Twist = COUNT, environment: Mapping[str, str] | None = None
+    ) -> Process:
+        own = self.folder / f"process-{len(self.started)}"
+        own.mkdir()
+        counters = own / "counters"
+        counters.write_bytes(bytes(PAGE_BYTES))
+        mark, until = own / "mark", own / "until"
+        shim = {
+            "LD_PRELOAD": str(self.shim),
+            "FAULT_ROOT": str(self.folder / "warehouse"),
+            "FAULT_COUNTERS": str(counters),
+            "FAULT_PLACE": str(PLACES.index(twist.place)),
+            "FAULT_DO": twist.act,
+            "FAULT_AT": str(twist.at),
+            "FAULT_ERRNO": str(twist.errno),
+            "FAULT_CLOCK_S": str(twist.clock_s),
+            "FAULT_MARK": str(mark),
+            "FAULT_UNTIL": str(until),
+        }
+        place = ["--warehouse", str(self.folder / "warehouse"), "--conf", str(self.folder / "settings.yaml")]
+        with (own / "words").open("wb") as words:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "groupledger.jobs.cli.main", *command.split(), *place, *arguments],
+                stdout=subprocess.DEVNULL,
+                stderr=words,
+                start_new_session=True,
+                cwd=own,
+                env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED, **shim, **(environment or {})},
+            )
+        text = " ".join([command, *arguments])
+        self.started.append(Process(text, own, process, own / "words", counters, mark, until))
+        return self.started[-1]
+
+    def end_all(self) -> None:
+        """Kills what is left of each process that was started here, JVMs and workers included."""
+        for each in self.started:
+            each.signal_group(signal.SIGKILL)
+            each.process.wait()

@@ -1,0 +1,206 @@
+"""Tries one fault: lays out a warehouse, lets the fault happen, does what the sentences say, and compares.
+
+A stage is one step of the pipeline: a warehouse before, inputs that have grown, and the tables after an undisturbed
+pass. Every trial begins with a copy of a stage's warehouse, at the path where the stage was made, since Spark's
+checkpoints name files by their paths.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from lab.faults.contents import WIDTH_SHOWN, contents, differences
+from lab.faults.processes import COUNT, Ended, Launcher
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from random import Random
+
+    from lab.faults.processes import Process, Twist
+
+LEASE_S = 8
+REPAIRS_MAX = 5
+NO_EFFECT, REPAIRED, REFUSED, KILLED, RESTORED = (
+    *("no effect", "went on", "refused and repaired", "killed and repaired"),
+    "restored and repaired",
+)
+OUTCOMES = (NO_EFFECT, REPAIRED, REFUSED, KILLED, RESTORED)
+VICTIMS = ("pipeline", "pipeline", "pipeline", "history --rebuild", "maintain")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One step: `counts` and `seconds` tell of its undisturbed pass, by place of the shim."""
+
+    name: str
+    cluster: str
+    before: Path
+    inputs: Path
+    expected: dict[str, Counter[str]]
+    counts: dict[str, int]
+    seconds: float
+
+
+@dataclass(kw_only=True)
+class Trial:
+    """What a fault gets: chance, a warehouse, and commands to run on it. `is_touched` says that the fault happened;
+    `restore` puts back what a fault has damaged."""
+
+    random: Random
+    stage: Stage
+    launcher: Launcher
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    ends: list[Ended] = field(default_factory=list)
+    is_touched: bool = False
+    is_killed: bool = False
+    was_restored: bool = False
+    saved: dict[Path, bytes] = field(default_factory=dict)
+
+    @property
+    def warehouse(self) -> Path:
+        return self.launcher.folder / "warehouse"
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def start(
+        self, command: str, *more: str, twist: Twist = COUNT, environment: Mapping[str, str] | None = None
+    ) -> Process:
+        return self.launcher.start(
+            command, *arguments(self.launcher.folder, command), *more, twist=twist, environment=environment
+        )
+
+    def finish(self, process: Process) -> Ended:
+        self.ends.append(process.finish())
+        return self.ends[-1]
+
+    def run(self, command: str, *more: str) -> Ended:
+        return self.finish(self.start(command, *more))
+
+    def victim(self) -> str:
+        """Returns a command that the fault will happen to."""
+        return self.random.choice(VICTIMS)
+
+    def moment_s(self) -> float:
+        """Returns a moment within a pass."""
+        return self.random.uniform(0.05, 1.1) * self.stage.seconds
+
+    def save(self, path: Path) -> None:
+        """Keeps a file's bytes, which `restore` puts back."""
+        self.saved[path] = path.read_bytes()
+
+    def restore(self) -> None:
+        for path, content in self.saved.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        self.saved.clear()
+        self.was_restored = True
+
+
+def arguments(folder: Path, command: str) -> Sequence[str]:
+    if not command.startswith("pipeline"):
+        return ()
+    return ("--capture", str(folder / "inputs/capture"), "--samples", str(folder / "inputs"))
+
+
+def lay_out(folder: Path, before: Path | None, inputs: Path, cluster: str) -> None:
+    """Makes the folder of a trial anew, with a copy of a warehouse and of the inputs."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    shutil.copytree(inputs, folder / "inputs")
+    if before is not None:
+        shutil.copytree(before, folder / "warehouse", symlinks=True)
+    (folder / "settings.yaml").write_text(f"cluster: {cluster}\nlease: {{duration_s: {LEASE_S}}}\n")
+
+
+def make_stage(name: str, launcher: Launcher, before: Path | None, inputs: Path, after: Path, cluster: str) -> Stage:
+    """Runs an undisturbed pass over new inputs, and keeps the warehouse behind it in `after`."""
+    folder = launcher.folder
+    lay_out(folder, before, inputs, cluster)
+    began = time.monotonic()
+    process = launcher.start("pipeline", *arguments(folder, "pipeline"))
+    ended = process.finish()
+    assert ended.code == 0, ended.said
+    seconds = time.monotonic() - began
+    shutil.copytree(folder / "warehouse", after)
+    kept_before = before or after.with_name(f"{after.name}-empty")
+    kept_before.mkdir(exist_ok=True)
+    return Stage(
+        name=name,
+        cluster=cluster,
+        before=kept_before,
+        inputs=inputs,
+        expected=contents(after),
+        counts=process.counts(),
+        seconds=seconds,
+    )
+
+
+def repair(trial: Trial) -> bool:
+    """Runs the pipeline until it ends well, and does what its sentences say in between. What no sentence helps with is
+    restored, if the fault has damaged files. Returns whether it ended well."""
+    more: tuple[str, ...] = ()
+    tried: set[str] = set()
+    for _ in range(REPAIRS_MAX):
+        ended = trial.run("pipeline", *more)
+        if ended.code == 0:
+            return True
+        more = ()
+        if "ingest --recover" in ended.sentence and "recover" not in tried:
+            tried.add("recover")
+            more = ("--recover",)
+        elif "history --rebuild" in ended.sentence and "rebuild" not in tried:
+            tried.add("rebuild")
+            trial.run("history --rebuild")
+        elif "again" in tried and trial.saved:
+            trial.restore()
+        else:
+            tried.add("again")
+    return False
+
+
+def judge(trial: Trial) -> tuple[str, list[str]]:
+    """Repairs, compares, and returns the outcome, with a line for each thing that must not be."""
+    disturbed = list(trial.ends)
+    is_repaired = repair(trial)
+    found = differences_of(trial) if is_repaired else [f"no remedy helped; at last: {trial.ends[-1].sentence}"]
+    found += trial.problems
+    if found and trial.saved:
+        found = mend_damage(trial, found)
+    if trial.was_restored:
+        return RESTORED, found
+    if trial.is_killed:
+        return KILLED, found
+    # A fault of files at rest is met by the first run that repairs.
+    met = disturbed or trial.ends
+    if any(ended.code for ended in met):
+        return REFUSED, found
+    return REPAIRED if trial.is_touched else NO_EFFECT, found
+
+
+def differences_of(trial: Trial) -> list[str]:
+    try:
+        return differences(contents(trial.warehouse), trial.stage.expected)
+    except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
+        return [f"a table can't be read: {' '.join(str(error).split())[:WIDTH_SHOWN]}"]
+
+
+def mend_damage(trial: Trial, found: list[str]) -> list[str]:
+    """Does what helps against damage that no run has met: what `validate` finds is rebuilt, and else the file is put
+    back, as from a backup. Returns what differs then."""
+    trial.note(f"not met by a run: {found[0]}")
+    if trial.run("validate").code == 1:
+        trial.run("history --rebuild")
+        if repair(trial) and not (found := differences_of(trial)):
+            return []
+    trial.restore()
+    return differences_of(trial) if repair(trial) else [f"no remedy helped; at last: {trial.ends[-1].sentence}"]

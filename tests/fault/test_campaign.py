@@ -1,0 +1,36 @@
+"""Goal: whatever is broken at random, by a seed, the next runs make the tables of an undisturbed run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench.faults import FAULTS, STRICT, main
+from lab.faults.contents import differences
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_kills_holds_and_second_writers(tmp_path: Path) -> None:
+    """Goal: a process is killed at a time and in the middle of a call, sleeps until another has overtaken it, and meets
+    a second writer: each stop is one sentence, and in the end all tables are those of an undisturbed run."""
+    options = ["--seeds", "1", "--pieces", "2", "--faults-per-seed", str(len(STRICT))]
+    assert main([*options, "--directory", str(tmp_path), "--only", *STRICT]) == 0
+
+
+def test_strict_kinds_exist() -> None:
+    """Goal: no kind that must end in a sentence is one that nothing knows."""
+    assert set(STRICT) <= FAULTS.keys()
+
+
+def test_a_difference_is_found() -> None:
+    """Goal: a row that is there twice, one that is missing and a table that is missing are differences."""
+    from collections import Counter
+
+    assert differences({"t": Counter(a=1)}, {"t": Counter(a=1)}) == []
+    assert differences({"t": Counter(a=2)}, {"t": Counter(a=1, b=1)}) == [
+        "t: 1 rows too many, 1 missing",
+        "  + a",
+        "  - b",
+    ]
+    assert differences({}, {"t": Counter(a=1)}) == ["t: 0 rows too many, 1 missing", "  - a"]
