@@ -178,7 +178,8 @@ class _File:
 
     def write(self, rows: pa.Table) -> None:
         self._waiting.append(rows)
-        self._waiting_bytes += rows.nbytes
+        # `nbytes` looks into the offsets of lists, which Spark leaves out of a batch where all of them are empty.
+        self._waiting_bytes += rows.get_total_buffer_size()
         if self._waiting_bytes > ROW_GROUP_BYTES:
             self._flush()
 

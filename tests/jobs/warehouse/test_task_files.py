@@ -45,7 +45,7 @@ ROWS = Table(
         column("seen_at", T.TimestampType(), "An instant."),
         column("day", T.DateType(), "A day."),
         column("nothing", T.StringType(), "Null in all rows."),
-        column("topics", T.ArrayType(T.StringType()), "Without statistics."),
+        column("topics", T.ArrayType(T.ArrayType(T.StringType())), "Without statistics."),
         column("seen_date", T.DateType(), "A partition of the files; null where nothing was seen."),
         column("is_open", T.IntegerType(), "A partition of the files."),
     ),
@@ -76,7 +76,7 @@ def rows_of(groups: Iterable[str | None], instants: Iterable[int | None] = INSTA
         "seen_at": pa.array([instant for _, instant in pairs], pa.int64()).cast(pa.timestamp("us", "UTC")),
         "day": [DAYS[number % len(DAYS)] for number in numbers],
         "nothing": [None for _ in pairs],
-        "topics": [["t", None] for _ in pairs],
+        "topics": [[["t", None]] for _ in pairs],
         "seen_date": [DAYS[number % 3] for number in numbers],
         "is_open": [number % 2 for number in numbers],
     }
@@ -212,12 +212,15 @@ def told(value: Any) -> Any:
     return value[:23].rstrip("Z") if isinstance(value, str) and value[10:11] == "T" else value
 
 
+def in_one_partition(rows: pa.RecordBatch) -> pa.RecordBatch:
+    rows = rows.set_column(7, "seen_date", pa.nulls(rows.num_rows, pa.date32()))
+    return rows.set_column(8, "is_open", pa.repeat(pa.scalar(1, pa.int32()), rows.num_rows))
+
+
 def test_row_groups(commits: Commits, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: the bounds and counts of a file are those of all its row groups."""
     monkeypatch.setattr("groupledger.jobs.warehouse.task_files.ROW_GROUP_BYTES", 0)
-    batches = [rows_of([group]) for group in GROUPS]
-    few_dates = [batch.set_column(7, "seen_date", pa.nulls(len(batch), pa.date32())) for batch in batches]
-    same = [batch.set_column(8, "is_open", pa.repeat(pa.scalar(1, pa.int32()), len(batch))) for batch in few_dates]
+    same = [in_one_partition(rows_of([group])) for group in GROUPS]
     (file,) = written(commits, *same)
     found = json.loads(file.statistics)
     assert file.partition_values == {"cluster": "c", "seen_date": None, "is_open": "1"}
@@ -228,6 +231,17 @@ def test_row_groups(commits: Commits, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found["minValues"]["number"], found["maxValues"]["number"]) == (0, len(INSTANTS_US) - 1)
     assert "nothing" not in found["minValues"]
     assert Path(commits.warehouse, ROWS.name, file.path).stat().st_size == file.size
+
+
+def test_lists_that_are_all_empty(commits: Commits) -> None:
+    """Goal: a batch in which all lists are empty, whose offsets within Spark leaves out, does not end the process."""
+    rows = in_one_partition(rows_of(GROUPS))
+    kind = rows.column("topics").type
+    inner = pa.Array.from_buffers(kind.value_type, 0, [None, None], children=[pa.array([], pa.string())])
+    offsets = pa.array([0] * (rows.num_rows + 1), pa.int32()).buffers()[1]
+    empty = pa.Array.from_buffers(kind, rows.num_rows, [None, offsets], children=[inner])
+    commits.add_files(ROWS, written(commits, rows.set_column(6, "topics", empty)))
+    assert by_delta_rs(commits).column("topics").to_pylist() == [[]] * rows.num_rows
 
 
 def test_a_task_that_is_tried_again(commits: Commits) -> None:
