@@ -7,6 +7,7 @@ checkpoints name files by their paths.
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from dataclasses import dataclass, field
@@ -155,17 +156,27 @@ def repair(trial: Trial) -> bool:
         if ended.code == 0:
             return True
         more = ()
+        remove_as_told(trial.warehouse, ended.sentence)
         if "ingest --recover" in ended.sentence and "recover" not in tried:
             tried.add("recover")
             more = ("--recover",)
         elif "history --rebuild" in ended.sentence and "rebuild" not in tried:
             tried.add("rebuild")
             trial.run("history --rebuild")
-        elif "again" in tried and trial.saved:
+        elif trial.saved and ("restore it" in ended.sentence or "again" in tried):
             trial.restore()
         else:
             tried.add("again")
     return False
+
+
+def remove_as_told(warehouse: Path, sentence: str) -> None:
+    """Removes the folder of the warehouse that a sentence says to remove."""
+    told = re.search(r"remove the folder (\S+) and run", sentence)
+    if told is not None:
+        folder = (warehouse / told[1]).resolve()
+        assert warehouse.resolve() in folder.parents, folder
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def judge(trial: Trial) -> tuple[str, list[str]]:

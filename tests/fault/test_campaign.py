@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
+
+import pytest
 
 from bench.faults import FAULTS, STRICT, main
 from lab.faults.contents import differences
+from lab.faults.trials import remove_as_told
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,10 +27,21 @@ def test_strict_kinds_exist() -> None:
     assert set(STRICT) <= FAULTS.keys()
 
 
+def test_a_folder_is_removed_as_told(tmp_path: Path) -> None:
+    """Goal: the remedy of a damaged checkpoint is followed to the letter, and never outside of the warehouse."""
+    checkpoint = tmp_path / "_checkpoints/test/history"
+    checkpoint.mkdir(parents=True)
+    remove_as_told(tmp_path, "groupledger: The file is damaged: run it again.")
+    assert checkpoint.exists()
+    remedy = "remove the folder {} and run `groupledger history --rebuild`."
+    remove_as_told(tmp_path, remedy.format("_checkpoints/test/history"))
+    assert not checkpoint.exists()
+    with pytest.raises(AssertionError):
+        remove_as_told(tmp_path, remedy.format("../other"))
+
+
 def test_a_difference_is_found() -> None:
     """Goal: a row that is there twice, one that is missing and a table that is missing are differences."""
-    from collections import Counter
-
     assert differences({"t": Counter(a=1)}, {"t": Counter(a=1)}) == []
     assert differences({"t": Counter(a=2)}, {"t": Counter(a=1, b=1)}) == [
         "t: 1 rows too many, 1 missing",
