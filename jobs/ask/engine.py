@@ -154,7 +154,7 @@ def collected(answer: pa.RecordBatchReader, rows_max: int | None, is_late: threa
     rows = size = 0
     for batch in answer:
         batches.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
+        rows, size = rows + batch.num_rows, size + batch.get_total_buffer_size()
         if is_late.is_set():
             raise TimeoutError
         if size > ANSWER_MAX_BYTES:
