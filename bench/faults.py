@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import random
 import shlex
+import signal
 import sys
 import tarfile
 import tempfile
@@ -60,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, fault in FAULTS.items():
             print(f"{name:28}{first_sentence(fault)} {damage.FILES.get(name.removeprefix('damaged-'), '')}")
         return 0
+    # Ended by a signal, it still ends what it has started, and shows what it has.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="groupledger-faults-") as made:
         directory = (options.directory or Path(made)).resolve()
         directory.mkdir(parents=True, exist_ok=True)

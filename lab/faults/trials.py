@@ -88,8 +88,8 @@ class Trial:
         return self.finish(self.start(command, *more))
 
     def victim(self) -> str:
-        """Returns a command that the fault will happen to."""
-        return self.random.choice(VICTIMS)
+        """Returns a command that the fault will happen to. Before there is a table, only one has anything to do."""
+        return self.random.choice(VICTIMS) if any(self.stage.before.iterdir()) else "pipeline"
 
     def moment_s(self) -> float:
         """Returns a moment within a pass."""
@@ -129,7 +129,10 @@ def make_stage(name: str, launcher: Launcher, before: Path | None, inputs: Path,
     lay_out(folder, before, inputs, cluster)
     began = time.monotonic()
     process = launcher.start("pipeline", *arguments(folder, "pipeline"))
-    ended = process.finish()
+    try:
+        ended = process.finish()
+    finally:
+        launcher.end_all()
     assert ended.code == 0, ended.said
     seconds = time.monotonic() - began
     shutil.copytree(folder / "warehouse", after)
@@ -191,11 +194,10 @@ def judge(trial: Trial) -> tuple[str, list[str]]:
         return RESTORED, found
     if trial.is_killed:
         return KILLED, found
+    if not trial.is_touched:
+        return NO_EFFECT, found
     # A fault of files at rest is met by the first run that repairs.
-    met = disturbed or trial.ends
-    if any(ended.code for ended in met):
-        return REFUSED, found
-    return REPAIRED if trial.is_touched else NO_EFFECT, found
+    return REFUSED if any(ended.code for ended in disturbed or trial.ends) else REPAIRED, found
 
 
 def differences_of(trial: Trial) -> list[str]:
