@@ -29,7 +29,7 @@ from lab.warehouses.ledgers import open_test_ledger
 from lab.warehouses.rows import offset_commit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -125,7 +125,14 @@ class LedgerProcess:
     """`groupledger COMMAND` as a process of its own, with everything that it starts; its words are piped to here, or
     go into a file."""
 
-    def __init__(self, command: str, warehouse: Path, *arguments: str, words: int | IO[str] = subprocess.PIPE) -> None:
+    def __init__(
+        self,
+        command: str,
+        warehouse: Path,
+        *arguments: str,
+        words: int | IO[str] = subprocess.PIPE,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         where = ["--warehouse", str(warehouse), "--cluster", "test"]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "groupledger.jobs.cli.main", command, *where, *arguments],
@@ -133,7 +140,7 @@ class LedgerProcess:
             stderr=words,
             text=True,
             start_new_session=True,
-            env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED},
+            env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED, **(environment or {})},
         )
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
 /* Holds a process at the moment when it makes a file of a Delta log: in linkat, link, renameat, renameat2 and rename.
  *
- * For LD_PRELOAD. Once the file HOLD_ARMED exists, the first call that would make a path with HOLD_NAME in it creates
- * HOLD_MARK, waits until HOLD_UNTIL exists, and then goes on. */
+ * For LD_PRELOAD. Once the file HOLD_ARMED exists (at once without one), the first call, or the HOLD_CALLth, that would
+ * make a path with HOLD_NAME in it creates HOLD_MARK, waits until HOLD_UNTIL exists, and then goes on. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -9,11 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static int is_held_before = 0;
+static int is_held_before = 0, calls = 0;
 
 static void hold(const char *path) {
     const char *armed = getenv("HOLD_ARMED"), *name = getenv("HOLD_NAME");
-    if (is_held_before || armed == NULL || name == NULL || strstr(path, name) == NULL || access(armed, F_OK) != 0)
+    if (is_held_before || name == NULL || strstr(path, name) == NULL || (armed != NULL && access(armed, F_OK) != 0))
+        return;
+    if (++calls < (getenv("HOLD_CALL") == NULL ? 1 : atoi(getenv("HOLD_CALL"))))
         return;
     is_held_before = 1;
     close(open(getenv("HOLD_MARK"), O_CREAT | O_WRONLY, 0600));
