@@ -17,12 +17,11 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 from confluent_kafka import Consumer
-from kafka import KafkaConsumer
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from lab.kafka.local_traffic import subscribe
+from lab.kafka.group_member import GroupMember
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -70,10 +69,10 @@ class KafkaPython(ConsumerRebalanceListener):  # type: ignore[misc]  # no types 
         strategies = settings.pop("partition.assignment.strategy").split(",")
         named = {key.replace(".", "_"): int(text) if text.isdigit() else text for key, text in settings.items()}
         assignors = [ASSIGNORS[strategy] for strategy in strategies]
-        self._consumer = KafkaConsumer(partition_assignment_strategy=assignors, **named)
+        self._consumer = GroupMember(partition_assignment_strategy=assignors, **named)
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        subscribe(self._consumer, topics, listener=self)
+        self._consumer.subscribe(topics, listener=self)
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
         say(self._name, "assigned", assigned)

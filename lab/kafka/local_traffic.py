@@ -12,7 +12,6 @@ import time
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
@@ -27,8 +26,7 @@ from kafka.errors import (
 )
 from kafka.structs import OffsetAndMetadata
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from lab.kafka.group_member import GroupMember
 
 TOPICS = {"orders": 6, "payments": 3, "clicks": 4}
 MESSAGES_PER_SECOND = 100
@@ -151,19 +149,11 @@ def _produce(stage: _Stage) -> None:
         producer.close(timeout=CALL_MS_MAX / 1_000)
 
 
-def subscribe(consumer: KafkaConsumer, topics: Sequence[str], **options: Any) -> None:
-    """With known metadata: else the leader of a first generation assigns nothing and joins once more; and if a poll
-    ends just then, kafka-python 3.0.12 loses the assignment for good (2 of 40 joins; none of 130 in this order)."""
-    for topic in topics:
-        consumer.partitions_for_topic(topic)
-    consumer.subscribe(list(topics), **options)
-
-
 def _be_member(stage: _Stage, tenure: Tenure) -> None:
     stage.stop.wait(stage.remaining(tenure.joins))
     if stage.stop.is_set():
         return
-    consumer = KafkaConsumer(
+    consumer = GroupMember(
         bootstrap_servers=stage.bootstrap_servers,
         client_id=tenure.instance_id or tenure.group,
         group_id=tenure.group,
@@ -175,7 +165,7 @@ def _be_member(stage: _Stage, tenure: Tenure) -> None:
         heartbeat_interval_ms=HEARTBEAT_MS,
     )
     try:
-        subscribe(consumer, tenure.topics)
+        consumer.subscribe(tenure.topics)
         while remaining := stage.remaining(tenure.leaves):
             consumer.poll(timeout_ms=min(POLL_MS_MAX, int(remaining * 1_000) + 1))
     finally:

@@ -20,8 +20,8 @@ from kafka.admin import KafkaAdminClient, MemberToRemove
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.structs import OffsetAndMetadata
 
+from lab.kafka.group_member import GroupMember
 from lab.kafka.local_broker import run_tool
-from lab.kafka.local_traffic import subscribe
 from tests.broker import wire
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def sticky_with_user_data(stage: Stage) -> None:
     Only one member, for several that join at the same time from one thread lead kafka-python 3.0.12 into a series of
     rebalances.
     """
-    member = KafkaConsumer(
+    member = GroupMember(
         bootstrap_servers=stage.bootstrap_servers,
         group_id="sticky",
         enable_auto_commit=False,
@@ -201,7 +201,7 @@ def sticky_with_user_data(stage: Stage) -> None:
     )
     with closing(member):
         for topics, partitions in (([TOPIC], PARTITIONS), ([TOPIC, OTHER_TOPIC], PARTITIONS + OTHER_PARTITIONS)):
-            subscribe(member, topics)
+            member.subscribe(topics)
             settle(member, partitions=partitions)
 
 

@@ -28,7 +28,7 @@ def test_every_step(spark: SparkSession, tmp_path: Path, broker: LocalBroker, ev
     directory = tmp_path / "demo"
     where = ["--bootstrap-servers", broker.bootstrap_servers, "--directory", str(directory)]
     result = CliRunner().invoke(main, ["demo", *where])
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 0, (result.exception, result.output[-3000:])
     titles = ("Records of __consumer_offsets", "Groups", "Furthest behind", "Incidents", "try: ")
     assert all(title in result.output for title in titles)
     assert "Beside what really happened" not in result.output

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
@@ -24,9 +24,9 @@ from groupledger.coordinator.model.messages import OffsetCommitRequest, OffsetTo
 from groupledger.schemas.kinds.incidents import REFUSALS
 from groupledger.transforms.incidents.rules import GroupFacts, Rules, incidents
 from lab.kafka.connection import Connection
+from lab.kafka.group_member import GroupMember
 from lab.kafka.group_messages import to_wire
 from lab.kafka.incident_facts import events_of, refused_lines, requests_of
-from lab.kafka.local_traffic import subscribe
 from lab.kafka.matrix import JAVA, KAFKA_PYTHON, LIBRDKAFKA, Host
 from lab.truth.scores import replayed_answers
 
@@ -114,8 +114,8 @@ def oversleep_with_librdkafka(bootstrap_servers: str, group: str) -> None:
 
 def oversleep_with_kafka_python(bootstrap_servers: str, group: str) -> None:
     given = {name.replace(".", "_"): value for name, value in settings(group, "a").items()}
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, enable_auto_commit=False, **given)
-    subscribe(consumer, [group])
+    consumer = GroupMember(bootstrap_servers=bootstrap_servers, enable_auto_commit=False, **given)
+    consumer.subscribe([group])
     await_record(lambda: consumer.poll(timeout_ms=500, max_records=1))
     time.sleep(TOO_LONG_S)
     with suppress(KafkaError):
