@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING
 
 from lab.faults import damage, kinds
 from lab.faults.growing_log import make_pieces
-from lab.faults.processes import Launcher, build_shim
+from lab.faults.processes import Launcher
+from lab.faults.shim import build_shim
 from lab.faults.trials import OUTCOMES, Stage, Trial, judge, lay_out, make_stage
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.faults.processes import PLACES, Twist
+from lab.faults.shim import PLACES, Twist
 
 if TYPE_CHECKING:
     from lab.faults.processes import Process
@@ -50,7 +50,7 @@ def kill_at_a_call(trial: Trial) -> None:
     process = trial.start(command, twist=some_call(trial, "hold"))
     if process.wait_for_mark():
         process.kill(with_java=trial.random.random() < 0.5)
-        process.until.touch()  # a JVM that is left alone goes on
+        process.shim.until.touch()  # a JVM that is left alone goes on
         trial.is_killed = True
     trial.finish(process)
 
@@ -77,7 +77,7 @@ def sleep_and_be_overtaken(trial: Trial) -> None:
         first.signal_group(signal.SIGSTOP)
         trial.is_touched = True
         trial.run("pipeline")
-        first.until.touch()
+        first.shim.until.touch()
         first.signal_group(signal.SIGCONT)
     trial.finish(first)
 
@@ -134,7 +134,7 @@ def _fail(trial: Trial, act: str) -> None:
     trial.note(f"{command}, {name}")
     process = trial.start(command, twist=(twist := some_call(trial, act, error=ERRORS[name])))
     trial.finish(process)
-    trial.is_touched = process.counts()[twist.place] >= twist.at
+    trial.is_touched = process.shim.counts()[twist.place] >= twist.at
 
 
 def kill_a_worker(trial: Trial) -> None:

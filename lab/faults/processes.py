@@ -4,48 +4,26 @@ from __future__ import annotations
 
 import os
 import signal
-import struct
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.process.session import SHORT_LIVED
+from lab.faults.shim import COUNT, Shim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-SHIM_SOURCE = Path(__file__).with_name("system_calls.c")
-PLACES = ("all", "_delta_log", "_checkpoints", "_groupledger")  # as in the shim
-COUNTERS = struct.Struct(f"={len(PLACES)}q")
-PAGE_BYTES = 4096
+    from lab.faults.shim import Twist
+
 TIMEOUT_S = 900
 CODES_OF_SENTENCES = (2, 3)
 FINDINGS = 1  # of `validate`
 CODES_EXPECTED = (0, FINDINGS, *CODES_OF_SENTENCES, 130, 143, -signal.SIGKILL)
 TRACEBACK = "Traceback (most recent call last)"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Twist:
-    """What the shim does: `act` (see `system_calls.c`) at the `at`-th call of a place."""
-
-    act: str = "count"
-    place: str = "all"
-    at: int = 0
-    errno: int = 0
-    clock_s: int = 0
-
-
-COUNT = Twist()
-
-
-def build_shim(directory: Path) -> Path:
-    shim = directory / "system_calls.so"
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", shim, SHIM_SOURCE, "-ldl"], check=True)
-    return shim
 
 
 @dataclass(frozen=True)
@@ -77,9 +55,7 @@ class Process:
     folder: Path
     process: subprocess.Popen[bytes]
     words: Path
-    counters: Path
-    mark: Path
-    until: Path
+    shim: Shim
     ended: Ended | None = field(default=None)
 
     def is_running(self) -> bool:
@@ -108,14 +84,11 @@ class Process:
 
     def wait_for_mark(self) -> bool:
         """Waits until the shim holds the process; returns False if it ended before."""
-        while not self.mark.exists():
+        while not self.shim.mark.exists():
             if not self.is_running():
                 return False
             time.sleep(0.02)
         return True
-
-    def counts(self) -> dict[str, int]:
-        return dict(zip(PLACES, COUNTERS.unpack_from(self.counters.read_bytes()), strict=True))
 
     def finish(self) -> Ended:
         """Waits for the end. A process that takes too long is ended, which is no clean end."""
@@ -142,21 +115,7 @@ class Launcher:
     ) -> Process:
         own = self.folder / f"process-{len(self.started)}"
         own.mkdir()
-        counters = own / "counters"
-        counters.write_bytes(bytes(PAGE_BYTES))
-        mark, until = own / "mark", own / "until"
-        shim = {
-            "LD_PRELOAD": str(self.shim),
-            "FAULT_ROOT": str(self.folder / "warehouse"),
-            "FAULT_COUNTERS": str(counters),
-            "FAULT_PLACE": str(PLACES.index(twist.place)),
-            "FAULT_DO": twist.act,
-            "FAULT_AT": str(twist.at),
-            "FAULT_ERRNO": str(twist.errno),
-            "FAULT_CLOCK_S": str(twist.clock_s),
-            "FAULT_MARK": str(mark),
-            "FAULT_UNTIL": str(until),
-        }
+        shim = Shim(self.shim, self.folder / "warehouse", own, twist)
         place = ["--warehouse", str(self.folder / "warehouse"), "--conf", str(self.folder / "settings.yaml")]
         with (own / "words").open("wb") as words:
             process = subprocess.Popen(
@@ -165,10 +124,10 @@ class Launcher:
                 stderr=words,
                 start_new_session=True,
                 cwd=own,
-                env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED, **shim, **(environment or {})},
+                env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED, **shim.environment, **(environment or {})},
             )
         text = " ".join([command, *arguments])
-        self.started.append(Process(text, own, process, own / "words", counters, mark, until))
+        self.started.append(Process(text, own, process, own / "words", shim))
         return self.started[-1]
 
     def end_all(self) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from lab.faults.contents import WIDTH_SHOWN, contents, differences
-from lab.faults.processes import COUNT, Ended, Launcher
+from lab.faults.shim import COUNT
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from random import Random
 
-    from lab.faults.processes import Process, Twist
+    from lab.faults.processes import Ended, Launcher, Process
+    from lab.faults.shim import Twist
 
 LEASE_S = 8
 REPAIRS_MAX = 5
@@ -144,7 +145,7 @@ def make_stage(name: str, launcher: Launcher, before: Path | None, inputs: Path,
         before=kept_before,
         inputs=inputs,
         expected=contents(after),
-        counts=process.counts(),
+        counts=process.shim.counts(),
         seconds=seconds,
     )
 

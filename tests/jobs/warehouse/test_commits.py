@@ -25,11 +25,11 @@ from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
+from lab.faults.shim import Shim, Twist, build_shim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-HOLDER = Path(__file__).with_name("hold_syscall.c")
 SLEEPER = """
 import sys
 from tests.jobs.warehouse.test_commits import sleeper
@@ -127,8 +127,6 @@ def sleeper(warehouse: str) -> None:
     """The process that is held: it writes one row, which reaches the log only when it is let go."""
     with lease(Path(warehouse)) as held:
         commits = writer(Path(warehouse), held)
-        os.environ["GROUPLEDGER_TEST_HOLD"] = "1"
-        Path(warehouse, "ready").touch()
         try:
             commits.append(TOPIC_NAMES, names("late"))
         except OutsideError as error:
@@ -139,22 +137,22 @@ def sleeper(warehouse: str) -> None:
 def test_a_writer_that_is_held_while_it_makes_the_log_file(tmp_path: Path) -> None:
     """Goal: a process that is held inside of `linkat`, with its log file ready, does not replace the commit that a
     second writer makes meanwhile, and adds none of its own behind it."""
-    shim = tmp_path / "hold.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, HOLDER, "-ldl"], check=True)
     warehouse = tmp_path / "warehouse"
-    held, go = tmp_path / "held", tmp_path / "go"
-    environment = os.environ | {"LD_PRELOAD": str(shim), "HOLD_MARK": str(held), "HOLD_UNTIL": str(go)}
-    environment |= {"HOLD_ARMED": str(warehouse / "ready"), "HOLD_NAME": "_delta_log"}
+    behind_the_fence = warehouse / TOPIC_NAMES.name / "_delta_log" / f"{2:020}.json"
+    shim = Shim(build_shim(tmp_path), behind_the_fence, tmp_path, Twist(act="hold", at=1))
     process = subprocess.Popen(
-        [sys.executable, "-c", SLEEPER, str(warehouse)], env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", SLEEPER, str(warehouse)],
+        env=os.environ | shim.environment,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
-        await_file(held, process)
+        await_file(shim.mark, process)
         # The process is alive, so that its lease is honoured: what its successor would be told is left out.
         second = lease(warehouse)
         second._take(2)
         writer(warehouse, second).append(TOPIC_NAMES, names("second"))
-        go.touch()
+        shim.until.touch()
         _, error = process.communicate(timeout=300)
     finally:
         process.kill()

@@ -1,0 +1,82 @@
+"""Puts the shim `system_calls.c` into a process by its environment, and reads what it counts."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("system_calls.c")
+PLACES = ("all", "_delta_log", "_checkpoints", "_groupledger")  # as in the shim
+COUNTERS = struct.Struct(f"={len(PLACES)}q")
+PAGE_BYTES = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Twist:
+    """What the shim does: `act` (see `system_calls.c`) at the `at`-th call of a place."""
+
+    act: str = "count"
+    place: str = "all"
+    at: int = 0
+    errno: int = 0
+    clock_s: int = 0
+
+
+COUNT = Twist()
+
+
+def build_shim(directory: Path) -> Path:
+    """Returns the shared library, compiled into a directory."""
+    library = directory / "system_calls.so"
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, SOURCE, "-ldl"], check=True)
+    return library
+
+
+@dataclass(frozen=True)
+class Shim:
+    """The shim of one process that is about to start, with its files in a folder of its own, which is there.
+
+    It sees the calls about paths that begin with `root`, be it a folder or the whole path of a file.
+    """
+
+    library: Path
+    root: Path
+    folder: Path
+    twist: Twist = COUNT
+
+    def __post_init__(self) -> None:
+        self._counters.write_bytes(bytes(PAGE_BYTES))
+
+    @property
+    def _counters(self) -> Path:
+        return self.folder / "counters"
+
+    @property
+    def mark(self) -> Path:
+        """A file that is there once the process is held."""
+        return self.folder / "mark"
+
+    @property
+    def until(self) -> Path:
+        """A file that lets the process go on."""
+        return self.folder / "until"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "LD_PRELOAD": str(self.library),
+            "FAULT_ROOT": str(self.root),
+            "FAULT_COUNTERS": str(self._counters),
+            "FAULT_PLACE": str(PLACES.index(self.twist.place)),
+            "FAULT_DO": self.twist.act,
+            "FAULT_AT": str(self.twist.at),
+            "FAULT_ERRNO": str(self.twist.errno),
+            "FAULT_CLOCK_S": str(self.twist.clock_s),
+            "FAULT_MARK": str(self.mark),
+            "FAULT_UNTIL": str(self.until),
+        }
+
+    def counts(self) -> dict[str, int]:
+        return dict(zip(PLACES, COUNTERS.unpack_from(self._counters.read_bytes()), strict=True))
