@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import pkgutil
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
-from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 import groupledger.schemas.tables
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.warehouse.local_files import local_files
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -57,9 +56,7 @@ class Snapshots:
         return self._opened[table]
 
     def _open(self, path: str) -> Dataset:
-        # On a local disk pyarrow reads by itself: its threads must not call into Python while the process ends.
-        local = None if "://" in path else SubTreeFileSystem(str(Path(path).resolve()), LocalFileSystem())
-        return DeltaTable(path).to_pyarrow_dataset(filesystem=local)
+        return DeltaTable(path).to_pyarrow_dataset(filesystem=local_files(path))
 
     def _path(self, table: str) -> str:
         return f"{self.warehouse}/{table}"

@@ -24,9 +24,9 @@ from groupledger.jobs.derive import rebuild
 from groupledger.jobs.derive.rebalance_stats import COUNTED, rebuild_rebalance_stats, update_rebalance_stats
 from groupledger.jobs.ingest.stream import must_stop, wait
 from groupledger.jobs.process.errors import InputError, OutsideError
-from groupledger.jobs.warehouse.checkpoint import read_checkpoint
+from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
 from groupledger.jobs.warehouse.ledger import set_checkpoint_aside
-from groupledger.jobs.warehouse.rebuild_request import rebuild_request, remove_request
+from groupledger.jobs.warehouse.rebuilds import is_unfinished, rebuild_request, remove_request, remove_versions
 from groupledger.jobs.warehouse.source import read_source
 from groupledger.jobs.warehouse.upsert import of_table, replace_cluster, upsert, upsert_arrow
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -81,14 +81,14 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
 
     Raises InputError if there is nothing to read, or if a table of the history is gone.
     """
-    if rebuild.is_unfinished(ledger):
+    if is_unfinished(ledger.storage, ledger.cluster):
         ledger.say("history: a rebuild was begun and not finished: it is made again")
         return rebuild_history(ledger, stop)
     if rebuild_request(ledger) is not None:
         ledger.say("history: rebuilt, because records behind it have changed")
         return rebuild_history(ledger, stop)
     # A checkpoint without a batch does not tell where its query would begin.
-    checkpoint = read_checkpoint(ledger.storage, checkpoint_folder(ledger))
+    checkpoint = whole_checkpoint(ledger.storage, checkpoint_folder(ledger))
     is_first = checkpoint is None or checkpoint.planned_batch is None
     missing = [table.name for table in TABLES if not ledger.exists(table)]
     if missing and not is_first:
@@ -239,7 +239,7 @@ def _apply_many(
             rebuild_rebalance_stats(ledger)
         write(OPEN_GROUPS)
         if is_rebuild:
-            rebuild.end(ledger)
+            remove_versions(ledger.storage, ledger.cluster)
     finally:
         folded.unpersist()
     return counts

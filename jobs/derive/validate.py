@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.derive import rebuild
 from groupledger.jobs.derive.history import CHECKPOINT_NAME, all_events, records_of, table_rows
 from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.readers import readers
-from groupledger.jobs.warehouse.rebuild_request import rebuild_request
+from groupledger.jobs.warehouse.rebuilds import is_unfinished, rebuild_request
 from groupledger.jobs.warehouse.retention import read_floors
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 def validate(ledger: Ledger) -> list[Row]:
     """Returns the findings, in log order. Raises InputError if there is nothing to replay."""
-    if rebuild.is_unfinished(ledger):
+    if is_unfinished(ledger.storage, ledger.cluster):
         ledger.say("validate: a rebuild of the history was not finished: run `groupledger history` to finish it")
     records = records_of(ledger, ledger.rows(COORDINATOR_RECORDS)).persist()
     ledger.create(REPLAY_FINDINGS)
@@ -51,7 +50,7 @@ def damaged_groups(ledger: Ledger) -> list[Row]:
     that has to be rebuilt anyway, or was never written to the end of a batch, is not."""
     here = (ledger.cluster, CHECKPOINT_NAME)
     versions = [reader.next_version - 1 for reader in readers(ledger.storage) if (reader.cluster, reader.name) == here]
-    if not versions or rebuild.is_unfinished(ledger) or rebuild_request(ledger) is not None:
+    if not versions or is_unfinished(ledger.storage, ledger.cluster) or rebuild_request(ledger) is not None:
         return []
     floors = list(read_floors(ledger.storage, ledger.cluster))
     records = ledger.rows(COORDINATOR_RECORDS, versions[0]).where(~F.col("kafka_partition").isin(floors))

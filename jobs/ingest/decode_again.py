@@ -24,8 +24,8 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from groupledger.jobs.warehouse.commits import as_new
-from groupledger.jobs.warehouse.rebuild_request import request_rebuild
-from groupledger.jobs.warehouse.storage import STATE_FOLDER
+from groupledger.jobs.warehouse.rebuilds import request_rebuild
+from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
 from groupledger.jobs.warehouse.upsert import of_table
 from groupledger.schemas.codec.digest import codec_digest
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -90,9 +90,11 @@ def replace_rows(ledger: Ledger, decoded: DataFrame, dates: Sequence[date]) -> N
 def read_state(storage: Storage, cluster: str) -> tuple[str | None, bool]:
     """Returns the digest of the codec that has tried every record (None before the first), and whether a run with it
     was killed around its commit."""
-    text = storage.read(_name(cluster))
-    if text is None:
-        return None, False
+    remedy = "remove it, then run `groupledger ingest` and `groupledger history --rebuild`"
+    return read_parsed(storage, _name(cluster), _parsed, remedy) or (None, False)
+
+
+def _parsed(text: str) -> tuple[str, bool]:
     fields = json.loads(text)
     return fields["digest"], fields["is_under_way"]
 

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.offsets_topic import offsets_topic_identity
 from groupledger.jobs.kafka.sampling import sample_watermarks, take_round
-from groupledger.jobs.process.clock import now_ms
+from groupledger.jobs.process.clock import DAY_MS, now_ms
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.commits import Batch
 from groupledger.jobs.warehouse.delta_log import last_transaction
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
 
 SAMPLE_TABLES = (GROUP_STATES, WATERMARKS)
-DAY_MS = 86_400_000
 NAMES_SHOWN = 5
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 
-from groupledger.jobs.process.clock import now_ms
+from groupledger.jobs.process.clock import DAY_MS, now_ms
 from groupledger.jobs.process.errors import InputError, JobError, OutsideError
 from groupledger.jobs.warehouse.checkpoint import forget_planned_batch, read_checkpoint
 from groupledger.jobs.warehouse.commits import Batch
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 TABLES = (COORDINATOR_RECORDS, COVERAGE)
 POLL_S = 1
 SILENT_BROKER_S = 20
-DAY_MS = 86_400_000
 
 
 @dataclass

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+DAY_MS = 86_400_000
+
 
 def now_ms() -> int:
     """Returns the milliseconds since the epoch."""

@@ -32,16 +32,23 @@ class Checkpoint:
 
 
 def read_checkpoint(storage: Storage, folder: str) -> Checkpoint | None:
-    """Returns what the checkpoint says, or None if there is none. Raises OutsideError if a file is damaged from which
-    Spark would go on."""
+    """Returns what the checkpoint says, or None if there is none."""
     query_id = read_parsed(storage, f"{folder}/metadata", lambda text: str(json.loads(text)["id"]), _remedy(folder))
     if query_id is None:
         return None
     planned, committed = last_batch(storage, f"{folder}/offsets"), last_batch(storage, f"{folder}/commits")
-    source_offset(storage, folder, planned)
-    if committed is not None:
-        read_parsed(storage, f"{folder}/commits/{committed}", _json_lines, _remedy(folder))
     return Checkpoint(query_id=query_id, planned_batch=planned, committed_batch=committed)
+
+
+def whole_checkpoint(storage: Storage, folder: str) -> Checkpoint | None:
+    """Returns what `read_checkpoint` does. Raises OutsideError if a file is damaged from which Spark would go on."""
+    checkpoint = read_checkpoint(storage, folder)
+    if checkpoint is not None:
+        source_offset(storage, folder, checkpoint.planned_batch)
+        if checkpoint.committed_batch is not None:
+            committed = f"{folder}/commits/{checkpoint.committed_batch}"
+            read_parsed(storage, committed, _json_lines, _remedy(folder))
+    return checkpoint
 
 
 def last_batch(storage: Storage, folder: str) -> int | None:

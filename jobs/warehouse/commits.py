@@ -33,11 +33,12 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
-from groupledger.jobs.warehouse.delta_log import dataset, local_files, open_table, table_uri
+from groupledger.jobs.warehouse.delta_log import dataset, open_table, table_uri
 from groupledger.jobs.warehouse.lease import TAKEN_OVER
+from groupledger.jobs.warehouse.local_files import local_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from groupledger.jobs.warehouse.lease import Lease
     from groupledger.jobs.warehouse.task_files import WrittenFile
@@ -73,12 +74,17 @@ class Commits:
     def open(self, table: Table) -> DeltaTable:
         """Returns the table as it is now. Raises OutsideError if a later writer has it."""
         found = open_table(self.warehouse, table)
+        for lease, _ in self._later_tokens(found):
+            lease.lost.set()
+            raise OutsideError(TAKEN_OVER)
+        return found
+
+    def _later_tokens(self, found: DeltaTable) -> Iterator[tuple[Lease, int]]:
+        """Yields the leases below a token that stands in a table, and the token."""
         for lease in self.leases:
             token = found.transaction_version(application_id(lease))
             if token is not None and token > lease.token:
-                lease.lost.set()
-                raise OutsideError(TAKEN_OVER)
-        return found
+                yield lease, token
 
     def create(self, table: Table) -> None:
         """Makes the table if it is not there."""
@@ -93,11 +99,8 @@ class Commits:
 
     def fence(self, table: Table) -> None:
         """Keeps all earlier writers out of the table. Raises OutsideError if a later writer has it."""
-        found = open_table(self.warehouse, table)
-        for lease in self.leases:
-            token = found.transaction_version(application_id(lease))
-            if token is not None and token > lease.token:
-                lease.go_beyond(token)
+        for lease, token in self._later_tokens(open_table(self.warehouse, table)):
+            lease.go_beyond(token)
         self.add_files(table, [])
 
     def has(self, table: Table, batch: Batch) -> bool:

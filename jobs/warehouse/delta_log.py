@@ -25,9 +25,10 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.dataset import FileSystemDataset, ParquetFileFormat, ParquetFragmentScanOptions
-from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
+from pyarrow.fs import PyFileSystem
 
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.local_files import local_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,15 +120,6 @@ def _bounds(added: pa.Table, schema: pa.Schema, names: Sequence[str]) -> list[li
             if has_none:
                 facts.append(column.is_null())
     return found
-
-
-def local_files(uri: str) -> SubTreeFileSystem | None:
-    """Returns the files of a table on a local disk, None for a table elsewhere.
-
-    There pyarrow reads and writes by itself: its threads must not call into Python while the process ends, and delta-rs
-    writes a file under a name with a `#` first, which no VACUUM removes if the process is killed.
-    """
-    return None if "://" in uri else SubTreeFileSystem(str(Path(uri).resolve()), LocalFileSystem())
 
 
 def last_transaction(warehouse: str, table: Table, application_id: str) -> int | None:

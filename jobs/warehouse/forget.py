@@ -29,9 +29,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.commits import Commits
 from groupledger.jobs.warehouse.delta_log import dataset
-from groupledger.jobs.warehouse.lease import Lease, logs_of
+from groupledger.jobs.warehouse.lease import all_leases
 from groupledger.jobs.warehouse.readers import readers, unread_since
-from groupledger.jobs.warehouse.rebuild_request import is_requested, request_rebuild
+from groupledger.jobs.warehouse.rebuilds import is_requested, is_unfinished, request_rebuild
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, open_storage
 from groupledger.jobs.warehouse.tables import Tables
 from groupledger.jobs.warehouse.task_files import write_here
@@ -40,7 +40,7 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.forgetting import NAMES_OF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pyspark.sql import SparkSession
 
@@ -159,11 +159,13 @@ def forget(
     storage, tables = open_storage(spark, warehouse), Tables(spark, warehouse)
     found = tables.existing()
     with ExitStack() as stack:
-        leases = [] if is_dry_run else [stack.enter_context(lease) for lease in all_leases(storage, settings)]
+        # A file that a task has written and nobody has committed must not be there when the tables are vacuumed.
+        clusters = [] if is_dry_run else sorted({*storage.names(STATE_FOLDER), settings.cluster})
+        leases = all_leases(storage, clusters, "groupledger forget", settings.lease.duration_s)
         run = Forgetting(
             tables=tables,
             storage=storage,
-            commits=Commits(warehouse, tuple(leases)),
+            commits=Commits(warehouse, tuple(stack.enter_context(lease) for lease in leases)),
             cluster=settings.cluster,
             forgotten=forgotten,
             is_dry_run=is_dry_run,
@@ -193,14 +195,6 @@ def forget(
         return Outcome([change for change in changes if change.is_any], [] if is_found else run.nearest_names(found))
 
 
-def all_leases(storage: Storage, settings: Settings) -> Iterator[Lease]:
-    """Yields the leases of all clusters: a file that a task has written and nobody has committed must not be there when
-    the tables are vacuumed."""
-    for cluster in sorted({*storage.names(STATE_FOLDER), settings.cluster}):
-        for held in (cluster, logs_of(cluster)):
-            yield Lease(storage, held, "groupledger forget", settings.lease.duration_s)
-
-
 def refuse_if_unread(run: Forgetting) -> None:
     """Raises InputError if the history needs an earlier version of a table yet."""
     # A rebuild reads everything, and sets the reader aside.
@@ -208,12 +202,7 @@ def refuse_if_unread(run: Forgetting) -> None:
     is_unread = run.tables.exists(COORDINATOR_RECORDS) and unread_since(
         run.tables, run.storage, COORDINATOR_RECORDS, all_readers
     )
-    # `jobs.derive.rebuild` keeps this file while the tables are partly old and partly new.
-    unfinished = [
-        cluster
-        for cluster in run.storage.names(STATE_FOLDER)
-        if run.storage.read(f"{STATE_FOLDER}/{cluster}/rebuild.json") is not None
-    ]
+    unfinished = [cluster for cluster in run.storage.names(STATE_FOLDER) if is_unfinished(run.storage, cluster)]
     if is_unread or unfinished:
         clusters = sorted({*unfinished, *(reader.cluster for reader in all_readers if is_unread)})
         raise InputError(

@@ -36,6 +36,7 @@ from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.warehouse.storage import STATE_FOLDER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
 
     from typing_extensions import Self
@@ -57,6 +58,13 @@ def logs_of(cluster: str) -> str:
     """Returns the name of the lease on the tables of the logs, so that an import of logs and an ingest may run
     together."""
     return f"{cluster}/logs"
+
+
+def all_leases(storage: Storage, clusters: Iterable[str], command: str, duration_s: float) -> Iterator[Lease]:
+    """Yields the leases of clusters, those on the tables of the logs too, for work on whole tables."""
+    for cluster in clusters:
+        for held in (cluster, logs_of(cluster)):
+            yield Lease(storage, held, command, duration_s)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import spark_session
-from groupledger.jobs.warehouse.checkpoint import read_checkpoint, source_offset
+from groupledger.jobs.warehouse.checkpoint import source_offset, whole_checkpoint
 from groupledger.jobs.warehouse.commits import Commits
 from groupledger.jobs.warehouse.delta_log import last_transaction
 from groupledger.jobs.warehouse.lease import Lease
@@ -106,7 +106,7 @@ class Resume:
 def resume_point(ledger: Ledger, *, has_source: bool, recover: bool) -> Resume:
     """Returns where the query goes on. Raises InputError if the checkpoint, the table and the source file do not belong
     together; with `recover` such a checkpoint is set aside instead."""
-    checkpoint = read_checkpoint(ledger.storage, ledger.checkpoint_folder)
+    checkpoint = whole_checkpoint(ledger.storage, ledger.checkpoint_folder)
     table_batch = None if checkpoint is None else last_table_batch(ledger, checkpoint.query_id)
     is_unplanned = checkpoint is None or checkpoint.planned_batch is None
     has_rows = is_unplanned and not ledger.rows_if_any(COORDINATOR_RECORDS).isEmpty()

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.commits import Commits
-from groupledger.jobs.warehouse.lease import Lease, logs_of
+from groupledger.jobs.warehouse.lease import all_leases
 from groupledger.jobs.warehouse.readers import readers, unread_since
 from groupledger.jobs.warehouse.retention import Floor, raise_floors, raise_history_floor
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, open_storage
@@ -183,13 +183,9 @@ def maintain(
     tables = Tables(spark, warehouse)
     found = tables.existing()
     with ExitStack() as stack:
-        leases: list[Lease] = []
-        if not is_dry_run:
-            for cluster in storage.names(STATE_FOLDER):
-                for held in (cluster, logs_of(cluster)):
-                    lease = Lease(storage, held, "groupledger maintain", settings.lease.duration_s)
-                    leases.append(stack.enter_context(lease))
-        commits = Commits(warehouse, tuple(leases))
+        clusters = [] if is_dry_run else storage.names(STATE_FOLDER)
+        leases = all_leases(storage, clusters, "groupledger maintain", settings.lease.duration_s)
+        commits = Commits(warehouse, tuple(stack.enter_context(lease) for lease in leases))
         run = Maintenance(tables, commits, storage, settings, now, is_dry_run, readers(storage))
         steps: list[Step] = []
         for table in found:

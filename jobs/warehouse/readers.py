@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.warehouse.checkpoint import read_checkpoint, source_offset
+from groupledger.jobs.warehouse.checkpoint import source_offset, whole_checkpoint
 from groupledger.jobs.warehouse.delta_log import added_by, open_table
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def readers(storage: Storage) -> list[Reader]:
     for cluster in storage.names(CHECKPOINTS):
         for name in storage.names(f"{CHECKPOINTS}/{cluster}"):
             folder = f"{CHECKPOINTS}/{cluster}/{name}"
-            checkpoint = None if ".replaced-" in name else read_checkpoint(storage, folder)
+            checkpoint = None if ".replaced-" in name else whole_checkpoint(storage, folder)
             offset = None if checkpoint is None else source_offset(storage, folder, checkpoint.committed_batch)
             reader = None if offset is None else reader_at(cluster, name, offset)
             if reader is not None:

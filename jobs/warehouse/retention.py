@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.warehouse.storage import Storage
 
+NOTHING_ELSE = "restore it, since nothing else tells what was removed"
+
 
 @dataclass(frozen=True, slots=True)
 class Floor:
@@ -34,7 +36,7 @@ class Floor:
 
 def read_floors(storage: Storage, cluster: str) -> dict[int, Floor]:
     """Returns the floors by partition of `__consumer_offsets`, for the partitions where something was removed."""
-    return read_parsed(storage, _name(cluster), _parsed, "restore it, since nothing else tells what was removed") or {}
+    return read_parsed(storage, _name(cluster), _parsed, NOTHING_ELSE) or {}
 
 
 def _parsed(text: str) -> dict[int, Floor]:
@@ -52,8 +54,7 @@ def raise_floors(storage: Storage, cluster: str, new: Mapping[int, Floor]) -> No
 
 def read_history_floor_ms(storage: Storage, cluster: str) -> int | None:
     """Returns the instant below which rows of the history are gone, or None if nothing was removed."""
-    text = storage.read(_history_name(cluster))
-    return None if text is None else int(json.loads(text)["time_ms"])
+    return read_parsed(storage, _history_name(cluster), lambda text: int(json.loads(text)["time_ms"]), NOTHING_ELSE)
 
 
 def raise_history_floor(storage: Storage, cluster: str, time_ms: int) -> None:

@@ -27,7 +27,8 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from groupledger.jobs.warehouse.delta_log import local_files, table_uri
+from groupledger.jobs.warehouse.delta_log import table_uri
+from groupledger.jobs.warehouse.local_files import local_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -94,11 +94,6 @@ def within_reach(table: Table, since_us: int | None) -> str:
     return is_late if table.end_column is None else f"(old.is_open = 1 OR {is_late})"
 
 
-def is_since(name: str, time_us: int) -> Column:
-    """Compares through an integer, since a Python datetime of the host's zone is ambiguous once a year."""
-    return F.col(name) >= F.timestamp_micros(F.lit(time_us))
-
-
 def bounding_column(table: Table) -> str | None:
     return table.end_column or table.fixed_time_column
 

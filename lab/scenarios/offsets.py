@@ -17,7 +17,6 @@ from .driver import Driver
 from .registry import DEAD_GROUP, LONG_WAIT, scenario
 
 RETENTION_MS = 10_080 * 60_000
-CHECK_INTERVAL_MS = 600_000
 
 
 def committed_offset(driver: Driver) -> int:

@@ -11,7 +11,6 @@ from groupledger.transforms.incidents.rules.facts import LeavingMember, RefusedO
 RULES = Rules()
 T = 1_000_000_000
 """When things begin, in milliseconds."""
-GENERATION_4_AT = T + 50_000
 WITH_GENERATION = (ApiKey.HEARTBEAT.name, ApiKey.OFFSET_COMMIT.name, ApiKey.SYNC_GROUP.name)
 
 

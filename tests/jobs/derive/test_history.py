@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 import groupledger.jobs.derive.history
 import groupledger.jobs.derive.rebalance_stats
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
-from groupledger.jobs.derive import rebuild
 from groupledger.jobs.derive.history import TABLES, rebuild_history, update_history
 from groupledger.jobs.derive.validate import (
     damaged_groups,
@@ -26,6 +25,7 @@ from groupledger.jobs.derive.validate import (
     validate,
 )
 from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.warehouse.rebuilds import is_unfinished
 from groupledger.jobs.warehouse.tables import Tables
 from groupledger.jobs.warehouse.upsert import replace_cluster, upsert_arrow
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
@@ -185,12 +185,12 @@ def test_a_rebuild_that_was_killed_is_finished(
         assert kill.has_killed
     said: list[str] = []
     with open_test_ledger(spark, warehouse) as ledger:
-        assert rebuild.is_unfinished(ledger)
+        assert is_unfinished(ledger.storage, ledger.cluster)
         validate(replace(ledger, say=said.append))
         assert "run `groupledger history` to finish it" in said[0]
     run(spark, warehouse)
     with open_test_ledger(spark, warehouse) as ledger:
-        assert not rebuild.is_unfinished(ledger)
+        assert not is_unfinished(ledger.storage, ledger.cluster)
     assert_equal_tables(spark, warehouse, rebuilt)
 
 

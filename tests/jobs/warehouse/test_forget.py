@@ -24,7 +24,7 @@ from groupledger.jobs.warehouse.commits import Batch, Commits
 from groupledger.jobs.warehouse.forget import Forgetting, Outcome
 from groupledger.jobs.warehouse.forget import forget as forget_with
 from groupledger.jobs.warehouse.lease import Lease
-from groupledger.jobs.warehouse.rebuild_request import rebuild_request
+from groupledger.jobs.warehouse.rebuilds import rebuild_request
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.jobs.warehouse.tables import ClusterTables
 from groupledger.schemas.tables.assignments import ASSIGNMENTS

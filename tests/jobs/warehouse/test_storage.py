@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from groupledger.jobs.ingest.decode_again import read_state
 from groupledger.jobs.process.errors import OutsideError
-from groupledger.jobs.warehouse.checkpoint import read_checkpoint
-from groupledger.jobs.warehouse.retention import read_floors
+from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
+from groupledger.jobs.warehouse.rebuilds import versions_before
+from groupledger.jobs.warehouse.retention import read_floors, read_history_floor_ms
 from groupledger.jobs.warehouse.source import read_source, source_name
 from groupledger.jobs.warehouse.storage import TEMPORARY_S_MAX, HadoopStorage, LocalStorage, open_storage
 
@@ -86,11 +88,14 @@ def test_what_killed_writers_have_left_goes(tmp_path: Path) -> None:
         (source_name("c"), "{garbage", lambda storage: read_source(storage, "c"), "ingest --recover"),
         (source_name("c"), '{"kind": "kafka"}', lambda storage: read_source(storage, "c"), "ingest --recover"),
         ("_groupledger/c/floor.json", "[1]", lambda storage: read_floors(storage, "c"), "restore it"),
-        ("x/metadata", "", lambda storage: read_checkpoint(storage, "x"), "remove the folder x and run"),
-        ("x/offsets/7", "", lambda storage: read_checkpoint(storage, "x"), "ingest --recover"),
-        ("x/offsets/7", "v1\n{}", lambda storage: read_checkpoint(storage, "x"), "ingest --recover"),
-        ("x/commits/7", "v1\n{", lambda storage: read_checkpoint(storage, "x"), "ingest --recover"),
-        ("x/history/commits/7", "", lambda storage: read_checkpoint(storage, "x/history"), "history --rebuild"),
+        ("_groupledger/c/history_floor.json", "{}", lambda storage: read_history_floor_ms(storage, "c"), "restore it"),
+        ("_groupledger/c/codec.json", "{", lambda storage: read_state(storage, "c"), "history --rebuild"),
+        ("_groupledger/c/rebuild.json", "[]", lambda storage: versions_before(storage, "c"), "history --rebuild"),
+        ("x/metadata", "", lambda storage: whole_checkpoint(storage, "x"), "remove the folder x and run"),
+        ("x/offsets/7", "", lambda storage: whole_checkpoint(storage, "x"), "ingest --recover"),
+        ("x/offsets/7", "v1\n{}", lambda storage: whole_checkpoint(storage, "x"), "ingest --recover"),
+        ("x/commits/7", "v1\n{", lambda storage: whole_checkpoint(storage, "x"), "ingest --recover"),
+        ("x/history/commits/7", "", lambda storage: whole_checkpoint(storage, "x/history"), "history --rebuild"),
     ],
 )
 def test_a_damaged_file_is_named(
