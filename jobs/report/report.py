@@ -66,7 +66,7 @@ def write_report(
     """Raises InputError for a file that can't be one, an empty period and a group that nobody knows."""
     check_target(file)
     until = until or known_until(tables)
-    since = since or max(until - PERIOD, known_from(tables) or until - PERIOD)
+    since = since or begin_of_period(known_from(tables), until)
     if since >= until:
         raise InputError("The report's period is empty: give a --since that lies before --until.")
     say("reading the tables")
@@ -76,6 +76,12 @@ def write_report(
     write_whole(file, page)
     groups = "1 group" if len(ranked) == 1 else f"{len(ranked):,} groups"
     say(f"{groups} from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC; the page is {file}")
+
+
+def begin_of_period(known: datetime | None, until: datetime) -> datetime:
+    """Returns where the page begins by itself: with what is known, of which the first read of a topic gives no time."""
+    begin = until - PERIOD
+    return known if known is not None and begin < known < until else begin
 
 
 def known_from(tables: ClusterTables) -> datetime | None:

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.process.errors import OutsideError
-from groupledger.jobs.report.report import write_whole
+from groupledger.jobs.report.report import PERIOD, begin_of_period, write_whole
 from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.lag import LAG
@@ -174,3 +174,13 @@ def test_write_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _no_space(_descriptor: int) -> None:
     raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("known_for", [None, timedelta(0), -timedelta(seconds=1), timedelta(days=400)])
+def test_the_period_of_a_first_read(known_for: timedelta | None) -> None:
+    """Goal: where the ledger knows no time before its end, as when records came while a topic was first read, the page
+    has its whole period, and is not refused as empty."""
+    until = datetime(2026, 2, 10, 9, 45, tzinfo=timezone.utc)
+    known = None if known_for is None else until - known_for
+    assert begin_of_period(known, until) == until - PERIOD
+    assert begin_of_period(until - timedelta(hours=1), until) == until - timedelta(hours=1)
