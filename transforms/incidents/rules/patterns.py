@@ -1,9 +1,10 @@
 """Sights patterns over time: storms of rebalances, members that flap, transactions that never end. All are inferred.
 
 Storms and flapping follow the rules, and the parameters, of `transforms.history.rebalance_stats`; here each gets its
-beginning, its end and its rows. A stalled transaction is a partition of `__consumer_offsets` whose last stable offset
-stands still below its high watermark. Readers of committed records wait there, this ledger among them, and so do the
-offsets of the group that committed in that transaction. Which group that was, the samples do not tell.
+beginning, its end and its rows. Runs of a job (`jobs`) are counted there, and are no incident here. A stalled
+transaction is a partition of `__consumer_offsets` whose last stable offset stands still below its high watermark.
+Readers of committed records wait there, this ledger among them, and so do the offsets of the group that committed in
+that transaction. Which group that was, the samples do not tell.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from groupledger.schemas.kinds.incidents import MEMBER_FLAPPING, REBALANCE_STORM
 from groupledger.schemas.words import Evidence
 from groupledger.transforms.incidents.rules.facts import Proof, host
 from groupledger.transforms.incidents.rules.inferred import identity, milliseconds, row_proof
+from groupledger.transforms.incidents.rules.jobs import job_runs
 from groupledger.transforms.incidents.rules.sighting import Sighting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from groupledger.transforms.incidents.rules.facts import EndSample, GroupFacts, Rules
+    from groupledger.transforms.incidents.rules.jobs import JobRuns
 
     Row = dict[str, Any]
 
@@ -32,17 +35,18 @@ FLAPPING_WINDOW_MS = 3_600_000
 
 
 def patterns(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
-    yield from _storms(facts, rules)
-    yield from _flapping(facts.members, rules)
+    jobs = job_runs(facts)
+    yield from _storms(facts, jobs, rules)
+    yield from _flapping(facts.members, jobs, rules)
     yield from _stalled(facts.samples, rules)
 
 
-def _storms(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
+def _storms(facts: GroupFacts, jobs: JobRuns, rules: Rules) -> Iterator[Sighting]:
     """Yields one storm for all rebalances in a row at each of which there was a storm."""
     recent: deque[Row] = deque()
     storm: list[Row] = []
     for row in sorted(facts.rebalances, key=lambda row: (row["happened_at"], row["kafka_offset"])):
-        if _is_birth(row) or row["caused_by_generation"] is not None:
+        if _is_birth(row) or row["caused_by_generation"] is not None or jobs.holds(row["kafka_offset"]):
             continue
         recent.append(row)
         while milliseconds(row["happened_at"]) - milliseconds(recent[0]["happened_at"]) >= rules.storm_window_ms:
@@ -78,10 +82,11 @@ def _storm(rows: Sequence[Row]) -> Sighting:
     )
 
 
-def _flapping(members: Iterable[Row], rules: Rules) -> Iterator[Sighting]:
+def _flapping(members: Iterable[Row], jobs: JobRuns, rules: Rules) -> Iterator[Sighting]:
     by_identity: dict[tuple[str | None, ...], list[Row]] = defaultdict(list)
     for row in members:
-        if row["left_at"] is not None and row["is_start_known"] and row["is_end_known"]:
+        is_known = row["left_at"] is not None and row["is_start_known"] and row["is_end_known"]
+        if is_known and not jobs.holds(row["from_offset"]):
             tenure_ms = milliseconds(row["left_at"]) - milliseconds(row["joined_at"])
             if tenure_ms < rules.flapping_tenure_ms:
                 by_identity[identity(row)].append(row)

@@ -149,6 +149,43 @@ def test_flapping() -> None:
     assert kinds(facts(members=rare)) == {}
 
 
+def job(runs: int, *, stays: bool = False, **left: Any) -> GroupFacts:
+    """A process that joins each minute and is gone half a minute later, alone or beside one that stays."""
+    ended = {"leave_cause": "left", "leave_cause_confidence": 0.95, **left}
+    generations, rebalances, members = [generation(0, 10, 60, member_count=0)], [], []
+    for run in range(1, runs + 1):
+        begin, end = run * 60, run * 60 + 30
+        generations.append(generation(2 * run - 1, begin, end, member_count=1 + stays))
+        generations.append(generation(2 * run, end, end + 30, member_count=int(stays)))
+        rebalances += [rebalance(2 * run - 1, begin, member_count=1), rebalance(2 * run, end, member_count=0)]
+        members.append(tenure(f"m-{run}", begin, end, **ended))
+    if stays:
+        members.append(tenure("m-0", 60, None, client_id="other"))
+    return facts(generations=generations, rebalances=rebalances, members=members, assignments=[])
+
+
+def test_a_job_that_runs_each_minute() -> None:
+    """Goal: processes that come, leave in good order and come again flap and storm only where others stay, who are
+    stopped each time, or where they did not leave by themselves."""
+    assert kinds(job(20)) == {}
+    patterns = {"member_flapping", "rebalance_storm"}
+    assert kinds(job(20, stays=True)).keys() == patterns
+    assert kinds(job(20, leave_cause=None)).keys() == patterns
+    assert kinds(job(20, leave_cause_confidence=0.5)).keys() == patterns
+
+
+def test_a_job_that_does_not_come_to_rest() -> None:
+    """Goal: a run in which a process comes twice, or which rebalances more often than processes come and go, is no
+    job's."""
+    given = job(8)
+    twice = [
+        {**row, "member_count": row["member_count"] or int(0 < row["generation"] < 16)} for row in given.generations
+    ]
+    assert "member_flapping" in kinds(facts(generations=twice, rebalances=given.rebalances, members=given.members))
+    again = [rebalance(row["to_generation"], row["kafka_offset"] + 1 + n) for row in given.rebalances for n in range(4)]
+    assert "rebalance_storm" in kinds(facts(generations=given.generations, rebalances=again, members=given.members))
+
+
 def test_a_stalled_transaction() -> None:
     """Goal: a last stable offset that stands still below the high watermark is told, a moving one is not."""
 
