@@ -19,7 +19,7 @@ from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, Settings
 from groupledger.jobs.demo.simulate import capture_table
 from groupledger.transforms.incidents.rules import GroupFacts
 from groupledger.transforms.records.decode import decode_batches
-from lab.truth.from_logs import event_facts, group_state, history_facts, request_facts
+from lab.truth.from_logs import event_facts, group_state, history_facts, request_facts, topic_ends
 from lab.truth.simulated import PLAYED, Group, groups_in, ledger_of
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def play(*names: str, seed: int) -> list[Played]:
     )
     events = event_facts([render_server_line(event, broker_id=broker) for broker, event in outputs.events])
     records = _records(outputs.batches)
+    ends = topic_ends(outputs.watermarks)
     return [
         Played(
             names[int(group.group_id.rpartition("-")[2])],
@@ -87,7 +88,7 @@ def play(*names: str, seed: int) -> list[Played]:
                 group.until_ms,
                 requests.get(group.group_id, []),
                 events.get(group.group_id, []),
-                **history_facts(group.kafka_partition, group.log, ledger_of(group).rows),
+                **history_facts(group.kafka_partition, group.log, ledger_of(group).rows, ends),
                 records=records.get(group.group_id, []),
             ),
         )
@@ -115,7 +116,7 @@ def _decoded(batches: Iterable[Batch]) -> Iterator[dict[str, Any]]:
 
 
 def only_topic(facts: GroupFacts) -> GroupFacts:
-    """Returns the facts of a ledger that has imported no log."""
+    """Returns the facts of a ledger that has imported no log: the topic, and samples."""
     return replace(facts, requests=[], events=[])
 
 

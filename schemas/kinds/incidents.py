@@ -186,9 +186,9 @@ REBALANCE_IN_PROGRESS_COMMIT = IncidentKind(
 )
 COMMIT_GAP = IncidentKind(
     name="commit_gap",
-    meaning="A member stopped committing everything that it owns.",
+    meaning="A member stopped committing everything that it owns, while records waited for it.",
     happened="{who} stopped committing all of its partitions for {seconds} s, though it had a steady rhythm.",
-    advice="If its topics had new records, it has processed nothing or not committed: look at its lag then.",
+    advice="Records waited for it, and it has processed none or not committed: look at its lag then.",
     root=roots.COMMITS_STOPPED,
     severity=Severity.INFO,
     confidence=0.8,

@@ -39,7 +39,7 @@ from groupledger.transforms.incidents.rules import (
     request_fact,
 )
 from groupledger.transforms.incidents.rules import incidents as incidents_of
-from groupledger.transforms.incidents.rules.facts import COORDINATOR_AWAY
+from groupledger.transforms.incidents.rules.facts import COORDINATOR_AWAY, INTERVAL_SAMPLE, MARKER_OFFSETS
 from groupledger.transforms.incidents.rules.inferred import KIND_OF_LEAVE
 from groupledger.transforms.incidents.rules.observed import COMMITS
 from groupledger.transforms.offsets.offset_commits import commit_log
@@ -57,7 +57,6 @@ INCIDENT_ERRORS = (*COORDINATOR_AWAY, *KIND_OF_ERROR)
 """Errors that an incident may rest on, and those of a coordinator that was away."""
 NO_HEARTBEATS = (ApiKey.JOIN_GROUP.name, ApiKey.LEAVE_GROUP.name)
 NEXT_COLUMNS = ("kafka_offset", "at_ms", "offset")  # of the commit after one, under `next_`
-INTERVAL_SAMPLE = 20  # commits before one, whose mean interval is its rhythm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,12 +197,41 @@ def _steps(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
     is_back = F.col("following.offset") < F.col("offset")
     # A removal, or offset -1, is no commit, and ends what was there.
     is_commit = F.col("offset").isNotNull() & (F.col("following").isNull() | F.col("following.offset").isNotNull())
-    return stepped.where(is_commit & (is_late | F.coalesce(is_back, F.lit(False)))).select(
+    steps = stepped.where(is_commit & (is_late | F.coalesce(is_back, F.lit(False)))).select(
         *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "at_ms", "offset"),
         *[F.col(f"following.{name}").alias(f"next_{name}") for name in NEXT_COLUMNS],
         F.when(F.col("sampled") > 0, F.col("sample_ms") / F.col("sampled")).alias("interval_ms"),
         F.coalesce(F.col("topic_id") != F.col("following.topic_id"), F.lit(False)).alias("is_recreated_topic"),
     )
+    return _with_ends(steps, tables.watermarks)
+
+
+def _with_ends(steps: DataFrame, watermarks: DataFrame | None) -> DataFrame:
+    """Returns steps with what samples of their partitions' ends between their two commits show."""
+    names = ("high_watermark", "idle_until_ms", "waiting_from_ms")
+    if watermarks is None:
+        return steps.withColumns({name: F.lit(None).cast("long") for name in names})
+    ends = watermarks.where((F.col("topic") != OFFSETS_TOPIC) & F.col("high_watermark").isNotNull()).select(
+        "topic", "partition", F.unix_millis("sampled_at").alias("sampled_at_ms"), "high_watermark"
+    )
+    sampled_at_ms = F.col("sampled_at_ms")
+    is_between = (sampled_at_ms >= F.col("at_ms")) & (
+        F.col("next_at_ms").isNull() | (sampled_at_ms < F.col("next_at_ms"))
+    )
+    is_idle = F.col("high_watermark") <= F.col("offset") + MARKER_OFFSETS
+    key = ["kafka_partition", "kafka_offset"]
+    told = (
+        steps.select(*key, "topic", "partition", "at_ms", "next_at_ms", "offset")
+        .join(ends, ["topic", "partition"])
+        .where(is_between)
+        .groupBy(key)
+        .agg(
+            F.max("high_watermark").alias(names[0]),
+            F.max(F.when(is_idle, sampled_at_ms)).alias(names[1]),
+            F.min(F.when(~is_idle, sampled_at_ms)).alias(names[2]),
+        )
+    )
+    return steps.join(told, key, "left")
 
 
 # Which groups
@@ -272,7 +300,8 @@ def _step(row: Row) -> CommitStep:
     following = None
     if row["next_kafka_offset"] is not None:
         following = _commit({**row, **{name: row[f"next_{name}"] for name in NEXT_COLUMNS}})
-    return CommitStep(_commit(row), following, row["interval_ms"], row["is_recreated_topic"])
+    told = {field.name: row[field.name] for field in fields(CommitStep) if field.name in row}
+    return CommitStep(commit=_commit(row), next_commit=following, **told)
 
 
 _MAKERS: dict[str, Callable[[Row], Any]] = {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.incidents.rules import EndSample, GroupFacts, incidents
-from groupledger.transforms.incidents.rules.facts import commit_steps
+from groupledger.transforms.incidents.rules.facts import TopicEnd, commit_steps
 from lab.truth.made import (
     RULES,
     T,
@@ -27,8 +28,10 @@ def kinds(given: GroupFacts) -> dict[str, dict[str, Any]]:
     return {row["kind"]: row for row in incidents(given, RULES)}
 
 
-def steps(*commits: Any) -> Any:
-    return commit_steps(commits, RULES.commit_gap_ms)
+def steps(*commits: Any, ends: Any = None) -> Any:
+    """`ends` are of partition 0: (seconds, high watermark)."""
+    samples = [TopicEnd(T + seconds * 1_000, end) for seconds, end in ends or ()]
+    return commit_steps(commits, RULES.commit_gap_ms, {TopicPartition("orders", 0): samples})
 
 
 def test_a_zombie() -> None:
@@ -87,8 +90,12 @@ def test_rewinds() -> None:
     assert row["probable_root"] == "admin_reset"
 
 
-def gap_facts(*, both: bool, **parts: Any) -> GroupFacts:
-    """Two partitions that were committed every five seconds; one or both fall silent for five minutes."""
+GROWING = [(seconds, seconds) for seconds in range(0, 520, 30)]
+"""Samples of an end that lies well before all that `gap_facts` commits."""
+
+
+def gap_facts(*, both: bool = True, ends: Any = GROWING, **parts: Any) -> GroupFacts:
+    """Two partitions that were committed every five seconds; one or both fall silent at offset 20 for five minutes."""
     commits = [
         commit(number, T + 11_000 + number * 5_000, 100 + 2 * number + partition, partition)
         for number in range(100)
@@ -96,18 +103,33 @@ def gap_facts(*, both: bool, **parts: Any) -> GroupFacts:
         if not (20 < number < 80 and (both or partition == 0))
     ]
     owned = [interval("m-2", partition, 10, None) for partition in (0, 1)]
-    return facts(steps=steps(*commits), assignments=owned, as_of_ms=T + 510_000, **parts)
+    return facts(steps=steps(*commits, ends=ends), assignments=owned, as_of_ms=T + 510_000, **parts)
 
 
 def test_commit_gaps() -> None:
-    """Goal: a member whose partitions all fall silent has a gap; one idle partition is none; nor is a slow rhythm."""
-    (row,) = incidents(gap_facts(both=True), RULES)
+    """Goal: a member whose partitions all fall silent has a gap; one silent partition is none; nor is a slow rhythm."""
+    (row,) = incidents(gap_facts(), RULES)
     assert (row["kind"], row["severity"], row["member_id"]) == ("commit_gap", "info", "m-2")
     assert row["last_seen_at"] - row["first_seen_at"] == 300_000_000
+    assert len(row["partitions"]) == 2
     assert incidents(gap_facts(both=False), RULES) == []
     slow = [commit(number, T + 11_000 + number * 130_000, 100 + number) for number in range(4)]
-    slowly = facts(steps=steps(*slow), assignments=[interval("m-2", 0, 10, None)], as_of_ms=T + 500_000)
+    slowly = facts(steps=steps(*slow, ends=GROWING), assignments=[interval("m-2", 0, 10, None)], as_of_ms=T + 500_000)
     assert incidents(slowly, RULES) == []
+
+
+def test_an_idle_hour_is_no_commit_gap() -> None:
+    """Goal: a gap begins when there is something to commit, and none is claimed where nobody knows: without a sample,
+    or with one offset left to read, which may be the marker of a transaction."""
+    assert incidents(gap_facts(ends=[]), RULES) == []
+    assert incidents(gap_facts(ends=[(seconds, 20) for seconds in range(0, 520, 30)]), RULES) == []
+    assert incidents(gap_facts(ends=[(seconds, 21) for seconds in range(0, 520, 30)]), RULES) == []
+    assert (
+        incidents(gap_facts(ends=[(seconds, 20 if seconds < 390 else 90) for seconds in range(0, 520, 30)]), RULES)
+        == []
+    )
+    (row,) = incidents(gap_facts(ends=[(seconds, 20 if seconds < 210 else 90) for seconds in range(0, 520, 30)]), RULES)
+    assert (row["first_seen_at"], row["last_seen_at"]) == ((T + 180_000) * 1_000, (T + 411_000) * 1_000)
 
 
 def test_generations_without_a_record() -> None:
