@@ -164,6 +164,18 @@ LEADER_NEVER_SYNCED = IncidentKind(
     severity=Severity.INFO,
     confidence=0.95,
 )
+REBALANCE_STUCK = IncidentKind(
+    name="rebalance_stuck",
+    meaning="A group hangs in a rebalance, and reads nothing while records wait.",
+    happened="The group has been in one rebalance for {seconds} s, in which nobody read the {detail} records that"
+    " waited in {count} partitions.",
+    advice="It waits for a member that does not join, for as long as the longest max.poll.interval.ms of the group"
+    " allows: stop the process that hangs, and lower max.poll.interval.ms.",
+    settings=("max.poll.interval.ms",),
+    root=roots.REBALANCE,
+    severity=Severity.ERROR,
+    confidence=0.95,
+)
 STALLED_TRANSACTION = IncidentKind(
     name="stalled_transaction",
     meaning="The last stable offset of a partition of __consumer_offsets stands still.",

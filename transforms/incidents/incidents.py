@@ -4,8 +4,8 @@
     incidents(facts, ...)     one call of the rules for each subject
 
 A subject is a group, or a partition of `__consumer_offsets`, and goes through one task. Of the history only groups come
-that may have an incident: those with a refusal, a removal, a hole, a rewind, a gap in their commits, or enough
-rebalances for a storm. Of commits only those come that went back, or were long followed by none, and those of
+that may have an incident: those with a refusal, a removal, a hole, a rewind, a gap in their commits, a long rebalance,
+or enough of them for a storm. Of commits only those come that went back, or were long followed by none, and those of
 partitions whose commits were refused.
 """
 
@@ -21,6 +21,7 @@ from pyspark.sql.types import TimestampType
 
 from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kinds.changes import SUBSCRIPTION_CHANGED
 from groupledger.schemas.kinds.incidents import KIND_OF_ERROR
@@ -35,6 +36,7 @@ from groupledger.transforms.incidents.rules import (
     EndSample,
     GroupFacts,
     GroupState,
+    RebalanceStretch,
     Rules,
     request_fact,
 )
@@ -72,6 +74,7 @@ class IncidentTables:
     requests: DataFrame | None = None
     coordinator_events: DataFrame | None = None
     watermarks: DataFrame | None = None
+    group_states: DataFrame | None = None
 
 
 def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
@@ -89,6 +92,10 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
         events = _events(tables.coordinator_events)
         candidates.append(events.where(F.col("kind") != CoordinatorEventKind.STABILIZED).select("group_id"))
         parts.append(_facts("events", events, "order"))
+    if tables.group_states is not None:
+        stretches = _stretches(tables.group_states, tables.generations, rules)
+        candidates.append(stretches.select("group_id"))
+        parts.append(_facts("stretches", stretches, "first_ms"))
     groups = reduce(lambda one, other: one.union(other), candidates).distinct()
     for name, order in (
         *(("generations", "kafka_offset"), ("rebalances", "kafka_offset")),
@@ -264,6 +271,20 @@ def _samples(watermarks: DataFrame) -> DataFrame:
     )
 
 
+def _stretches(group_states: DataFrame, generations: DataFrame, rules: Rules) -> DataFrame:
+    """Returns the stretches of rebalancing that are long enough to be stuck."""
+    is_rebalancing = F.col("state").isin(*CLASSIC_REBALANCING)
+    told = group_states.where(F.col("state").isNotNull()).select(
+        "group_id", F.unix_millis("sampled_at").alias("at_ms"), is_rebalancing.alias("is_rebalancing")
+    )
+    begun = generations.select("group_id", F.unix_millis("started_at").alias("at_ms"), F.lit(False))
+    line = Window.partitionBy("group_id").orderBy("at_ms", "is_rebalancing")
+    numbered = told.union(begun).withColumn("number", F.count_if(~F.col("is_rebalancing")).over(line))
+    stretches = numbered.where("is_rebalancing").groupBy("group_id", "number")
+    found = stretches.agg(F.min("at_ms").alias("first_ms"), F.max("at_ms").alias("last_ms")).drop("number")
+    return found.where(F.col("last_ms") - F.col("first_ms") >= rules.stuck_rebalance_ms)
+
+
 # In the tasks
 
 
@@ -311,4 +332,5 @@ _MAKERS: dict[str, Callable[[Row], Any]] = {
     "steps": _step,
     "records": _maker(GroupState),
     "samples": _maker(EndSample),
+    "stretches": _maker(RebalanceStretch),
 }

@@ -7,9 +7,12 @@ lies within one of them keeps its own order.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -145,6 +148,14 @@ class CommitStep:
     waiting_from_ms: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RebalanceStretch:
+    """A time in which each sample of a classic group's state showed it in a rebalance, and no generation began."""
+
+    first_ms: int
+    last_ms: int
+
+
 @dataclass(slots=True)
 class GroupFacts:
     """Rows of the history tables are dicts by column, with instants in microseconds, as the fold writes them."""
@@ -161,6 +172,7 @@ class GroupFacts:
     steps: list[CommitStep] = field(default_factory=list)
     records: list[GroupState] = field(default_factory=list)
     samples: list[EndSample] = field(default_factory=list)
+    stretches: list[RebalanceStretch] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +204,7 @@ class Rules:
     commit_gap_intervals: float = 10.0
     zombie_return_ms: int = 300_000
     stalled_transaction_ms: int = 300_000
+    stuck_rebalance_ms: int = 600_000
     storm_rebalances: int = 6
     storm_rebalances_per_member: float = 3.0
     storm_window_ms: int = 600_000
@@ -266,3 +279,16 @@ def _with_ends(step: CommitStep, ends: Sequence[TopicEnd]) -> CommitStep:
         idle_until_ms=max((end.sampled_at_ms for end in between if end.high_watermark <= to_read_from), default=None),
         waiting_from_ms=min((end.sampled_at_ms for end in between if end.high_watermark > to_read_from), default=None),
     )
+
+
+def rebalance_stretches(states: Iterable[tuple[int, str]], begun_ms: Iterable[int]) -> list[RebalanceStretch]:
+    """Returns the stretches of a group by its sampled states and the beginnings of its generations: what the bridge
+    does by windows in Spark."""
+    told = [(at_ms, state in CLASSIC_REBALANCING) for at_ms, state in states]
+    ordered = sorted([*told, *((at_ms, False) for at_ms in begun_ms)])
+    stretches = []
+    for is_rebalancing, together in groupby(ordered, key=itemgetter(1)):
+        times_ms = [at_ms for at_ms, _ in together]
+        if is_rebalancing:
+            stretches.append(RebalanceStretch(times_ms[0], times_ms[-1]))
+    return stretches

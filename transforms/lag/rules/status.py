@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING, MODERN_REBALANCING
 from groupledger.schemas.words import LagStatus, words_of
 
 if TYPE_CHECKING:
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
 
 SEVERITY = {status: code for code, status in enumerate(words_of(LagStatus))}
 
-# The words of DescribeGroups, for classic groups and for consumer groups (KIP-848).
-REBALANCING_STATES = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+REBALANCING_STATES = CLASSIC_REBALANCING | MODERN_REBALANCING
 
 POINTS_PER_WINDOW = 20
 POINTS_FOR_SLOPE = 4

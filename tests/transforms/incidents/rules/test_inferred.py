@@ -6,7 +6,7 @@ from typing import Any
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.incidents.rules import EndSample, GroupFacts, incidents
-from groupledger.transforms.incidents.rules.facts import TopicEnd, commit_steps
+from groupledger.transforms.incidents.rules.facts import TopicEnd, commit_steps, rebalance_stretches
 from lab.truth.made import (
     RULES,
     T,
@@ -206,6 +206,42 @@ def test_a_job_that_does_not_come_to_rest() -> None:
     assert "member_flapping" in kinds(facts(generations=twice, rebalances=given.rebalances, members=given.members))
     again = [rebalance(row["to_generation"], row["kafka_offset"] + 1 + n) for row in given.rebalances for n in range(4)]
     assert "rebalance_storm" in kinds(facts(generations=given.generations, rebalances=again, members=given.members))
+
+
+def stuck(minutes: int = 60, state: str = "PreparingRebalance", **parts: Any) -> dict[str, dict[str, Any]]:
+    """Incidents of a group that is sampled each minute from minute 10 on, in this state for so long, and then stable;
+    its only partition was committed last just before, and gets a record each second unless `ends` says otherwise."""
+    states = [(T + minute * 60_000, state if minute < 10 + minutes else "Stable") for minute in range(10, 90)]
+    ends = parts.pop("ends", [(minute * 60, minute * 60) for minute in range(90)])
+    begun = [row["started_at"] // 1_000 for row in parts.get("generations", ())]
+    given = {
+        "steps": steps(commit(590, T + 590_000, 590), commit(4_300, T + 4_300_000, 4_300), ends=ends),
+        "stretches": rebalance_stretches(states, begun),
+        "as_of_ms": T + 5_400_000,
+    }
+    return kinds(facts(**given | parts))
+
+
+def test_a_stuck_rebalance() -> None:
+    """Goal: a group that samples show in one rebalance for longer than ten minutes, while records wait, is told with
+    how many they are and the setting that bounds it."""
+    row = stuck()["rebalance_stuck"]
+    assert (row["severity"], row["setting_to_change"]) == ("error", "max.poll.interval.ms")
+    assert (row["first_seen_at"], row["last_seen_at"]) == ((T + 600_000) * 1_000, (T + 4_140_000) * 1_000)
+    assert "in one rebalance for 3,540 s, in which nobody read the 3,670 records" in row["explanation"]
+    assert [proof["table_name"] for proof in row["proofs"]] == ["group_states", "group_states", "coordinator_records"]
+    assert "rebalance_stuck" in stuck(state="CompletingRebalance")
+    assert stuck(minutes=12).keys() == {"rebalance_stuck"}
+
+
+def test_rebalances_that_are_not_stuck() -> None:
+    """Goal: none is claimed for a rebalance within what a member may take, one that led to a generation, one of a
+    modern group, whose members go on, or where nothing is known to have waited: an idle topic, or no samples."""
+    assert stuck(minutes=10) == {}
+    assert stuck(generations=[generation(number, 300 * number, 300 * (number + 1)) for number in range(2, 15)]) == {}
+    assert stuck(state="Reconciling") == {}
+    assert stuck(ends=[(minute * 60, 590) for minute in range(90)]) == {}
+    assert stuck(ends=[]) == {}
 
 
 def test_a_stalled_transaction() -> None:
