@@ -24,7 +24,7 @@ from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kinds.changes import SUBSCRIPTION_CHANGED
-from groupledger.schemas.kinds.incidents import KIND_OF_ERROR
+from groupledger.schemas.kinds.incidents import COMMITS, KIND_OF_ERROR, KIND_OF_LASTING_ERROR
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.words import Completeness, CoordinatorEventKind, HoleCause, words_of
 from groupledger.transforms.by_group import by_group
@@ -43,7 +43,6 @@ from groupledger.transforms.incidents.rules import (
 from groupledger.transforms.incidents.rules import incidents as incidents_of
 from groupledger.transforms.incidents.rules.facts import COORDINATOR_AWAY, INTERVAL_SAMPLE, MARKER_OFFSETS
 from groupledger.transforms.incidents.rules.inferred import KIND_OF_LEAVE
-from groupledger.transforms.incidents.rules.observed import COMMITS
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 
 FACT_KEY = ("subject", "source", "at")
 """`at` is what the facts of a source are in order of; facts of one `at` are in the order of their struct's fields."""
-INCIDENT_ERRORS = (*COORDINATOR_AWAY, *KIND_OF_ERROR)
+INCIDENT_ERRORS = (*COORDINATOR_AWAY, *KIND_OF_ERROR, *KIND_OF_LASTING_ERROR)
 """Errors that an incident may rest on, and those of a coordinator that was away."""
 NO_HEARTBEATS = (ApiKey.JOIN_GROUP.name, ApiKey.LEAVE_GROUP.name)
 NEXT_COLUMNS = ("kafka_offset", "at_ms", "offset")  # of the commit after one, under `next_`
