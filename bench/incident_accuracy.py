@@ -30,6 +30,8 @@ from lab.truth.faults import (
     CLEAN,
     FAILOVERS,
     FAULTS,
+    LONG_FAULTS,
+    NORMAL_LIFE,
     only_topic,
     play,
 )
@@ -47,6 +49,8 @@ from lab.truth.scores import (
 if TYPE_CHECKING:
     from lab.truth.faults import Played
 
+TOGETHER = (CLEAN, NORMAL_LIFE, FAULTS, LONG_FAULTS, FAILOVERS)
+SCENARIOS = tuple(dict.fromkeys(name for names in TOGETHER for name in names))
 REPORT_EVERY = 10  # seeds: a long run that is broken off has told something
 
 
@@ -57,7 +61,7 @@ class Measurement(Measures):
         self.replayed(played.facts, random)
         self.judged["inferred"] += judged_inferred(played)
         self._answers(played, where)
-        if played.name in CLEAN:
+        if played.name in (*CLEAN, *NORMAL_LIFE):
             for facts in (played.facts, only_topic(played.facts)):
                 self.counts["clean runs"] += 1
                 self.note("clean runs", alarms(facts), where)
@@ -83,12 +87,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--first-seed", type=int, default=1)
-    parser.add_argument("--scenario", choices=(*CLEAN, *FAULTS, *dict.fromkeys(FAILOVERS)), action="append")
+    parser.add_argument("--scenario", choices=SCENARIOS, action="append")
     arguments = parser.parse_args()
     measurement = Measurement()
     for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
         random = Random(seed)  # noqa: S311  # runs repeat
-        for names in (arguments.scenario,) if arguments.scenario else (CLEAN, FAULTS, FAILOVERS):
+        for names in (arguments.scenario,) if arguments.scenario else TOGETHER:
             for played in play(*names, seed=seed):
                 measurement.group(played, random)
         print(f"seed {seed}: {sum(measurement.wrong.values()):,} wrong so far", flush=True)

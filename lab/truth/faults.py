@@ -37,10 +37,13 @@ CLEAN = (
     *("scale-out", "scale-in", "rolling-restart", "rolling-restart-static", "subscription-change"),
     *("partitions-added", "protocol-upgrade"),
 )
+# Clean, too, and longer: what a rule that knows no harm takes for a fault.
+NORMAL_LIFE = ("job-each-minute", "job-each-ten-minutes", "idle-topic", "idle-hour", "slow-rebalance")
 FAULTS = (
     *("crash", "long-gc", "slow-processing", "zombie-commits", "flapping-member", "leader-loss", "admin-reset"),
     "transactional-commits",
 )
+LONG_FAULTS = ("job-crashes", "rebalance-stuck")
 # In these a broker crashes, and takes the coordinators of other groups of the simulation with it.
 FAILOVERS = ("coordinator-failover", "mixed", "mixed", "mixed")
 # A fifth of the requests of Kafka's defaults; commits and heartbeats are still frequent enough within a session.
