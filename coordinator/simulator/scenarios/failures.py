@@ -117,7 +117,7 @@ def rebalance_stuck(group: Script) -> None:
     applications = group.deploy(3, [group.topic("orders", 6)], max_poll_interval_ms=_TWO_HOURS_MS)
     group.start(applications[:2])
     group.plan(10, "hang", applications[0].hang, _TWO_HOURS_MS // 2)  # which stops all of them
-    group.start(applications[2:], 12)
+    group.start(applications[2:], 10.5)
 
 
 @scenario("slow-rebalance", "The same with Kafka's default: a member joins a rebalance after four of its five minutes.")

@@ -274,17 +274,16 @@ def _too_long_ms(interval_ms: float, rules: Rules) -> float:
 
 
 def _harmful_since_ms(step: CommitStep, end_ms: int, rules: Rules) -> int | None:
-    """Returns since when records waited in a silent partition; None unless they are known to have waited for long.
+    """Returns since when a partition was silent though records may have waited in it; None if that was not for long.
 
-    They came after the last sample that showed nothing to read, if there is one, and before the first that showed them.
+    Records came after the last sample that showed nothing to read, if there is one. They must be known to have waited
+    for most of the time since: rare samples could take an idle hour with a record at its end for a gap.
     """
     if step.waiting_from_ms is None or step.interval_ms is None:
         return None
     since_ms = max(step.commit.at_ms, step.idle_until_ms or 0)
     is_long = end_ms - since_ms >= _too_long_ms(step.interval_ms, rules)
-    return (
-        since_ms if is_long and end_ms - step.waiting_from_ms >= rules.commit_gap_intervals * step.interval_ms else None
-    )
+    return since_ms if is_long and 2 * (end_ms - step.waiting_from_ms) >= end_ms - since_ms else None
 
 
 def _commit_gap(

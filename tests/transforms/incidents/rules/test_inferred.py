@@ -132,6 +132,14 @@ def test_an_idle_hour_is_no_commit_gap() -> None:
     assert (row["first_seen_at"], row["last_seen_at"]) == ((T + 180_000) * 1_000, (T + 411_000) * 1_000)
 
 
+def test_a_commit_gap_between_rare_samples() -> None:
+    """Goal: one sample in a silence proves a gap if records waited for most of it from then on, and none if they may
+    have come just before its end."""
+    (row,) = incidents(gap_facts(ends=[(240, 90)]), RULES)
+    assert row["last_seen_at"] - row["first_seen_at"] == 300_000_000
+    assert incidents(gap_facts(ends=[(300, 90)]), RULES) == []
+
+
 def test_generations_without_a_record() -> None:
     """Goal: a generation whose leader never synced is told, and belongs to the removal of a member of it."""
     hole = rebalance(5, 50, from_generation=3, hole_cause="not_synced")
