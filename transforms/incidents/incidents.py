@@ -92,7 +92,7 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
         candidates.append(events.where(F.col("kind") != CoordinatorEventKind.STABILIZED).select("group_id"))
         parts.append(_facts("events", events, "order"))
     if tables.group_states is not None:
-        stretches = _stretches(tables.group_states, tables.generations, rules)
+        stretches = long_stretches(tables.group_states, tables.generations, rules)
         candidates.append(stretches.select("group_id"))
         parts.append(_facts("stretches", stretches, "first_ms"))
     groups = reduce(lambda one, other: one.union(other), candidates).distinct()
@@ -209,10 +209,10 @@ def _steps(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
         F.when(F.col("sampled") > 0, F.col("sample_ms") / F.col("sampled")).alias("interval_ms"),
         F.coalesce(F.col("topic_id") != F.col("following.topic_id"), F.lit(False)).alias("is_recreated_topic"),
     )
-    return _with_ends(steps, tables.watermarks)
+    return with_ends(steps, tables.watermarks)
 
 
-def _with_ends(steps: DataFrame, watermarks: DataFrame | None) -> DataFrame:
+def with_ends(steps: DataFrame, watermarks: DataFrame | None) -> DataFrame:
     """Returns steps with what samples of their partitions' ends between their two commits show."""
     names = ("high_watermark", "idle_until_ms", "waiting_from_ms")
     if watermarks is None:
@@ -270,7 +270,7 @@ def _samples(watermarks: DataFrame) -> DataFrame:
     )
 
 
-def _stretches(group_states: DataFrame, generations: DataFrame, rules: Rules) -> DataFrame:
+def long_stretches(group_states: DataFrame, generations: DataFrame, rules: Rules) -> DataFrame:
     """Returns the stretches of rebalancing that are long enough to be stuck."""
     is_rebalancing = F.col("state").isin(*CLASSIC_REBALANCING)
     told = group_states.where(F.col("state").isNotNull()).select(
