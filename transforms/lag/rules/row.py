@@ -163,10 +163,11 @@ def with_next_record(row: LagRow, found: NextRecord) -> LagRow:
     """
     if not row.lag:
         return row
+    flags = tuple(flag for flag in row.flags if flag != LagFlag.TRANSACTION_MARKERS_ONLY)  # it is known better now
     exactly = replace(row, lag_seconds=0.0, lag_seconds_lower_bound=None, lag_seconds_method=LagSecondsMethod.EXACT)
     if found.timestamp_ms is None:
-        return replace(exactly, status=LagStatus.OK, flags=(*row.flags, LagFlag.TRANSACTION_MARKERS_ONLY))
-    return replace(exactly, lag_seconds=_seconds(row.sampled_at_ms - found.timestamp_ms))
+        return replace(exactly, status=LagStatus.OK, flags=(*flags, LagFlag.TRANSACTION_MARKERS_ONLY))
+    return replace(exactly, lag_seconds=_seconds(row.sampled_at_ms - found.timestamp_ms), flags=flags)
 
 
 def _usable(topic: TopicWindow | None, now: Circumstances, rules: LagRules) -> Watermark | None:

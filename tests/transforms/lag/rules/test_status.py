@@ -15,12 +15,14 @@ from groupledger.transforms.lag.rules import (
     GroupPartition,
     LagRow,
     LagRules,
+    NextRecord,
     Owner,
     PartitionWindow,
     StatusRules,
     TopicWindow,
     Watermark,
     lag_row,
+    with_next_record,
 )
 from groupledger.transforms.lag.rules.status import Point, add_point, is_growing, slope_per_s, worst
 
@@ -104,6 +106,8 @@ def test_the_marker_of_a_transaction() -> None:
     found = rest(1)
     assert (found.status, found.lag, found.flags) == ("ok", 1, ("transaction_markers_only",))
     assert (found.lag_seconds, found.lag_seconds_method) == (0.0, "zero")
+    assert with_next_record(found, NextRecord(None)).flags == ("transaction_markers_only",)
+    assert with_next_record(found, NextRecord(START_MS)).flags == ()
     for stopped in (rest(1, opened=False), rest(2), rest(1, is_open=True)):
         assert stopped.status == "stopped"
         assert "transaction_markers_only" not in stopped.flags
