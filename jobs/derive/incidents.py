@@ -17,6 +17,7 @@ from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalances import REBALANCES
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
 
 NEEDED = (COORDINATOR_RECORDS, COVERAGE, GENERATIONS, REBALANCES, MEMBERS, ASSIGNMENTS)
-READ_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, WATERMARKS)
+READ_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, WATERMARKS, GROUP_STATES)
 
 
 def update_incidents(ledger: Ledger) -> int:

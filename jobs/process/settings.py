@@ -120,6 +120,7 @@ class IncidentSettings(Section):
     commit_gap_intervals: Annotated[float, Field(ge=1)]
     zombie_return_s: Annotated[int, Field(ge=1)]
     stalled_transaction_s: Annotated[int, Field(ge=1)]
+    stuck_rebalance_s: Annotated[int, Field(ge=1)]
 
 
 class MonitorSettings(Section):

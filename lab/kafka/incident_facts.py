@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from groupledger.schemas.kinds.incidents import KIND_OF_ERROR
+from groupledger.schemas.kinds.incidents import kind_of_refusal
 from lab.truth.from_logs import event_facts, request_facts
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ def refused_lines(broker: LocalBroker, group: str) -> list[int]:
         api, answer = body["requestHeader"]["requestApiKeyName"], body["response"]
         parts = [each for topic in answer.get("topics", ()) for each in topic.get("partitions", ())]
         codes = {each["errorCode"] for each in (answer, *parts, *answer.get("members", ())) if "errorCode" in each}
-        codes -= set() if "COMMIT" in api else {27}
-        if codes & KIND_OF_ERROR.keys():
+        if any(kind_of_refusal(api, code) for code in codes):
             found.append(number)
     return found

@@ -18,8 +18,9 @@ from groupledger.coordinator.simulator.scenarios import Scenario
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, Settings
 from groupledger.jobs.demo.simulate import capture_table
 from groupledger.transforms.incidents.rules import GroupFacts
+from groupledger.transforms.incidents.rules.facts import rebalance_stretches
 from groupledger.transforms.records.decode import decode_batches
-from lab.truth.from_logs import event_facts, group_state, history_facts, request_facts
+from lab.truth.from_logs import event_facts, group_state, history_facts, request_facts, topic_ends
 from lab.truth.simulated import PLAYED, Group, groups_in, ledger_of
 
 if TYPE_CHECKING:
@@ -28,17 +29,21 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.model.operation import Batch
     from groupledger.coordinator.simulator.scenarios.script import Script
-    from groupledger.transforms.incidents.rules import GroupState
+    from groupledger.coordinator.simulator.simulation import SimulatedGroupState
+    from groupledger.transforms.incidents.rules import GroupState, RebalanceStretch
 
 HOUR_MS = 3_600_000
 CLEAN = (
     *("scale-out", "scale-in", "rolling-restart", "rolling-restart-static", "subscription-change"),
     *("partitions-added", "protocol-upgrade"),
 )
+# Clean, too, and longer: what a rule that knows no harm takes for a fault.
+NORMAL_LIFE = ("job-each-minute", "job-each-ten-minutes", "idle-topic", "idle-hour", "slow-rebalance")
 FAULTS = (
     *("crash", "long-gc", "slow-processing", "zombie-commits", "flapping-member", "leader-loss", "admin-reset"),
     "transactional-commits",
 )
+LONG_FAULTS = ("job-crashes", "rebalance-stuck")
 # In these a broker crashes, and takes the coordinators of other groups of the simulation with it.
 FAILOVERS = ("coordinator-failover", "mixed", "mixed", "mixed")
 # A fifth of the requests of Kafka's defaults; commits and heartbeats are still frequent enough within a session.
@@ -78,21 +83,21 @@ def play(*names: str, seed: int) -> list[Played]:
     )
     events = event_facts([render_server_line(event, broker_id=broker) for broker, event in outputs.events])
     records = _records(outputs.batches)
-    return [
-        Played(
-            names[int(group.group_id.rpartition("-")[2])],
-            group,
-            GroupFacts(
-                group.group_id,
-                group.until_ms,
-                requests.get(group.group_id, []),
-                events.get(group.group_id, []),
-                **history_facts(group.kafka_partition, group.log, ledger_of(group).rows),
-                records=records.get(group.group_id, []),
-            ),
+    ends = topic_ends(outputs.watermarks)
+    found = []
+    for group in groups_in(simulation, outputs.batches):
+        history = ledger_of(group).rows
+        facts = GroupFacts(
+            group.group_id,
+            group.until_ms,
+            requests.get(group.group_id, []),
+            events.get(group.group_id, []),
+            **history_facts(group.kafka_partition, group.log, history, ends),
+            records=records.get(group.group_id, []),
+            stretches=_stretches(group.group_id, outputs.group_states, history["generations"]),
         )
-        for group in groups_in(simulation, outputs.batches)
-    ]
+        found.append(Played(names[int(group.group_id.rpartition("-")[2])], group, facts))
+    return found
 
 
 def _records(batches: Iterable[Batch]) -> dict[str, list[GroupState]]:
@@ -102,6 +107,13 @@ def _records(batches: Iterable[Batch]) -> dict[str, list[GroupState]]:
             at_ms = round(row["kafka_timestamp"].timestamp() * 1_000)
             found.setdefault(row["group_id"], []).append(group_state(row, at_ms))
     return found
+
+
+def _stretches(
+    group_id: str, states: Iterable[SimulatedGroupState], generations: Iterable[dict[str, Any]]
+) -> list[RebalanceStretch]:
+    told = [(row.sampled_at_ms, row.state) for row in states if row.group_id == group_id and row.error is None]
+    return rebalance_stretches(told, [row["started_at"] // 1_000 for row in generations])
 
 
 def _decoded(batches: Iterable[Batch]) -> Iterator[dict[str, Any]]:
@@ -115,7 +127,7 @@ def _decoded(batches: Iterable[Batch]) -> Iterator[dict[str, Any]]:
 
 
 def only_topic(facts: GroupFacts) -> GroupFacts:
-    """Returns the facts of a ledger that has imported no log."""
+    """Returns the facts of a ledger that has imported no log: the topic, and samples."""
     return replace(facts, requests=[], events=[])
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.incidents.rules import Commit, CoordinatorEvent, GroupState, request_fact
-from groupledger.transforms.incidents.rules.facts import commit_steps
+from groupledger.transforms.incidents.rules.facts import TopicEnd, commit_steps
 from groupledger.transforms.logs.rules.request_log import parse_request_line
 from groupledger.transforms.logs.rules.server_log import entries, parse_entry
 from groupledger.transforms.privacy import Privacy
@@ -13,8 +14,9 @@ from lab.truth.histories import Commit as CommitEntry
 from lab.truth.made import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from groupledger.coordinator.simulator.simulation import SimulatedWatermark
     from groupledger.transforms.incidents.rules import Request
     from lab.truth.histories import Entry
 
@@ -53,8 +55,22 @@ def group_state(row: Mapping[str, Any], at_ms: int) -> GroupState:
     return GroupState(row["kafka_offset"], at_ms, None if row["is_tombstone"] else row["record_json"])
 
 
-def history_facts(kafka_partition: int, log: Iterable[Entry], rows: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of GroupFacts that come from a group's log and its folded history."""
+def topic_ends(watermarks: Iterable[SimulatedWatermark]) -> dict[TopicPartition, list[TopicEnd]]:
+    """Returns the sampled ends of each partition, in order."""
+    found: dict[TopicPartition, list[TopicEnd]] = {}
+    for row in watermarks:
+        end = TopicEnd(row.sampled_at_ms, row.high_watermark)
+        found.setdefault(TopicPartition(row.topic, row.partition), []).append(end)
+    return found
+
+
+def history_facts(
+    kafka_partition: int,
+    log: Iterable[Entry],
+    rows: Mapping[str, Any],
+    ends: Mapping[TopicPartition, Sequence[TopicEnd]] | None = None,
+) -> dict[str, Any]:
+    """Returns the fields of GroupFacts that come from a group's log, its folded history and its topics' ends."""
     commits = [
         Commit(
             kafka_partition=kafka_partition,
@@ -68,4 +84,4 @@ def history_facts(kafka_partition: int, log: Iterable[Entry], rows: Mapping[str,
         if isinstance(each, CommitEntry) and each.committed_offset is not None
     ]
     tables = {name: rows[name] for name in ("generations", "rebalances", "members", "assignments")}
-    return {**tables, "commits": commits, "steps": commit_steps(commits, RULES.commit_gap_ms)}
+    return {**tables, "commits": commits, "steps": commit_steps(commits, RULES.commit_gap_ms, ends)}

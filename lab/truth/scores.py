@@ -20,11 +20,12 @@ from groupledger.schemas.kinds.incidents import (
     MEMBER_FLAPPING,
     OFFSET_REWIND,
     POLL_TIMEOUT,
-    REBALANCE_IN_PROGRESS_COMMIT,
     REBALANCE_STORM,
+    REBALANCE_STUCK,
     REFUSALS,
     SESSION_EXPIRED,
     ZOMBIE_COMMIT_SUSPECTED,
+    kind_of_refusal,
 )
 from groupledger.schemas.words import Severity
 from groupledger.transforms.incidents.rules import incidents
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from lab.truth.faults import Played
 
 ANYTHING_MAY_HAPPEN = "mixed"
+COME_AND_GO = ("flapping-member", "job-crashes")
 KIND_OF_CAUSE = {triggers.SESSION_EXPIRED.name: SESSION_EXPIRED, triggers.LEFT_POLL_TIMEOUT.name: POLL_TIMEOUT}
 STOPS = (
     *("crash", "long_gc", "slow_processing", "instance_started_twice", "leader_loss", "leader_loss_in_rebalance"),
@@ -71,7 +73,7 @@ def expected_refusals(played: Played) -> Counter[Any]:
     return Counter(
         (row.requested_at_ms, row.api, row.error, row.client_id)
         for row in played.group.truth.rejections
-        if Error[row.error] in KIND_OF_ERROR
+        if kind_of_refusal(row.api, Error[row.error]) is not None
     )
 
 
@@ -129,9 +131,7 @@ def judged_replay(facts: GroupFacts, answered: GroupFacts) -> Iterator[Judged]:
     claims = {sighting.proofs[0]: sighting for sighting in replayed(facts)}
     for request in facts.requests:
         code = errors[request.proof] or 0
-        kind = KIND_OF_ERROR.get(code)
-        if kind == REBALANCE_IN_PROGRESS_COMMIT and "COMMIT" not in apis[request.proof]:
-            kind = None
+        kind = kind_of_refusal(apis[request.proof], code)
         claim = claims.get(request.proof)
         if claim is not None and claim.is_ambiguous:
             continue
@@ -169,8 +169,9 @@ def judged_inferred(played: Played) -> list[Judged]:
     if played.name != ANYTHING_MAY_HAPPEN:
         is_planted = {
             OFFSET_REWIND: played.name == "admin-reset",
-            REBALANCE_STORM: played.name == "flapping-member",
-            MEMBER_FLAPPING: played.name == "flapping-member",
+            REBALANCE_STORM: played.name in COME_AND_GO,
+            REBALANCE_STUCK: played.name == "rebalance-stuck",
+            MEMBER_FLAPPING: played.name in COME_AND_GO,
         }
         for kind, planted in is_planted.items():
             judged += _counted(kind, int(planted), by_kind[kind])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kinds import roots, rows_of, triggers
 from groupledger.schemas.words import Severity
@@ -24,6 +25,10 @@ class IncidentKind:
     root               the root of an episode with this kind, where no rule knows better
     severity           the usual one; of a refusal, that of a refused commit
     error_code         Kafka's error, of a refusal
+    apis               the requests whose refusal it is, at the severity of the row; None: any request, and only a
+                       refused commit is so grave
+    repeats_within_ms  a single refusal is normal operation: an incident are those that go on, each at most so long
+                       after the one before
     takes_partitions   a heartbeat that is refused so tells a member that it lost its partitions
     trigger            the member's leave that the incident is about, of a removal
     is_pattern         it is about many rows of the group, and belongs to other patterns of the same time
@@ -39,11 +44,17 @@ class IncidentKind:
     root: roots.Root | None = None
     severity: str = Severity.WARNING
     error_code: int | None = None
+    apis: tuple[str, ...] | None = None
+    repeats_within_ms: int | None = None
     takes_partitions: bool = False
     trigger: triggers.Trigger | None = None
     is_pattern: bool = False
     confidence: float = 1.0
 
+
+COMMITS = (ApiKey.OFFSET_COMMIT.name, ApiKey.TXN_OFFSET_COMMIT.name)
+_JOINS = (ApiKey.JOIN_GROUP.name, ApiKey.SYNC_GROUP.name)
+_OF_MEMBERS = (*_JOINS, ApiKey.HEARTBEAT.name, ApiKey.LEAVE_GROUP.name, *COMMITS)
 
 ILLEGAL_GENERATION = IncidentKind(
     name="illegal_generation",
@@ -164,6 +175,18 @@ LEADER_NEVER_SYNCED = IncidentKind(
     severity=Severity.INFO,
     confidence=0.95,
 )
+REBALANCE_STUCK = IncidentKind(
+    name="rebalance_stuck",
+    meaning="A group hangs in a rebalance, and reads nothing while records wait.",
+    happened="The group has been in one rebalance for {seconds} s, in which nobody read the {detail} records that"
+    " waited in {count} partitions.",
+    advice="It waits for a member that does not join, for as long as the longest max.poll.interval.ms of the group"
+    " allows: stop the process that hangs, and lower max.poll.interval.ms.",
+    settings=("max.poll.interval.ms",),
+    root=roots.REBALANCE,
+    severity=Severity.ERROR,
+    confidence=0.95,
+)
 STALLED_TRANSACTION = IncidentKind(
     name="stalled_transaction",
     meaning="The last stable offset of a partition of __consumer_offsets stands still.",
@@ -183,19 +206,144 @@ REBALANCE_IN_PROGRESS_COMMIT = IncidentKind(
     root=roots.REBALANCE,
     severity=Severity.INFO,
     error_code=Error.REBALANCE_IN_PROGRESS.value,
+    apis=COMMITS,
+)
+UNKNOWN_TOPIC_COMMIT = IncidentKind(
+    name="unknown_topic_commit",
+    meaning="A commit is of a topic or partition that the broker does not have.",
+    happened="{who} committed for {count} partitions and was refused {times} with UNKNOWN_TOPIC_OR_PARTITION: the"
+    " broker has no such topic or partition.",
+    advice="It was deleted, or made anew with fewer partitions, or the client is connected to another cluster than it"
+    " should be: take the topic out of its subscription, or look at bootstrap.servers.",
+    settings=("bootstrap.servers",),
+    root=roots.TOPIC_GONE,
+    error_code=Error.UNKNOWN_TOPIC_OR_PARTITION.value,
+    apis=COMMITS,
+)
+OFFSET_METADATA_TOO_LARGE = IncidentKind(
+    name="offset_metadata_too_large",
+    meaning="A commit carries more metadata than the broker stores.",
+    happened="{who} sent more metadata with its commit than the broker stores, and was refused {times} with"
+    " OFFSET_METADATA_TOO_LARGE.",
+    advice="No progress is stored for these partitions, so that a restart reads all again{duplicates}: store less with"
+    " the offsets, or raise offset.metadata.max.bytes on the brokers.",
+    settings=("offset.metadata.max.bytes",),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.OFFSET_METADATA_TOO_LARGE.value,
+    apis=COMMITS,
+)
+INCONSISTENT_PROTOCOL = IncidentKind(
+    name="inconsistent_protocol",
+    meaning="A member can't join, since it shares no assignor, or no protocol type, with the group's members.",
+    happened="{who} was refused {times} with INCONSISTENT_GROUP_PROTOCOL: it offers no assignor that all members have,"
+    " or is of another protocol type.",
+    advice="It does not work until they agree: give all members one common partition.assignment.strategy, as a rolling"
+    " upgrade of the assignor takes two rounds, and each kind of application a group.id of its own.",
+    settings=("partition.assignment.strategy", "group.id"),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.INCONSISTENT_GROUP_PROTOCOL.value,
+    apis=_JOINS,
+)
+INVALID_SESSION_TIMEOUT = IncidentKind(
+    name="invalid_session_timeout",
+    meaning="A member can't join, since the broker does not allow its session timeout.",
+    happened="{who} was refused {times} with INVALID_SESSION_TIMEOUT: its session.timeout.ms is outside of what the"
+    " broker allows.",
+    advice="It does not work until that is changed: set session.timeout.ms between group.min.session.timeout.ms and"
+    " group.max.session.timeout.ms of the brokers.",
+    settings=("session.timeout.ms", "group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.INVALID_SESSION_TIMEOUT.value,
+    apis=(ApiKey.JOIN_GROUP.name,),
+)
+TOPIC_NOT_AUTHORIZED = IncidentKind(
+    name="topic_not_authorized",
+    meaning="A commit is of a topic that the client may not read.",
+    happened="{who} committed for {count} partitions that it may not read, and was refused {times} with"
+    " TOPIC_AUTHORIZATION_FAILED.",
+    advice="No progress is stored for them, so that a restart reads all again{duplicates}: give its principal the ACL"
+    " to READ the topic.",
+    settings=("ACL: READ of the topic",),
+    root=roots.NOT_AUTHORIZED,
+    severity=Severity.ERROR,
+    error_code=Error.TOPIC_AUTHORIZATION_FAILED.value,
+    apis=COMMITS,
+)
+GROUP_NOT_AUTHORIZED = IncidentKind(
+    name="group_not_authorized",
+    meaning="A client may not be a member of the group, or not commit for it.",
+    happened="{who} was refused {times} with GROUP_AUTHORIZATION_FAILED: it may not read as this group.",
+    advice="It does not work, or its progress is not stored: give its principal the ACL to READ the group.",
+    settings=("ACL: READ of the group",),
+    root=roots.NOT_AUTHORIZED,
+    severity=Severity.ERROR,
+    error_code=Error.GROUP_AUTHORIZATION_FAILED.value,
+    # Without the right a consumer is refused as it looks for its coordinator, and never joins.
+    apis=(ApiKey.FIND_COORDINATOR.name, *_OF_MEMBERS),
+)
+GROUP_FULL = IncidentKind(
+    name="group_full",
+    meaning="A member can't join, since the group has as many members as the broker allows.",
+    happened="{who} was refused {times} with GROUP_MAX_SIZE_REACHED: the group has as many members as the broker"
+    " allows.",
+    advice="It does not work, and the others do its share: start fewer, or raise group.max.size on the brokers.",
+    settings=("group.max.size",),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.GROUP_MAX_SIZE_REACHED.value,
+    apis=(ApiKey.JOIN_GROUP.name,),
+)
+PRODUCER_FENCED = IncidentKind(
+    name="producer_fenced",
+    meaning="A producer goes on to commit offsets in transactions, though a newer one has its transactional id.",
+    happened="{who} committed offsets in transactions under an epoch that is over, and was refused {times} within"
+    " {seconds} s with INVALID_PRODUCER_EPOCH.",
+    advice="Once is normal, when a restarted producer fences the one before; going on, two processes fence each other,"
+    " and their work is aborted and done again{duplicates}: give each its own transactional.id.",
+    settings=("transactional.id",),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.INVALID_PRODUCER_EPOCH.value,
+    apis=(ApiKey.TXN_OFFSET_COMMIT.name,),
+    repeats_within_ms=120_000,
+)
+UNSTABLE_OFFSETS = IncidentKind(
+    name="unstable_offsets",
+    meaning="A consumer can't learn where to begin, since a transaction with its offsets does not end.",
+    happened="{who} asked for committed offsets for {seconds} s, and was put off {times} with UNSTABLE_OFFSET_COMMIT: a"
+    " transaction with offsets of the group had not ended.",
+    advice="It reads nothing until that ends: find the producer, abort its transaction with kafka-transactions, or"
+    " lower transaction.timeout.ms.",
+    settings=("transaction.timeout.ms",),
+    root=roots.TRANSACTION_NOT_ENDED,
+    error_code=Error.UNSTABLE_OFFSET_COMMIT.value,
+    apis=(ApiKey.OFFSET_FETCH.name,),
+    repeats_within_ms=10_000,
 )
 COMMIT_GAP = IncidentKind(
     name="commit_gap",
-    meaning="A member stopped committing everything that it owns.",
+    meaning="A member stopped committing everything that it owns, while records waited for it.",
     happened="{who} stopped committing all of its partitions for {seconds} s, though it had a steady rhythm.",
-    advice="If its topics had new records, it has processed nothing or not committed: look at its lag then.",
+    advice="Records waited for it, and it has processed none or not committed: look at its lag then.",
     root=roots.COMMITS_STOPPED,
     severity=Severity.INFO,
     confidence=0.8,
 )
 
 INCIDENT_KINDS = rows_of(globals(), IncidentKind)
-KIND_OF_ERROR = {kind.error_code: kind for kind in INCIDENT_KINDS if kind.error_code is not None}
+_OF_ERROR = {kind.error_code: kind for kind in INCIDENT_KINDS if kind.error_code is not None}
+KIND_OF_ERROR = {code: kind for code, kind in _OF_ERROR.items() if kind.repeats_within_ms is None}
 """Refusals that are incidents, by Kafka's error code."""
+KIND_OF_LASTING_ERROR = {code: kind for code, kind in _OF_ERROR.items() if kind.repeats_within_ms is not None}
+"""Refusals that are incidents where they go on."""
 REFUSALS = frozenset(KIND_OF_ERROR.values())
 REMOVALS = frozenset(kind for kind in INCIDENT_KINDS if kind.trigger is not None)
+
+
+def kind_of_refusal(api: str, error_code: int) -> IncidentKind | None:
+    """Returns the incident that the refusal of a request is by itself; None if it is none."""
+    kind = KIND_OF_ERROR.get(error_code)
+    return kind if kind is not None and (kind.apis is None or api in kind.apis) else None

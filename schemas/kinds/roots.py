@@ -65,6 +65,11 @@ TOPIC_RECREATED = Root(
     name="topic_recreated",
     advice="The topic was deleted and made anew, so offsets begin again: nothing is read twice.",
 )
+TOPIC_GONE = Root(name="topic_gone", advice="The broker does not have its topic, or not any more.")
+CONFIGURATION = Root(
+    name="configuration", advice="The client's settings don't go together with the broker's, or with the group's."
+)
+NOT_AUTHORIZED = Root(name="not_authorized", advice="The client's principal lacks a right.")
 TRANSACTION_NOT_ENDED = Root(name="transaction_not_ended")
 COMMITS_STOPPED = Root(name="commits_stopped")
 UNKNOWN = Root(name="unknown")

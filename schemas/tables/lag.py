@@ -32,7 +32,7 @@ LAG = Table(
         ),
         column("lag_read_committed", T.LongType(), "The same up to last_stable_offset."),
         column("messages_lost", T.LongType(), "Offsets that retention removed before the group read them."),
-        column("lag_seconds", T.DoubleType(), "How long ago the next record to read was appended; 0 if lag is 0."),
+        column("lag_seconds", T.DoubleType(), "How long ago the next record to read was appended; 0 if there is none."),
         column("lag_seconds_lower_bound", T.DoubleType(), "At least so long, where lag_seconds is not known."),
         column(
             "lag_seconds_method",

@@ -4,8 +4,8 @@
     incidents(facts, ...)     one call of the rules for each subject
 
 A subject is a group, or a partition of `__consumer_offsets`, and goes through one task. Of the history only groups come
-that may have an incident: those with a refusal, a removal, a hole, a rewind, a gap in their commits, or enough
-rebalances for a storm. Of commits only those come that went back, or were long followed by none, and those of
+that may have an incident: those with a refusal, a removal, a hole, a rewind, a gap in their commits, a long rebalance,
+or enough of them for a storm. Of commits only those come that went back, or were long followed by none, and those of
 partitions whose commits were refused.
 """
 
@@ -21,9 +21,10 @@ from pyspark.sql.types import TimestampType
 
 from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kinds.changes import SUBSCRIPTION_CHANGED
-from groupledger.schemas.kinds.incidents import KIND_OF_ERROR
+from groupledger.schemas.kinds.incidents import COMMITS, KIND_OF_ERROR, KIND_OF_LASTING_ERROR
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.words import Completeness, CoordinatorEventKind, HoleCause, words_of
 from groupledger.transforms.by_group import by_group
@@ -35,13 +36,13 @@ from groupledger.transforms.incidents.rules import (
     EndSample,
     GroupFacts,
     GroupState,
+    RebalanceStretch,
     Rules,
     request_fact,
 )
 from groupledger.transforms.incidents.rules import incidents as incidents_of
-from groupledger.transforms.incidents.rules.facts import COORDINATOR_AWAY
+from groupledger.transforms.incidents.rules.facts import COORDINATOR_AWAY, INTERVAL_SAMPLE, MARKER_OFFSETS
 from groupledger.transforms.incidents.rules.inferred import KIND_OF_LEAVE
-from groupledger.transforms.incidents.rules.observed import COMMITS
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
@@ -53,11 +54,10 @@ if TYPE_CHECKING:
 
 FACT_KEY = ("subject", "source", "at")
 """`at` is what the facts of a source are in order of; facts of one `at` are in the order of their struct's fields."""
-INCIDENT_ERRORS = (*COORDINATOR_AWAY, *KIND_OF_ERROR)
+INCIDENT_ERRORS = (*COORDINATOR_AWAY, *KIND_OF_ERROR, *KIND_OF_LASTING_ERROR)
 """Errors that an incident may rest on, and those of a coordinator that was away."""
 NO_HEARTBEATS = (ApiKey.JOIN_GROUP.name, ApiKey.LEAVE_GROUP.name)
 NEXT_COLUMNS = ("kafka_offset", "at_ms", "offset")  # of the commit after one, under `next_`
-INTERVAL_SAMPLE = 20  # commits before one, whose mean interval is its rhythm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +73,7 @@ class IncidentTables:
     requests: DataFrame | None = None
     coordinator_events: DataFrame | None = None
     watermarks: DataFrame | None = None
+    group_states: DataFrame | None = None
 
 
 def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
@@ -90,6 +91,10 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
         events = _events(tables.coordinator_events)
         candidates.append(events.where(F.col("kind") != CoordinatorEventKind.STABILIZED).select("group_id"))
         parts.append(_facts("events", events, "order"))
+    if tables.group_states is not None:
+        stretches = long_stretches(tables.group_states, tables.generations, rules)
+        candidates.append(stretches.select("group_id"))
+        parts.append(_facts("stretches", stretches, "first_ms"))
     groups = reduce(lambda one, other: one.union(other), candidates).distinct()
     for name, order in (
         *(("generations", "kafka_offset"), ("rebalances", "kafka_offset")),
@@ -198,12 +203,41 @@ def _steps(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
     is_back = F.col("following.offset") < F.col("offset")
     # A removal, or offset -1, is no commit, and ends what was there.
     is_commit = F.col("offset").isNotNull() & (F.col("following").isNull() | F.col("following.offset").isNotNull())
-    return stepped.where(is_commit & (is_late | F.coalesce(is_back, F.lit(False)))).select(
+    steps = stepped.where(is_commit & (is_late | F.coalesce(is_back, F.lit(False)))).select(
         *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "at_ms", "offset"),
         *[F.col(f"following.{name}").alias(f"next_{name}") for name in NEXT_COLUMNS],
         F.when(F.col("sampled") > 0, F.col("sample_ms") / F.col("sampled")).alias("interval_ms"),
         F.coalesce(F.col("topic_id") != F.col("following.topic_id"), F.lit(False)).alias("is_recreated_topic"),
     )
+    return with_ends(steps, tables.watermarks)
+
+
+def with_ends(steps: DataFrame, watermarks: DataFrame | None) -> DataFrame:
+    """Returns steps with what samples of their partitions' ends between their two commits show."""
+    names = ("high_watermark", "idle_until_ms", "waiting_from_ms")
+    if watermarks is None:
+        return steps.withColumns({name: F.lit(None).cast("long") for name in names})
+    ends = watermarks.where((F.col("topic") != OFFSETS_TOPIC) & F.col("high_watermark").isNotNull()).select(
+        "topic", "partition", F.unix_millis("sampled_at").alias("sampled_at_ms"), "high_watermark"
+    )
+    sampled_at_ms = F.col("sampled_at_ms")
+    is_between = (sampled_at_ms >= F.col("at_ms")) & (
+        F.col("next_at_ms").isNull() | (sampled_at_ms < F.col("next_at_ms"))
+    )
+    is_idle = F.col("high_watermark") <= F.col("offset") + MARKER_OFFSETS
+    key = ["kafka_partition", "kafka_offset"]
+    told = (
+        steps.select(*key, "topic", "partition", "at_ms", "next_at_ms", "offset")
+        .join(ends, ["topic", "partition"])
+        .where(is_between)
+        .groupBy(key)
+        .agg(
+            F.max("high_watermark").alias(names[0]),
+            F.max(F.when(is_idle, sampled_at_ms)).alias(names[1]),
+            F.min(F.when(~is_idle, sampled_at_ms)).alias(names[2]),
+        )
+    )
+    return steps.join(told, key, "left")
 
 
 # Which groups
@@ -234,6 +268,20 @@ def _samples(watermarks: DataFrame) -> DataFrame:
         F.unix_millis("sampled_at").alias("at"),
         sample.alias("samples"),
     )
+
+
+def long_stretches(group_states: DataFrame, generations: DataFrame, rules: Rules) -> DataFrame:
+    """Returns the stretches of rebalancing that are long enough to be stuck."""
+    is_rebalancing = F.col("state").isin(*CLASSIC_REBALANCING)
+    told = group_states.where(F.col("state").isNotNull()).select(
+        "group_id", F.unix_millis("sampled_at").alias("at_ms"), is_rebalancing.alias("is_rebalancing")
+    )
+    begun = generations.select("group_id", F.unix_millis("started_at").alias("at_ms"), F.lit(False))
+    line = Window.partitionBy("group_id").orderBy("at_ms", "is_rebalancing")
+    numbered = told.union(begun).withColumn("number", F.count_if(~F.col("is_rebalancing")).over(line))
+    stretches = numbered.where("is_rebalancing").groupBy("group_id", "number")
+    found = stretches.agg(F.min("at_ms").alias("first_ms"), F.max("at_ms").alias("last_ms")).drop("number")
+    return found.where(F.col("last_ms") - F.col("first_ms") >= rules.stuck_rebalance_ms)
 
 
 # In the tasks
@@ -272,7 +320,8 @@ def _step(row: Row) -> CommitStep:
     following = None
     if row["next_kafka_offset"] is not None:
         following = _commit({**row, **{name: row[f"next_{name}"] for name in NEXT_COLUMNS}})
-    return CommitStep(_commit(row), following, row["interval_ms"], row["is_recreated_topic"])
+    told = {field.name: row[field.name] for field in fields(CommitStep) if field.name in row}
+    return CommitStep(commit=_commit(row), next_commit=following, **told)
 
 
 _MAKERS: dict[str, Callable[[Row], Any]] = {
@@ -282,4 +331,5 @@ _MAKERS: dict[str, Callable[[Row], Any]] = {
     "steps": _step,
     "records": _maker(GroupState),
     "samples": _maker(EndSample),
+    "stretches": _maker(RebalanceStretch),
 }

@@ -238,7 +238,7 @@ def restore_topics(state: LagState, topics: Iterable[Mapping[str, Any]], samples
         if formers:
             last = formers[-1]
             former = FormerTopic(last["topic_id"], last["at_ms"], last["high_watermark"])
-        state.topics[place] = TopicWindow(former, now["high_watermark"])
+        state.topics[place] = TopicWindow(former, now["high_watermark"], has_transactions=bool(now["has_transactions"]))
     for row in sorted(samples, key=itemgetter("at_ms")):
         place = TopicPartition(row["topic"], row["partition"])
         if row["topic_id"] in (None, current.get(place)):

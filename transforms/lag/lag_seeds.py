@@ -30,7 +30,9 @@ def topic_seeds(watermarks: DataFrame) -> DataFrame:
     """Returns events from `watermarks` of earlier rounds. They may be more than needed, since a window thins them."""
     samples = read_samples(watermarks)
     ids = samples.groupBy(*PLACE, "topic_id").agg(
-        F.max("at_ms").alias("at_ms"), F.max("high_watermark").alias("high_watermark")
+        F.max("at_ms").alias("at_ms"),
+        F.max("high_watermark").alias("high_watermark"),
+        F.bool_or(F.col("last_stable_offset") < F.col("high_watermark")).alias("has_transactions"),
     )
     newest = Window.partitionBy(*PLACE)
     age = F.max("at_ms").over(newest) - F.col("at_ms")

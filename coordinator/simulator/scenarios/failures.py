@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MAX_POLL_INTERVAL_MS = 300_000
+_TWO_HOURS_MS = 7_200_000
 
 
 @scenario("crash", "A process dies without a word: its session expires. It comes back ten minutes later.")
@@ -105,3 +106,26 @@ def coordinator_failover(group: Script) -> None:
 
     group.plan(10, "start", applications[3].start, by=applications[3])
     group.plan(10 + 1 / 60, "coordinator_failover", fail)
+
+
+@scenario(
+    "rebalance-stuck",
+    "A member with a max.poll.interval.ms of two hours hangs in its processing as another one joins: the group waits.",
+    hours=1.5,
+)
+def rebalance_stuck(group: Script) -> None:
+    applications = group.deploy(3, [group.topic("orders", 6)], max_poll_interval_ms=_TWO_HOURS_MS)
+    group.start(applications[:2])
+    group.plan(10, "hang", applications[0].hang, _TWO_HOURS_MS // 2)  # which stops all of them
+    group.start(applications[2:], 10.5)
+
+
+@scenario("slow-rebalance", "The same with Kafka's default: a member joins a rebalance after four of its five minutes.")
+def slow_rebalance(group: Script) -> None:
+    applications = group.deploy(3, [group.topic("orders", 6)])
+    group.start(applications[:2])
+    group.plan(10, "hang", applications[0].hang, _MAX_POLL_INTERVAL_MS * 4 // 5)
+    group.start(applications[2:], 10.5)
+
+
+ABOUT_REBALANCES = (rebalance_stuck, slow_rebalance)

@@ -40,4 +40,15 @@ def idle_topic(group: Script) -> None:
         group.plan(minutes, "production", group.produce, percent)
 
 
-ABOUT_TOPICS = (topic_recreated, retention_passes, idle_topic)
+@scenario(
+    "idle-hour",
+    "Consumers that commit what they have read; nothing is produced, and so committed, for an hour.",
+    hours=1.5,
+)
+def idle_hour(group: Script) -> None:
+    group.start(group.deploy(2, [group.topic("orders", 4)], enable_auto_commit=False))
+    for minutes, percent in ((10, 0), (70, 100)):
+        group.plan(minutes, "production", group.produce, percent)
+
+
+ABOUT_TOPICS = (topic_recreated, retention_passes, idle_topic, idle_hour)

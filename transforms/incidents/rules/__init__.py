@@ -4,7 +4,8 @@
     observed   a log shows it                                 episodes   what one cause brought about
     replayed   the reference coordinator refuses it           roots      what probably began it
     inferred   the records of __consumer_offsets alone        explain    two sentences and a setting
-    patterns   storms, flapping, transactions without end     incidents  all of it together
+    patterns   storms, flapping, transactions without end     jobs       whose restarts are no pattern
+    incidents  all of it together
 
 The kinds of incidents, with their sentences and settings, are rows of `schemas.kinds.incidents`.
 """
@@ -16,6 +17,7 @@ from groupledger.transforms.incidents.rules.facts import (
     EndSample,
     GroupFacts,
     GroupState,
+    RebalanceStretch,
     Request,
     Rules,
     request_fact,
@@ -29,6 +31,7 @@ __all__ = [
     "EndSample",
     "GroupFacts",
     "GroupState",
+    "RebalanceStretch",
     "Request",
     "Rules",
     "incidents",

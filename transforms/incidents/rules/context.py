@@ -68,6 +68,8 @@ class Context:
         claimed = sighting.claimed_generation
         if claimed is None or sighting.kind == LEADER_NEVER_SYNCED:
             return None
+        if sighting.kind.apis is not None and claimed == sighting.current_generation:
+            return None  # it was refused for something else
         # A static member is replaced without a rebalance.
         newest = sighting.current_generation if sighting.kind == FENCED_INSTANCE else None
         later = [

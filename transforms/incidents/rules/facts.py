@@ -6,14 +6,17 @@ lies within one of them keeps its own order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 # The broker did nothing with a request that it refused so.
 COORDINATOR_AWAY = (
@@ -21,8 +24,8 @@ COORDINATOR_AWAY = (
     Error.COORDINATOR_NOT_AVAILABLE.value,
     Error.NOT_COORDINATOR.value,
 )
-
-"""(topic, partition)."""
+INTERVAL_SAMPLE = 20  # commits before one, whose mean interval is its rhythm
+MARKER_OFFSETS = 1  # what may lie behind the last record: the marker of a transaction, which nobody reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +123,37 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicEnd:
+    """A row of `watermarks` about a partition that is read."""
+
+    sampled_at_ms: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CommitStep:
     """An accepted commit and the next one of its partition, where that went back or came late.
 
-    `next_at_ms` is None if there is no next one yet; `interval_ms` is how far apart the commits before were.
+    `next_commit` is None if there is no next one yet; `interval_ms` is how far apart the commits before were. The rest
+    is what samples of the partition's end between the two commits show, and None where there is no such sample: the
+    highest end, the last sample with nothing to read, and the first one with records to read.
     """
 
     commit: Commit
     next_commit: Commit | None
     interval_ms: float | None
     is_recreated_topic: bool = False
+    high_watermark: int | None = None
+    idle_until_ms: int | None = None
+    waiting_from_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceStretch:
+    """A time in which each sample of a classic group's state showed it in a rebalance, and no generation began."""
+
+    first_ms: int
+    last_ms: int
 
 
 @dataclass(slots=True)
@@ -148,6 +172,7 @@ class GroupFacts:
     steps: list[CommitStep] = field(default_factory=list)
     records: list[GroupState] = field(default_factory=list)
     samples: list[EndSample] = field(default_factory=list)
+    stretches: list[RebalanceStretch] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +204,7 @@ class Rules:
     commit_gap_intervals: float = 10.0
     zombie_return_ms: int = 300_000
     stalled_transaction_ms: int = 300_000
+    stuck_rebalance_ms: int = 600_000
     storm_rebalances: int = 6
     storm_rebalances_per_member: float = 3.0
     storm_window_ms: int = 600_000
@@ -218,19 +244,51 @@ def host(client_host: str | None) -> str | None:
     return None if client_host is None else client_host.removeprefix("/")
 
 
-def commit_steps(commits: Iterable[Commit], gap_ms: int, sample: int = 20) -> list[CommitStep]:
+def commit_steps(
+    commits: Iterable[Commit], gap_ms: int, ends: Mapping[TopicPartition, Sequence[TopicEnd]] | None = None
+) -> list[CommitStep]:
     """Returns the steps that a rule may look at, of commits in log order: what the bridge does by windows in Spark."""
     by_place: dict[TopicPartition, list[Commit]] = {}
     for commit in commits:
         by_place.setdefault(commit.place, []).append(commit)
     steps = []
-    for line in by_place.values():
+    for place, line in by_place.items():
         for number, commit in enumerate(line):
             following = line[number + 1] if number + 1 < len(line) else None
             is_late = following is None or following.at_ms - commit.at_ms >= gap_ms
             if is_late or (following is not None and following.offset < commit.offset):
-                first = line[max(number - sample, 0)]
-                count = min(number, sample)
+                first = line[max(number - INTERVAL_SAMPLE, 0)]
+                count = min(number, INTERVAL_SAMPLE)
                 interval_ms = (commit.at_ms - first.at_ms) / count if count else None
-                steps.append(CommitStep(commit, following, interval_ms))
+                step = CommitStep(commit=commit, next_commit=following, interval_ms=interval_ms)
+                steps.append(_with_ends(step, (ends or {}).get(place, ())))
     return steps
+
+
+def _with_ends(step: CommitStep, ends: Sequence[TopicEnd]) -> CommitStep:
+    until_ms = None if step.next_commit is None else step.next_commit.at_ms
+    between = [
+        end
+        for end in ends
+        if step.commit.at_ms <= end.sampled_at_ms and (until_ms is None or end.sampled_at_ms < until_ms)
+    ]
+    to_read_from = step.commit.offset + MARKER_OFFSETS
+    return replace(
+        step,
+        high_watermark=max((end.high_watermark for end in between), default=None),
+        idle_until_ms=max((end.sampled_at_ms for end in between if end.high_watermark <= to_read_from), default=None),
+        waiting_from_ms=min((end.sampled_at_ms for end in between if end.high_watermark > to_read_from), default=None),
+    )
+
+
+def rebalance_stretches(states: Iterable[tuple[int, str]], begun_ms: Iterable[int]) -> list[RebalanceStretch]:
+    """Returns the stretches of a group by its sampled states and the beginnings of its generations: what the bridge
+    does by windows in Spark."""
+    told = [(at_ms, state in CLASSIC_REBALANCING) for at_ms, state in states]
+    ordered = sorted([*told, *((at_ms, False) for at_ms in begun_ms)])
+    stretches = []
+    for is_rebalancing, together in groupby(ordered, key=itemgetter(1)):
+        times_ms = [at_ms for at_ms, _ in together]
+        if is_rebalancing:
+            stretches.append(RebalanceStretch(times_ms[0], times_ms[-1]))
+    return stretches

@@ -18,7 +18,7 @@ from groupledger.transforms.incidents.rules.context import Context
 from groupledger.transforms.incidents.rules.episodes import Episode, episode_id, episodes, incident_id
 from groupledger.transforms.incidents.rules.explain import explanation, setting_to_change
 from groupledger.transforms.incidents.rules.inferred import closed_static_members, inferred
-from groupledger.transforms.incidents.rules.observed import observed
+from groupledger.transforms.incidents.rules.observed import lasting_refusals, observed
 from groupledger.transforms.incidents.rules.patterns import patterns
 from groupledger.transforms.incidents.rules.replayed import replayed
 from groupledger.transforms.incidents.rules.roots import probable_root
@@ -39,7 +39,8 @@ PROOFS_MAX = 100  # a client that is refused all night has a hundred thousand
 def incidents(facts: GroupFacts, rules: Rules) -> list[Row]:
     """Returns the rows of a group, in order of their episodes."""
     context = Context(facts)
-    found = [*observed(facts), *replayed(facts), *inferred(facts, rules), *patterns(facts, rules)]
+    seen = [*observed(facts), *lasting_refusals(facts.requests, rules)]
+    found = [*seen, *replayed(facts), *inferred(facts, rules), *patterns(facts, rules)]
     sightings = _severities([context.completed(sighting) for sighting in _without_refuted(found, facts)], facts, rules)
     expired = [sighting for sighting in sightings if sighting.kind == SESSION_EXPIRED]
     rows = []

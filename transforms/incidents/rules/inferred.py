@@ -10,7 +10,9 @@ between the last commit before and the new owners' first one. That is an exposur
 
 A rewind is a committed offset below the one before it. With no members it is a reset; with them a seek, a reset by the
 client, or a topic that was made anew. A commit gap is a member whose partitions all fell silent at once, for many times
-the interval that they used to be committed at. A generation without a record had a leader that never synced.
+the interval that they used to be committed at, while records waited in one of them: a consumer that commits what it has
+read is as silent as its topics are, so that nothing is said without samples of their ends. A generation without a
+record had a leader that never synced.
 """
 
 from __future__ import annotations
@@ -264,23 +266,40 @@ def _end_ms(step: CommitStep, end_us: int | None, as_of_ms: int) -> int:
 
 def _is_gap(step: CommitStep, interval: Row, as_of_ms: int, rules: Rules) -> bool:
     length_ms = _end_ms(step, interval["valid_to"], as_of_ms) - step.commit.at_ms
-    if step.interval_ms is None:
-        return False
-    return length_ms >= max(rules.commit_gap_ms, rules.commit_gap_intervals * step.interval_ms)
+    return step.interval_ms is not None and length_ms >= _too_long_ms(step.interval_ms, rules)
+
+
+def _too_long_ms(interval_ms: float, rules: Rules) -> float:
+    return max(rules.commit_gap_ms, rules.commit_gap_intervals * interval_ms)
+
+
+def _harmful_since_ms(step: CommitStep, end_ms: int, rules: Rules) -> int | None:
+    """Returns since when a partition was silent though records may have waited in it; None if that was not for long.
+
+    Records came after the last sample that showed nothing to read, if there is one. They must be known to have waited
+    for most of the time since: rare samples could take an idle hour with a record at its end for a gap.
+    """
+    if step.waiting_from_ms is None or step.interval_ms is None:
+        return None
+    since_ms = max(step.commit.at_ms, step.idle_until_ms or 0)
+    is_long = end_ms - since_ms >= _too_long_ms(step.interval_ms, rules)
+    return since_ms if is_long and 2 * (end_ms - step.waiting_from_ms) >= end_ms - since_ms else None
 
 
 def _commit_gap(
     facts: GroupFacts, tenure: Row, steps: dict[TopicPartition, CommitStep], rules: Rules
 ) -> Iterator[Sighting]:
-    begin_ms = max(step.commit.at_ms for step in steps.values())
+    silent_ms = max(step.commit.at_ms for step in steps.values())
     end_ms = min(_end_ms(step, tenure["left_at"], facts.as_of_ms) for step in steps.values())
     owned = {
         (row["topic"], row["partition"])
         for row in facts.assignments
         if (row["incarnation"], row["member_id"]) == (tenure["incarnation"], tenure["member_id"])
-        and milliseconds(row["valid_from"]) <= begin_ms
-        and (row["valid_to"] is None or milliseconds(row["valid_to"]) > begin_ms)
+        and milliseconds(row["valid_from"]) <= silent_ms
+        and (row["valid_to"] is None or milliseconds(row["valid_to"]) > silent_ms)
     }
+    harmful_ms = [_harmful_since_ms(step, end_ms, rules) for step in steps.values()]
+    begin_ms = max(silent_ms, min((each for each in harmful_ms if each is not None), default=end_ms))
     if end_ms - begin_ms < rules.commit_gap_ms or not owned <= steps.keys():
         return
     first = min((step.commit for step in steps.values()), key=lambda commit: commit.kafka_offset)

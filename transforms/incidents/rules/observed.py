@@ -3,7 +3,9 @@
 A refused commit is an error: its member processed records that somebody else will process again. A heartbeat that is
 refused tells the member that it lost its partitions. A join or leave that is refused costs nothing, for the client
 joins anew. REBALANCE_IN_PROGRESS is the normal way to tell a member to join again; only with a commit is it worth a
-row, of severity info. Source: Kafka's ClassicGroup.validateMember and validateOffsetCommit; KIP-345 (fencing).
+row, of severity info. What a client can't mend by joining anew, a wrong setting or a missing right, is as grave with
+every request that it keeps from its work. Some refusals are normal once, and an incident where they go on. Source:
+Kafka's ClassicGroup.validateMember and validateOffsetCommit; KIP-345 (fencing).
 
 A client that is past its poll interval leaves. Java's client says why (KIP-800); librdkafka (2.16) and kafka-python
 (3.0) give no reason, as when they are closed, but join again on the same connection once they poll.
@@ -11,18 +13,21 @@ A client that is past its poll interval leaves. Java's client says why (KIP-800)
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.kafka.api_keys import ApiKey
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds import triggers
 from groupledger.schemas.kinds.incidents import (
-    KIND_OF_ERROR,
+    COMMITS,
+    KIND_OF_LASTING_ERROR,
     LEADER_NEVER_SYNCED,
     POLL_TIMEOUT,
-    REBALANCE_IN_PROGRESS_COMMIT,
     SESSION_EXPIRED,
+    kind_of_refusal,
 )
 from groupledger.schemas.words import CoordinatorEventKind, Evidence, Severity
 from groupledger.transforms.incidents.rules.sighting import Sighting
@@ -31,9 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from groupledger.schemas.kinds.incidents import IncidentKind
-    from groupledger.transforms.incidents.rules.facts import CoordinatorEvent, GroupFacts, Request
+    from groupledger.transforms.incidents.rules.facts import CoordinatorEvent, GroupFacts, Request, Rules
 
-COMMITS = (ApiKey.OFFSET_COMMIT.name, ApiKey.TXN_OFFSET_COMMIT.name)
 HEARTBEATS = (ApiKey.HEARTBEAT.name, ApiKey.CONSUMER_GROUP_HEARTBEAT.name)
 BACK_AFTER_MS = 1_000  # a subscription that is given up and taken again is back at once
 UNTOLD_CONFIDENCE = 0.8
@@ -58,10 +62,37 @@ def observed(facts: GroupFacts) -> Iterator[Sighting]:
 
 def refusals(request: Request, error_code: int, evidence: str, *, is_ambiguous: bool = False) -> Iterator[Sighting]:
     """Yields a sighting for each member that a request was refused for; none if the error is no incident."""
-    kind = KIND_OF_ERROR.get(error_code)
-    is_commit = request.api in COMMITS
-    if kind is None or (kind == REBALANCE_IN_PROGRESS_COMMIT and not is_commit):
-        return
+    kind = kind_of_refusal(request.api, error_code)
+    if kind is not None:
+        yield from _refused(kind, request, evidence, is_ambiguous=is_ambiguous)
+
+
+def lasting_refusals(requests: Iterable[Request], rules: Rules) -> Iterator[Sighting]:
+    """Yields the refusals of those kinds that are normal operation once, where a client got them for long."""
+    lines: dict[tuple[IncidentKind, str | None, str | None], list[Request]] = {}
+    for request in requests:
+        kind = KIND_OF_LASTING_ERROR.get(request.error_code or Error.NONE.value)
+        if kind is not None and request.api in (kind.apis or ()):
+            lines.setdefault((kind, request.client_id, request.client_host), []).append(request)
+    for (kind, *_), line in lines.items():
+        for run in _runs(line, kind.repeats_within_ms or 0):
+            if run[-1].happened_at_ms - run[0].happened_at_ms >= rules.stalled_transaction_ms:
+                for request in run:
+                    yield from _refused(kind, request, Evidence.OBSERVED)
+
+
+def _runs(requests: Iterable[Request], apart_ms: int) -> list[list[Request]]:
+    """Returns requests in stretches in which each came at most so long after the one before."""
+    runs: list[list[Request]] = []
+    for request in sorted(requests, key=attrgetter("happened_at_us")):
+        if not runs or request.happened_at_ms - runs[-1][-1].happened_at_ms > apart_ms:
+            runs.append([])
+        runs[-1].append(request)
+    return runs
+
+
+def _refused(kind: IncidentKind, request: Request, evidence: str, *, is_ambiguous: bool = False) -> Iterator[Sighting]:
+    error_code = kind.error_code
     who = [(request.member_id, request.group_instance_id)]
     if request.leaving:
         refused = [each for each in request.leaving if each.error_code == error_code] or request.leaving[:1]
@@ -85,7 +116,7 @@ def refusals(request: Request, error_code: int, evidence: str, *, is_ambiguous: 
             offsets=tuple(
                 (TopicPartition(each.topic, each.partition), each.offset)
                 for each in request.offsets
-                if is_commit and each.error_code in (error_code, None)
+                if request.api in COMMITS and each.error_code in (error_code, None)
             ),
             detail=request.api,
             is_ambiguous=is_ambiguous,
@@ -93,7 +124,7 @@ def refusals(request: Request, error_code: int, evidence: str, *, is_ambiguous: 
 
 
 def _severity(kind: IncidentKind, api: str) -> str:
-    if api in COMMITS:
+    if api in COMMITS or kind.apis is not None:
         return kind.severity
     return Severity.WARNING if api in HEARTBEATS and kind.takes_partitions else Severity.INFO
 

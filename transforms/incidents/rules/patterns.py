@@ -1,9 +1,16 @@
-"""Sights patterns over time: storms of rebalances, members that flap, transactions that never end. All are inferred.
+"""Sights patterns over time: storms of rebalances, members that flap, rebalances and transactions that do not end.
+
+All are inferred.
 
 Storms and flapping follow the rules, and the parameters, of `transforms.history.rebalance_stats`; here each gets its
-beginning, its end and its rows. A stalled transaction is a partition of `__consumer_offsets` whose last stable offset
-stands still below its high watermark. Readers of committed records wait there, this ledger among them, and so do the
-offsets of the group that committed in that transaction. Which group that was, the samples do not tell.
+beginning, its end and its rows. Runs of a job (`jobs`) are counted there, and are no incident here. A stalled
+transaction is a partition of `__consumer_offsets` whose last stable offset stands still below its high watermark.
+Readers of committed records wait there, this ledger among them, and so do the offsets of the group that committed in
+that transaction. Which group that was, the samples do not tell.
+
+A rebalance waits for every member, for as long as the longest max.poll.interval.ms among them allows. It is stuck if
+samples show nothing else for longer than Kafka's default takes twice, no generation came of it, and all that time
+records lay unread in partitions that nobody committed. The topic itself does not show that a rebalance has begun.
 """
 
 from __future__ import annotations
@@ -15,16 +22,18 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds.changes import GROUP_STARTED
-from groupledger.schemas.kinds.incidents import MEMBER_FLAPPING, REBALANCE_STORM, STALLED_TRANSACTION
+from groupledger.schemas.kinds.incidents import MEMBER_FLAPPING, REBALANCE_STORM, REBALANCE_STUCK, STALLED_TRANSACTION
 from groupledger.schemas.words import Evidence
 from groupledger.transforms.incidents.rules.facts import Proof, host
 from groupledger.transforms.incidents.rules.inferred import identity, milliseconds, row_proof
+from groupledger.transforms.incidents.rules.jobs import job_runs
 from groupledger.transforms.incidents.rules.sighting import Sighting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from groupledger.transforms.incidents.rules.facts import EndSample, GroupFacts, Rules
+    from groupledger.transforms.incidents.rules.facts import CommitStep, EndSample, GroupFacts, RebalanceStretch, Rules
+    from groupledger.transforms.incidents.rules.jobs import JobRuns
 
     Row = dict[str, Any]
 
@@ -32,17 +41,19 @@ FLAPPING_WINDOW_MS = 3_600_000
 
 
 def patterns(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
-    yield from _storms(facts, rules)
-    yield from _flapping(facts.members, rules)
+    jobs = job_runs(facts)
+    yield from _storms(facts, jobs, rules)
+    yield from _flapping(facts.members, jobs, rules)
+    yield from _stuck(facts, rules)
     yield from _stalled(facts.samples, rules)
 
 
-def _storms(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
+def _storms(facts: GroupFacts, jobs: JobRuns, rules: Rules) -> Iterator[Sighting]:
     """Yields one storm for all rebalances in a row at each of which there was a storm."""
     recent: deque[Row] = deque()
     storm: list[Row] = []
     for row in sorted(facts.rebalances, key=lambda row: (row["happened_at"], row["kafka_offset"])):
-        if _is_birth(row) or row["caused_by_generation"] is not None:
+        if _is_birth(row) or row["caused_by_generation"] is not None or jobs.holds(row["kafka_offset"]):
             continue
         recent.append(row)
         while milliseconds(row["happened_at"]) - milliseconds(recent[0]["happened_at"]) >= rules.storm_window_ms:
@@ -78,10 +89,11 @@ def _storm(rows: Sequence[Row]) -> Sighting:
     )
 
 
-def _flapping(members: Iterable[Row], rules: Rules) -> Iterator[Sighting]:
+def _flapping(members: Iterable[Row], jobs: JobRuns, rules: Rules) -> Iterator[Sighting]:
     by_identity: dict[tuple[str | None, ...], list[Row]] = defaultdict(list)
     for row in members:
-        if row["left_at"] is not None and row["is_start_known"] and row["is_end_known"]:
+        is_known = row["left_at"] is not None and row["is_start_known"] and row["is_end_known"]
+        if is_known and not jobs.holds(row["from_offset"]):
             tenure_ms = milliseconds(row["left_at"]) - milliseconds(row["joined_at"])
             if tenure_ms < rules.flapping_tenure_ms:
                 by_identity[identity(row)].append(row)
@@ -118,6 +130,35 @@ def _flaps(rows: Sequence[Row], rules: Rules) -> Iterator[Sighting]:
         incarnation=rows[0]["incarnation"],
         detail=str(len(rows)),
     )
+
+
+def _stuck(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
+    for stretch in facts.stretches:
+        waiting = [step for step in facts.steps if _waited_ms(step, stretch) >= rules.stuck_rebalance_ms]
+        if not waiting:
+            continue
+        records = sum((step.high_watermark or step.commit.offset) - step.commit.offset for step in waiting)
+        states = (Proof("group_states", f"{at_ms}/{facts.group_id}") for at_ms in (stretch.first_ms, stretch.last_ms))
+        yield Sighting(
+            kind=REBALANCE_STUCK,
+            evidence=Evidence.INFERRED,
+            severity=REBALANCE_STUCK.severity,
+            confidence=REBALANCE_STUCK.confidence,
+            first_ms=stretch.first_ms,
+            last_ms=stretch.last_ms,
+            happening=str(stretch.first_ms),
+            proofs=(*states, *(step.commit.proof for step in waiting)),
+            offsets=tuple((step.commit.place, None) for step in waiting),
+            detail=f"{records:,}",
+        )
+
+
+def _waited_ms(step: CommitStep, stretch: RebalanceStretch) -> int:
+    """Returns for how long of a stretch records are known to have waited behind a commit; 0 or less if not at all."""
+    if step.waiting_from_ms is None:
+        return 0
+    end_ms = stretch.last_ms if step.next_commit is None else min(step.next_commit.at_ms, stretch.last_ms)
+    return end_ms - max(step.waiting_from_ms, stretch.first_ms)
 
 
 def _stalled(samples: Sequence[EndSample], rules: Rules) -> Iterator[Sighting]:

@@ -60,6 +60,7 @@ _CONFIG = Config(
     offsets_topic_num_partitions=1,
     group_min_session_timeout_ms=0,
     group_max_session_timeout_ms=_INT32_MAX,
+    offset_metadata_max_bytes=_INT32_MAX,
     offsets_retention_ms=_INT32_MAX,
 )
 

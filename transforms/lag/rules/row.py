@@ -117,7 +117,10 @@ def lag_row(
     _add_flags(flags, commit, watermark, now)
     if window is not None:
         window.observe(now.sampled_at_ms, found.lag, rules)
-    seconds, bound, method = _lag_seconds(commit, watermark, topic, found.lag, now)
+    is_marker = _is_marker(found.lag, watermark, topic, window, now)
+    if is_marker:
+        flags.append(LagFlag.TRANSACTION_MARKERS_ONLY)
+    seconds, bound, method = _lag_seconds(commit, watermark, topic, 0 if is_marker else found.lag, now)
     slope = status.slope_per_s(window.points) if window is not None and found.lag is not None else None
     return LagRow(
         sampled_at_ms=now.sampled_at_ms,
@@ -160,10 +163,11 @@ def with_next_record(row: LagRow, found: NextRecord) -> LagRow:
     """
     if not row.lag:
         return row
+    flags = tuple(flag for flag in row.flags if flag != LagFlag.TRANSACTION_MARKERS_ONLY)  # it is known better now
     exactly = replace(row, lag_seconds=0.0, lag_seconds_lower_bound=None, lag_seconds_method=LagSecondsMethod.EXACT)
     if found.timestamp_ms is None:
-        return replace(exactly, status=LagStatus.OK, flags=(*row.flags, LagFlag.TRANSACTION_MARKERS_ONLY))
-    return replace(exactly, lag_seconds=_seconds(row.sampled_at_ms - found.timestamp_ms))
+        return replace(exactly, status=LagStatus.OK, flags=(*flags, LagFlag.TRANSACTION_MARKERS_ONLY))
+    return replace(exactly, lag_seconds=_seconds(row.sampled_at_ms - found.timestamp_ms), flags=flags)
 
 
 def _usable(topic: TopicWindow | None, now: Circumstances, rules: LagRules) -> Watermark | None:
@@ -223,6 +227,23 @@ def _add_flags(flags: list[str], commit: Commit | None, watermark: Watermark | N
         flags.append(LagFlag.UNSUBSCRIBED if now.owner.is_subscribed is False else LagFlag.UNOWNED)
 
 
+def _is_marker(
+    lag: int | None,
+    watermark: Watermark | None,
+    topic: TopicWindow | None,
+    window: PartitionWindow | None,
+    now: Circumstances,
+) -> bool:
+    """Returns whether all that is left to read is the marker of a transaction, as `status` says.
+
+    Lag that was there at this offset in an earlier round, and is one now, was one then: the end has not moved.
+    """
+    if lag != 1 or watermark is None or topic is None or window is None or window.no_progress_since_ms is None:
+        return False
+    is_at_rest = window.no_progress_since_ms < now.sampled_at_ms
+    return is_at_rest and topic.has_transactions and watermark.last_stable_offset == watermark.high_watermark
+
+
 def _lag_seconds(
     commit: Commit | None, watermark: Watermark | None, topic: TopicWindow | None, lag: int | None, now: Circumstances
 ) -> tuple[float | None, float | None, str | None]:
@@ -255,13 +276,20 @@ def _status(
         return LagStatus.NO_COMMIT
     if lag is None:
         return LagStatus.UNKNOWN
-    if lag == 0:
+    if lag == 0 or LagFlag.TRANSACTION_MARKERS_ONLY in flags:
         return LagStatus.OK
     if LagFlag.UNSUBSCRIBED in flags:
         return LagStatus.UNSUBSCRIBED
-    if now.group_state in status.REBALANCING_STATES:
+    if now.group_state in status.REBALANCING_STATES and not _hangs(window, now.sampled_at_ms, rules):
         return LagStatus.REBALANCING
     return _status_by_progress(window, window.latest, slope, now.sampled_at_ms, rules)
+
+
+def _hangs(window: PartitionWindow, now_ms: int, rules: LagRules) -> bool:
+    """Returns whether a rebalance has kept a partition from progress for longer than one may take."""
+    since_ms = window.no_progress_since_ms
+    limit_ms = status.STANDSTILLS_OF_REBALANCE * rules.status.standstill_ms
+    return since_ms is not None and now_ms - since_ms >= limit_ms
 
 
 def _status_by_progress(

@@ -3,14 +3,20 @@
     status        when, the first that holds
     unknown       there is no watermark, or the commit is of a topic that was deleted
     no_commit     nothing is committed
-    ok            nothing is left to read
+    ok            nothing is left to read, or the marker of a transaction alone
     unsubscribed  no member subscribes to the topic any more: nobody will work off its lag
-    rebalancing   the group was in a rebalance when it was sampled, which is reason enough to stand still
+    rebalancing   the group was in a rebalance when it was sampled, which is reason enough to stand still, unless it has
+                  stood still for longer than a rebalance may take: such a group is stuck, and judged like any other
     stalled       no progress for long, while commits of the same offset go on
     stopped       no progress for long, and no commits either
     rewound       the committed offset went back within the window and has not been made good
     growing       the lag has a rising slope over the window, whatever single dips it had
     ok            else: there is lag, and it is worked off or stays as it is
+
+A transaction ends in a marker, which takes an offset and is no record: who has read all and commits the offset behind
+the last record is one behind the end for ever. One offset is taken for a marker if the partition is known to have
+transactions, none is open, and the end has not moved since the round before. Only the record itself would tell for
+certain; a partition without transactions, or with more left to read, is judged like any other.
 
 Progress is counted from the first round that saw the offset with lag: an idle partition that gets a record is not at a
 standstill. A group is as bad as its worst partition.
@@ -20,6 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING, MODERN_REBALANCING
 from groupledger.schemas.words import LagStatus, words_of
 
 if TYPE_CHECKING:
@@ -29,12 +36,12 @@ if TYPE_CHECKING:
 
 SEVERITY = {status: code for code, status in enumerate(words_of(LagStatus))}
 
-# The words of DescribeGroups, for classic groups and for consumer groups (KIP-848).
-REBALANCING_STATES = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+REBALANCING_STATES = CLASSIC_REBALANCING | MODERN_REBALANCING
 
 POINTS_PER_WINDOW = 20
 POINTS_FOR_SLOPE = 4
 RHYTHMS_OF_STANDSTILL = 3
+STANDSTILLS_OF_REBALANCE = 5  # a rebalance waits for a member for max.poll.interval.ms: twice Kafka's five minutes
 
 
 class Point(NamedTuple):

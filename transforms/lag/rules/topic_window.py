@@ -43,14 +43,15 @@ class FormerTopic:
 
 class TopicWindow:
     """The state of one topic partition. `latest` is its newest sample, None before the first; when state is recovered,
-    `former` and `longest` come from all samples there are."""
+    `former`, `longest` and `has_transactions` come from all samples there are."""
 
-    __slots__ = ("_ends", "_is_thin", "_times", "former", "latest", "longest", "recent_ends")
+    __slots__ = ("_ends", "_is_thin", "_times", "former", "has_transactions", "latest", "longest", "recent_ends")
 
-    def __init__(self, former: FormerTopic | None = None, longest: int = 0) -> None:
+    def __init__(self, former: FormerTopic | None = None, longest: int = 0, *, has_transactions: bool = False) -> None:
         self.latest: Watermark | None = None
         self.former = former
         self.longest = longest  # the highest end that the topic of this id ever had
+        self.has_transactions = has_transactions  # a sample has shown an open one
         self.recent_ends: deque[int] = deque(maxlen=RECENT_ENDS_MAX)  # of the last rounds, for Burrow's rules
         self._times = array("q")
         self._ends = array("q")
@@ -69,6 +70,7 @@ class TopicWindow:
                 self._cut_to(sample.high_watermark)
         self.latest = sample
         self.longest = max(self.longest, sample.high_watermark)
+        self.has_transactions |= sample.last_stable_offset < sample.high_watermark
         self.recent_ends.append(sample.high_watermark)
         self._times.append(sample.sampled_at_ms)
         self._ends.append(sample.high_watermark)
@@ -131,3 +133,4 @@ class TopicWindow:
         self._times, self._ends = array("q"), array("q")
         self.recent_ends.clear()
         self.longest = 0
+        self.has_transactions = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +11,9 @@ from groupledger.schemas.kinds.incidents import KIND_OF_ERROR
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.transforms.incidents.rules import GroupFacts, incidents
 from lab.truth.made import RULES, T, commit, event, facts, interval, request, tenure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 OFFSETS = [(0, 120)]
 WOKEN = (
@@ -199,13 +202,80 @@ def test_members_cut_off_together() -> None:
 
 
 def test_every_refusal_is_explained() -> None:
-    """Goal: two sentences for each kind of refusal, by a commit and by a heartbeat."""
-    for error_code in KIND_OF_ERROR:
-        for api in ("OFFSET_COMMIT", "HEARTBEAT"):
-            for row in incidents(facts(requests=[request(api, error_code, T + 60_000, offsets=OFFSETS)]), RULES):
-                assert row["explanation"].count(". ") == 1
-                assert "{" not in row["explanation"]
-                assert row["kind"] == KIND_OF_ERROR[error_code].name
+    """Goal: two sentences for each kind of refusal, by each request whose refusal it is."""
+    for error_code, kind in KIND_OF_ERROR.items():
+        for api in kind.apis or ("OFFSET_COMMIT", "HEARTBEAT"):
+            (row,) = incidents(facts(requests=[request(api, error_code, T + 60_000, offsets=OFFSETS)]), RULES)
+            assert row["explanation"].count(". ") == 1
+            assert "{" not in row["explanation"]
+            assert row["kind"] == kind.name
+
+
+@pytest.mark.parametrize(
+    ("error_code", "api", "kind", "severity", "setting"),
+    [
+        (3, "OFFSET_COMMIT", "unknown_topic_commit", "warning", "bootstrap.servers"),
+        (12, "OFFSET_COMMIT", "offset_metadata_too_large", "error", "offset.metadata.max.bytes"),
+        (23, "JOIN_GROUP", "inconsistent_protocol", "error", "partition.assignment.strategy, group.id"),
+        (23, "SYNC_GROUP", "inconsistent_protocol", "error", "partition.assignment.strategy, group.id"),
+        (
+            *(26, "JOIN_GROUP", "invalid_session_timeout", "error"),
+            "session.timeout.ms, group.min.session.timeout.ms, group.max.session.timeout.ms",
+        ),
+        (29, "TXN_OFFSET_COMMIT", "topic_not_authorized", "error", "ACL: READ of the topic"),
+        (30, "JOIN_GROUP", "group_not_authorized", "error", "ACL: READ of the group"),
+        (30, "FIND_COORDINATOR", "group_not_authorized", "error", "ACL: READ of the group"),
+        (30, "HEARTBEAT", "group_not_authorized", "error", "ACL: READ of the group"),
+        (81, "JOIN_GROUP", "group_full", "error", "group.max.size"),
+    ],
+)
+def test_refusals_that_no_retry_mends(error_code: int, api: str, kind: str, severity: str, setting: str) -> None:
+    """Goal: a wrong setting or a missing right is told with what to change, as grave by a join as by a commit; its
+    repeats are one row. The same error for a tool that asks about groups is none."""
+    member_id = "" if api == "JOIN_GROUP" else "m-2"
+    refused = [request(api, error_code, T + 60_000 + n * 1_000, member_id, offsets=OFFSETS) for n in range(3)]
+    (row,) = incidents(facts(requests=refused), RULES)
+    assert (row["kind"], row["severity"], row["setting_to_change"]) == (kind, severity, setting)
+    assert (row["occurrences"], row["client_id"], row["probable_root"] != "unknown") == (3, "client", True)
+    for other in ("DESCRIBE_GROUPS", "OFFSET_FETCH", "OFFSET_DELETE"):
+        assert incidents(facts(requests=[request(other, error_code, T + 60_000)]), RULES) == []
+
+
+def test_a_refused_commit_of_the_present_generation() -> None:
+    """Goal: a commit that was refused for its metadata is of no stale generation, though the group rebalances later;
+    what was committed before it is known."""
+    refused = request("OFFSET_COMMIT", 12, T + 40_000, offsets=OFFSETS)
+    (row,) = incidents(facts(requests=[refused], commits=[commit(100, T + 30_000, 30)]), RULES)
+    assert (row["claimed_generation"], row["current_generation"], row["stale_since_generation"]) == (3, 3, None)
+    assert (row["partitions"][0]["last_accepted_offset"], row["duplicates_max"]) == (100, 20)
+
+
+@pytest.mark.parametrize(
+    ("error_code", "api", "every_s", "kind", "severity"),
+    [
+        (47, "TXN_OFFSET_COMMIT", 60, "producer_fenced", "error"),
+        (88, "OFFSET_FETCH", 1, "unstable_offsets", "warning"),
+    ],
+)
+def test_refusals_that_go_on(error_code: int, api: str, every_s: int, kind: str, severity: str) -> None:
+    """Goal: what is normal once is an incident where one client gets it for five minutes without a pause; not for
+    less, not with long pauses, not by several clients in turn, and not as an answer to another request."""
+
+    def refused(times_s: Iterable[int], clients: int = 1, by: str = api) -> list[dict[str, Any]]:
+        requests = [
+            request(by, error_code, T + at_s * 1_000, client_id=f"client-{n % clients}", offsets=OFFSETS)
+            for n, at_s in enumerate(times_s)
+        ]
+        return incidents(facts(requests=requests), RULES)
+
+    (row,) = refused(range(60, 361, every_s))
+    assert (row["kind"], row["severity"], row["occurrences"]) == (kind, severity, 300 // every_s + 1)
+    assert row["last_seen_at"] - row["first_seen_at"] == 300_000_000
+    assert refused([60]) == []
+    assert refused(range(60, 360, every_s)) == []
+    assert refused(range(60, 3_600, 130)) == []
+    assert refused([60, 200, 420], clients=3) == []
+    assert refused(range(60, 361, every_s), by="HEARTBEAT") == []
 
 
 def test_ids_are_of_what_rows_are_about() -> None:

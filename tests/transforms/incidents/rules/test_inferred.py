@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.incidents.rules import EndSample, GroupFacts, incidents
-from groupledger.transforms.incidents.rules.facts import commit_steps
+from groupledger.transforms.incidents.rules.facts import TopicEnd, commit_steps, rebalance_stretches
 from lab.truth.made import (
     RULES,
     T,
@@ -27,8 +28,10 @@ def kinds(given: GroupFacts) -> dict[str, dict[str, Any]]:
     return {row["kind"]: row for row in incidents(given, RULES)}
 
 
-def steps(*commits: Any) -> Any:
-    return commit_steps(commits, RULES.commit_gap_ms)
+def steps(*commits: Any, ends: Any = None) -> Any:
+    """`ends` are of partition 0: (seconds, high watermark)."""
+    samples = [TopicEnd(T + seconds * 1_000, end) for seconds, end in ends or ()]
+    return commit_steps(commits, RULES.commit_gap_ms, {TopicPartition("orders", 0): samples})
 
 
 def test_a_zombie() -> None:
@@ -87,8 +90,12 @@ def test_rewinds() -> None:
     assert row["probable_root"] == "admin_reset"
 
 
-def gap_facts(*, both: bool, **parts: Any) -> GroupFacts:
-    """Two partitions that were committed every five seconds; one or both fall silent for five minutes."""
+GROWING = [(seconds, seconds) for seconds in range(0, 520, 30)]
+"""Samples of an end that lies well before all that `gap_facts` commits."""
+
+
+def gap_facts(*, both: bool = True, ends: Any = GROWING, **parts: Any) -> GroupFacts:
+    """Two partitions that were committed every five seconds; one or both fall silent at offset 20 for five minutes."""
     commits = [
         commit(number, T + 11_000 + number * 5_000, 100 + 2 * number + partition, partition)
         for number in range(100)
@@ -96,18 +103,41 @@ def gap_facts(*, both: bool, **parts: Any) -> GroupFacts:
         if not (20 < number < 80 and (both or partition == 0))
     ]
     owned = [interval("m-2", partition, 10, None) for partition in (0, 1)]
-    return facts(steps=steps(*commits), assignments=owned, as_of_ms=T + 510_000, **parts)
+    return facts(steps=steps(*commits, ends=ends), assignments=owned, as_of_ms=T + 510_000, **parts)
 
 
 def test_commit_gaps() -> None:
-    """Goal: a member whose partitions all fall silent has a gap; one idle partition is none; nor is a slow rhythm."""
-    (row,) = incidents(gap_facts(both=True), RULES)
+    """Goal: a member whose partitions all fall silent has a gap; one silent partition is none; nor is a slow rhythm."""
+    (row,) = incidents(gap_facts(), RULES)
     assert (row["kind"], row["severity"], row["member_id"]) == ("commit_gap", "info", "m-2")
     assert row["last_seen_at"] - row["first_seen_at"] == 300_000_000
+    assert len(row["partitions"]) == 2
     assert incidents(gap_facts(both=False), RULES) == []
     slow = [commit(number, T + 11_000 + number * 130_000, 100 + number) for number in range(4)]
-    slowly = facts(steps=steps(*slow), assignments=[interval("m-2", 0, 10, None)], as_of_ms=T + 500_000)
+    slowly = facts(steps=steps(*slow, ends=GROWING), assignments=[interval("m-2", 0, 10, None)], as_of_ms=T + 500_000)
     assert incidents(slowly, RULES) == []
+
+
+def test_an_idle_hour_is_no_commit_gap() -> None:
+    """Goal: a gap begins when there is something to commit, and none is claimed where nobody knows: without a sample,
+    or with one offset left to read, which may be the marker of a transaction."""
+    assert incidents(gap_facts(ends=[]), RULES) == []
+    assert incidents(gap_facts(ends=[(seconds, 20) for seconds in range(0, 520, 30)]), RULES) == []
+    assert incidents(gap_facts(ends=[(seconds, 21) for seconds in range(0, 520, 30)]), RULES) == []
+    assert (
+        incidents(gap_facts(ends=[(seconds, 20 if seconds < 390 else 90) for seconds in range(0, 520, 30)]), RULES)
+        == []
+    )
+    (row,) = incidents(gap_facts(ends=[(seconds, 20 if seconds < 210 else 90) for seconds in range(0, 520, 30)]), RULES)
+    assert (row["first_seen_at"], row["last_seen_at"]) == ((T + 180_000) * 1_000, (T + 411_000) * 1_000)
+
+
+def test_a_commit_gap_between_rare_samples() -> None:
+    """Goal: one sample in a silence proves a gap if records waited for most of it from then on, and none if they may
+    have come just before its end."""
+    (row,) = incidents(gap_facts(ends=[(240, 90)]), RULES)
+    assert row["last_seen_at"] - row["first_seen_at"] == 300_000_000
+    assert incidents(gap_facts(ends=[(300, 90)]), RULES) == []
 
 
 def test_generations_without_a_record() -> None:
@@ -147,6 +177,79 @@ def test_flapping() -> None:
     assert kinds(facts(members=others)) == {}
     rare = [tenure(f"m-{number}", number * 9_000, number * 9_000 + 100) for number in range(1, 4)]
     assert kinds(facts(members=rare)) == {}
+
+
+def job(runs: int, *, stays: bool = False, **left: Any) -> GroupFacts:
+    """A process that joins each minute and is gone half a minute later, alone or beside one that stays."""
+    ended = {"leave_cause": "left", "leave_cause_confidence": 0.95, **left}
+    generations, rebalances, members = [generation(0, 10, 60, member_count=0)], [], []
+    for run in range(1, runs + 1):
+        begin, end = run * 60, run * 60 + 30
+        generations.append(generation(2 * run - 1, begin, end, member_count=1 + stays))
+        generations.append(generation(2 * run, end, end + 30, member_count=int(stays)))
+        rebalances += [rebalance(2 * run - 1, begin, member_count=1), rebalance(2 * run, end, member_count=0)]
+        members.append(tenure(f"m-{run}", begin, end, **ended))
+    if stays:
+        members.append(tenure("m-0", 60, None, client_id="other"))
+    return facts(generations=generations, rebalances=rebalances, members=members, assignments=[])
+
+
+def test_a_job_that_runs_each_minute() -> None:
+    """Goal: processes that come, leave in good order and come again flap and storm only where others stay, who are
+    stopped each time, or where they did not leave by themselves."""
+    assert kinds(job(20)) == {}
+    patterns = {"member_flapping", "rebalance_storm"}
+    assert kinds(job(20, stays=True)).keys() == patterns
+    assert kinds(job(20, leave_cause=None)).keys() == patterns
+    assert kinds(job(20, leave_cause_confidence=0.5)).keys() == patterns
+
+
+def test_a_job_that_does_not_come_to_rest() -> None:
+    """Goal: a run in which a process comes twice, or which rebalances more often than processes come and go, is no
+    job's."""
+    given = job(8)
+    twice = [
+        {**row, "member_count": row["member_count"] or int(0 < row["generation"] < 16)} for row in given.generations
+    ]
+    assert "member_flapping" in kinds(facts(generations=twice, rebalances=given.rebalances, members=given.members))
+    again = [rebalance(row["to_generation"], row["kafka_offset"] + 1 + n) for row in given.rebalances for n in range(4)]
+    assert "rebalance_storm" in kinds(facts(generations=given.generations, rebalances=again, members=given.members))
+
+
+def stuck(minutes: int = 60, state: str = "PreparingRebalance", **parts: Any) -> dict[str, dict[str, Any]]:
+    """Incidents of a group that is sampled each minute from minute 10 on, in this state for so long, and then stable;
+    its only partition was committed last just before, and gets a record each second unless `ends` says otherwise."""
+    states = [(T + minute * 60_000, state if minute < 10 + minutes else "Stable") for minute in range(10, 90)]
+    ends = parts.pop("ends", [(minute * 60, minute * 60) for minute in range(90)])
+    begun = [row["started_at"] // 1_000 for row in parts.get("generations", ())]
+    given = {
+        "steps": steps(commit(590, T + 590_000, 590), commit(4_300, T + 4_300_000, 4_300), ends=ends),
+        "stretches": rebalance_stretches(states, begun),
+        "as_of_ms": T + 5_400_000,
+    }
+    return kinds(facts(**given | parts))
+
+
+def test_a_stuck_rebalance() -> None:
+    """Goal: a group that samples show in one rebalance for longer than ten minutes, while records wait, is told with
+    how many they are and the setting that bounds it."""
+    row = stuck()["rebalance_stuck"]
+    assert (row["severity"], row["setting_to_change"]) == ("error", "max.poll.interval.ms")
+    assert (row["first_seen_at"], row["last_seen_at"]) == ((T + 600_000) * 1_000, (T + 4_140_000) * 1_000)
+    assert "in one rebalance for 3,540 s, in which nobody read the 3,670 records" in row["explanation"]
+    assert [proof["table_name"] for proof in row["proofs"]] == ["group_states", "group_states", "coordinator_records"]
+    assert "rebalance_stuck" in stuck(state="CompletingRebalance")
+    assert stuck(minutes=12).keys() == {"rebalance_stuck"}
+
+
+def test_rebalances_that_are_not_stuck() -> None:
+    """Goal: none is claimed for a rebalance within what a member may take, one that led to a generation, one of a
+    modern group, whose members go on, or where nothing is known to have waited: an idle topic, or no samples."""
+    assert stuck(minutes=10) == {}
+    assert stuck(generations=[generation(number, 300 * number, 300 * (number + 1)) for number in range(2, 15)]) == {}
+    assert stuck(state="Reconciling") == {}
+    assert stuck(ends=[(minute * 60, 590) for minute in range(90)]) == {}
+    assert stuck(ends=[]) == {}
 
 
 def test_a_stalled_transaction() -> None:

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from groupledger.transforms.incidents.rules import incidents
-from lab.truth.faults import CLEAN, Played, only_topic, play
+from lab.truth.faults import CLEAN, LONG_FAULTS, NORMAL_LIFE, Played, only_topic, play
 from lab.truth.made import RULES
 from lab.truth.scores import (
     alarms,
@@ -67,3 +67,22 @@ def test_clean_runs_raise_no_alarm() -> None:
     for played in play(*CLEAN, seed=SEED):
         assert alarms(played.facts) == [], played.name
         assert alarms(only_topic(played.facts)) == [], played.name
+
+
+def test_normal_life_is_no_incident() -> None:
+    """Goal: jobs that run each minute or every ten, topics that rest for an hour, and a rebalance within a member's
+    time raise no alarm; the jobs and idle topics not even a row of severity info."""
+    for played in play(*NORMAL_LIFE, seed=SEED):
+        for facts in (played.facts, only_topic(played.facts)):
+            assert alarms(facts) == [], played.name
+            assert played.name == "slow-rebalance" or incidents(facts, RULES) == [], played.name
+
+
+def test_harm_is_told() -> None:
+    """Goal: a job that dies each time it runs, and a group that hangs in a rebalance while records wait, are told from
+    the topic and the samples alone."""
+    crashes, stuck = (only_topic(played.facts) for played in play(*LONG_FAULTS, seed=SEED))
+    assert {"member_flapping", "rebalance_storm"} <= {row["kind"] for row in incidents(crashes, RULES)}
+    (row,) = [row for row in incidents(stuck, RULES) if row["kind"] == "rebalance_stuck"]
+    assert (row["severity"], row["setting_to_change"]) == ("error", "max.poll.interval.ms")
+    assert row["last_seen_at"] - row["first_seen_at"] > 50 * 60_000_000

@@ -15,12 +15,14 @@ from groupledger.transforms.lag.rules import (
     GroupPartition,
     LagRow,
     LagRules,
+    NextRecord,
     Owner,
     PartitionWindow,
     StatusRules,
     TopicWindow,
     Watermark,
     lag_row,
+    with_next_record,
 )
 from groupledger.transforms.lag.rules.status import Point, add_point, is_growing, slope_per_s, worst
 
@@ -84,6 +86,42 @@ def test_stalled_and_stopped() -> None:
     assert rows[-1].no_progress_since_ms == rows[3].sampled_at_ms
 
 
+def rest(lag: int, *, opened: bool = True, is_open: bool = False) -> LagRow:
+    """The last of twenty rounds in which a group rests so many offsets before the end, without a commit; the first
+    round may have shown an open transaction, and the last may show one."""
+    topic, window = TopicWindow(), PartitionWindow(RULES)
+    window.absorb(Commit(100, START_MS - 1_000, 0, 1), None, RULES)
+    rows = []
+    for number in range(20):
+        now_ms, end = START_MS + number * ROUND_MS, 100 + lag
+        stable = end - 1 if (number == 0 and opened) or (number == 19 and is_open) else end
+        topic.add(Watermark(now_ms, 0, end, stable))
+        rows.append(lag_row(GroupPartition("g", "t", 0), topic, window, Circumstances(sampled_at_ms=now_ms), RULES))
+    return rows[-1]
+
+
+def test_the_marker_of_a_transaction() -> None:
+    """Goal: who rests one offset before the end of a topic with transactions has read all; it is stopped where a record
+    is left: without transactions, with more to read, or while a transaction is open."""
+    found = rest(1)
+    assert (found.status, found.lag, found.flags) == ("ok", 1, ("transaction_markers_only",))
+    assert (found.lag_seconds, found.lag_seconds_method) == (0.0, "zero")
+    assert with_next_record(found, NextRecord(None)).flags == ("transaction_markers_only",)
+    assert with_next_record(found, NextRecord(START_MS)).flags == ()
+    for stopped in (rest(1, opened=False), rest(2), rest(1, is_open=True)):
+        assert stopped.status == "stopped"
+        assert "transaction_markers_only" not in stopped.flags
+
+
+def test_a_topic_made_anew_has_no_transactions() -> None:
+    """Goal: what is known of a topic's transactions is not believed of the next topic of its name."""
+    topic = TopicWindow()
+    topic.add(Watermark(START_MS, 0, 10, 9, topic_id="a"))
+    assert topic.has_transactions
+    topic.add(Watermark(START_MS + ROUND_MS, 0, 1, 1, topic_id="b"))
+    assert not topic.has_transactions
+
+
 def test_idle_partition_gets_a_record() -> None:
     """Goal: a partition that rested for an hour is not at a standstill when a record comes."""
     rows = play([(100, 100)] * 120 + [(100, 101), (101, 101)], silent_from=1)
@@ -118,6 +156,17 @@ def test_rebalancing(state: str) -> None:
     """Goal: whoever stands still in a rebalance is told to be in one; without lag there is nothing to tell."""
     positions = [(100, 100 + number * 10) for number in range(10)]
     assert statuses(play(positions, state=state)) == ["ok", "rebalancing"]
+
+
+def test_a_rebalance_that_hangs() -> None:
+    """Goal: a group that has stood still in a rebalance for ten minutes has stopped, as the state alone excuses nothing
+    any more; one that goes on meanwhile has not."""
+    positions = [(100, 100 + number * 10) for number in range(60)]
+    rows = play(positions, state="PreparingRebalance", silent_from=1)
+    assert statuses(rows) == ["ok", "rebalancing", "stopped"]
+    assert [row.status for row in rows].index("stopped") == 1 + 600_000 // ROUND_MS
+    goes_on = [(100 + number * 10, 200 + number * 10) for number in range(60)]
+    assert statuses(play(goes_on, state="PreparingRebalance")) == ["rebalancing"]
 
 
 def test_unsubscribed() -> None:

@@ -1,0 +1,116 @@
+"""Goal: the bridge finds by windows and joins in Spark what the rules' own functions find in lists."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.group_states import GROUP_STATES
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.incidents.incidents import NEXT_COLUMNS, long_stretches, with_ends
+from groupledger.transforms.incidents.rules import Commit, Rules
+from groupledger.transforms.incidents.rules.facts import TopicEnd, commit_steps, rebalance_stretches
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from groupledger.schemas.tables.table import Table
+
+BEGAN_AT = datetime(2026, 1, 5, tzinfo=timezone.utc)
+BEGAN_AT_MS = round(BEGAN_AT.timestamp() * 1_000)
+RULES = Rules()
+# Of partition 0 of orders: commits by minute and offset, and sampled ends by minute.
+COMMITS = [(0, 10), (1, 20), (2, 30), (12, 60), (13, 70)]
+ENDS = [(1, 25), (4, 30), (5, 31), (6, 40), (11, 60), (12, 61), (20, 71), (30, 72), (31, 90)]
+NAMES = ("high_watermark", "idle_until_ms", "waiting_from_ms")
+# A group is sampled each five minutes; at minute 92 a generation begins.
+STATES = [
+    *((minute, "Stable") for minute in (0, 5)),
+    *((minute, "PreparingRebalance") for minute in (10, 15, 25)),
+    (20, None),
+    *((minute, "CompletingRebalance") for minute in (30, 85, 95)),
+    (100, "Reconciling"),
+    *((minute, "PreparingRebalance") for minute in (105, 110)),
+]
+
+
+def at(minute: float) -> datetime:
+    return BEGAN_AT + timedelta(minutes=minute)
+
+
+def frame(spark: SparkSession, table: Table, rows: list[dict[str, Any]]) -> DataFrame:
+    """Returns rows of a table; what they leave out is null."""
+    return spark.createDataFrame([{**dict.fromkeys(table.schema.names), **row} for row in rows], table.schema)
+
+
+def test_steps_with_the_ends_of_their_partitions(spark: SparkSession) -> None:
+    """Goal: a late commit is told with the samples between it and the next one, those of its own partition alone."""
+    place = {"topic": "orders", "partition": 0}
+    samples = [
+        *({**place, "sampled_at": at(minute), "high_watermark": end} for minute, end in ENDS),
+        {**place, "sampled_at": at(7), "high_watermark": None},
+        {"topic": "orders", "partition": 1, "sampled_at": at(7), "high_watermark": 999},
+        {"topic": OFFSETS_TOPIC, "partition": 0, "sampled_at": at(7), "high_watermark": 999},
+    ]
+    commits = [
+        Commit(
+            kafka_partition=7,
+            kafka_offset=number,
+            at_ms=BEGAN_AT_MS + minute * 60_000,
+            topic="orders",
+            partition=0,
+            offset=offset,
+        )
+        for number, (minute, offset) in enumerate(COMMITS)
+    ]
+    ends = [TopicEnd(BEGAN_AT_MS + minute * 60_000, end) for minute, end in ENDS]
+    expected = commit_steps(commits, RULES.commit_gap_ms, {TopicPartition("orders", 0): ends})
+    steps = spark.createDataFrame(
+        [
+            {
+                **{name: getattr(step.commit, name) for name in Commit.__dataclass_fields__},
+                **{f"next_{name}": getattr(step.next_commit, name, None) for name in NEXT_COLUMNS},
+            }
+            for step in expected
+        ],
+        "topic string, partition int, kafka_partition int, kafka_offset long, at_ms long, offset long,"
+        " next_kafka_offset long, next_at_ms long, next_offset long",
+    )
+    told = with_ends(steps, frame(spark, WATERMARKS, samples)).orderBy("kafka_offset").collect()
+    assert with_ends(steps, None).columns == [*steps.columns, *NAMES]
+    assert [tuple(row[name] for name in NAMES) for row in told] == [
+        tuple(getattr(step, name) for name in NAMES) for step in expected
+    ]
+    assert len(told) == 2
+    assert None not in told[0]
+
+
+def test_stretches_of_rebalancing(spark: SparkSession) -> None:
+    """Goal: a stretch lasts from a sample to the last without another state or a generation in between, and one that is
+    long enough comes to the rules; a coordinator that did not answer ends none, and groups are apart."""
+    states = frame(
+        spark,
+        GROUP_STATES,
+        [
+            {"group_id": group_id, "sampled_at": at(minute), "state": state}
+            for minute, state in STATES
+            for group_id in ("g", "h")
+        ],
+    )
+    begun = [{"group_id": "g", "started_at": at(minute)} for minute in (4, 92)]
+    found = long_stretches(states, frame(spark, GENERATIONS, begun), RULES)
+    told = {(row["group_id"], row["first_ms"], row["last_ms"]) for row in found.collect()}
+    for group_id, begun_ms in (("g", [BEGAN_AT_MS + 92 * 60_000]), ("h", [])):
+        sampled = [(BEGAN_AT_MS + minute * 60_000, state) for minute, state in STATES if state is not None]
+        stretches = rebalance_stretches(sampled, begun_ms)
+        long = {each for each in stretches if each.last_ms - each.first_ms >= RULES.stuck_rebalance_ms}
+        assert {(group_id, each.first_ms, each.last_ms) for each in long} == {
+            each for each in told if each[0] == group_id
+        }
+    minutes = {
+        (group_id, (first - BEGAN_AT_MS) // 60_000, (last - BEGAN_AT_MS) // 60_000) for group_id, first, last in told
+    }
+    assert minutes == {("g", 10, 85), ("h", 10, 95)}

@@ -1,0 +1,71 @@
+"""Tells the runs of a job from a group that does not come to rest.
+
+A job is a group whose processes start, work, leave in good order, and are gone until the next run. It rebalances for
+each of them, and nobody is stopped by that who would have gone on. A run of a group lasts from one empty generation to
+the next. It was a job's if all of its members left by themselves, none of them came twice, and there was no more than
+one rebalance for each that came and one for each that left. Whoever restarts beside members that stay, or whose session
+runs out, is no job: the group is not empty in between, or its members did not leave.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kinds import triggers
+from groupledger.transforms.incidents.rules.inferred import DOUBTFUL, identity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from groupledger.transforms.incidents.rules.facts import GroupFacts
+
+    Row = dict[str, Any]
+
+REBALANCES_PER_TENURE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class JobRuns:
+    """Knows the empty generations of a group by their offsets, and the ends of those runs that were a job's."""
+
+    empty: Sequence[int]
+    ends: frozenset[int]
+
+    def holds(self, kafka_offset: int) -> bool:
+        """Returns whether a record belongs to the run of a job: the generations after an empty one, up to the next."""
+        after = bisect_left(self.empty, kafka_offset)
+        return after < len(self.empty) and self.empty[after] in self.ends
+
+
+def job_runs(facts: GroupFacts) -> JobRuns:
+    empty = sorted(row["kafka_offset"] for row in facts.generations if row["member_count"] == 0)
+    tenures = _by_run(facts.members, "from_offset", empty)
+    rebalances = _by_run(facts.rebalances, "kafka_offset", empty)
+    ends = (end for end in empty if _is_job(tenures.get(end, []), len(rebalances.get(end, [])), end))
+    return JobRuns(empty, frozenset(ends))
+
+
+def _by_run(rows: Sequence[Row], column: str, empty: Sequence[int]) -> dict[int, list[Row]]:
+    """Returns rows by the empty generation that ends their run, without those of the run that has not ended."""
+    found: dict[int, list[Row]] = {}
+    for row in rows:
+        after = bisect_left(empty, row[column])
+        if after < len(empty):
+            found.setdefault(empty[after], []).append(row)
+    return found
+
+
+def _is_job(tenures: Sequence[Row], rebalances: int, end: int) -> bool:
+    return (
+        len({identity(row) for row in tenures}) == len(tenures)
+        and rebalances <= REBALANCES_PER_TENURE * len(tenures)
+        and all(_left_by_itself(row, end) for row in tenures)
+    )
+
+
+def _left_by_itself(row: Row, end: int) -> bool:
+    is_known = row["is_start_known"] and row["is_end_known"] and row["to_offset"] <= end
+    is_left = row["leave_cause"] == triggers.LEFT.name and (row["leave_cause_confidence"] or 0) >= DOUBTFUL
+    return bool(is_known and is_left)
