@@ -52,7 +52,7 @@ class Measurement:
         self.triggers: list[Guessed] = []
         self.leaves: list[Guessed] = []
 
-    def tailed(self, group: Group, random: Random) -> None:
+    def complete(self, group: Group, random: Random) -> None:
         ledger = ledger_of(group)
         for table, different in differences(group, ledger).items():
             self._note(group, table, len(ledger.rows[table]), different)
@@ -126,7 +126,7 @@ def main() -> None:
             random = Random(f"{name} {seed}")  # noqa: S311  # runs repeat
             for group in groups_of(name, seed, arguments.groups):
                 if not PLAYED[name].settings.is_compacted:
-                    measurement.tailed(group, random)
+                    measurement.complete(group, random)
                 measurement.compacted(group if PLAYED[name].settings.is_compacted else thinned(group, random), random)
         print(f"seed {seed}: {sum(measurement.wrong.values()):,} wrong so far", flush=True)
     measurement.report()

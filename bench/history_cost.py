@@ -102,7 +102,8 @@ def main() -> None:
 
 def measure(spark: SparkSession, warehouse: Path, case: Case) -> Cost:
     with open_test_ledger(spark, warehouse) as ledger:
-        readings = {partition: [Reading(0, 0, 0)] for partition in range(PARTITIONS)}
+        born = Reading(from_offset=0, complete_from=0, complete_from_ms=0)
+        readings = {partition: [born] for partition in range(PARTITIONS)}
         write_source(
             ledger.storage, ledger.cluster, LedgerSource(CAPTURE, TopicIdentity("c", "t", PARTITIONS), readings)
         )

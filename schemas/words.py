@@ -30,9 +30,22 @@ def one_of(words: Sequence[str]) -> str:
 class Completeness:
     """Says how much of a stretch of a `__consumer_offsets` partition the ledger has read (`coverage.completeness`)."""
 
-    TAILED = "tailed"  # read as it was written
-    COMPACTED = "compacted"  # the first read of an old topic, thinned by Kafka's log cleaner
+    COMPLETE = "complete"  # nothing was removed before it was read
+    COMPACTED = "compacted"  # Kafka's log cleaner may have thinned it before it was read
     UNKNOWN = "unknown"  # a hole: nobody read it
+
+    @staticmethod
+    def today(word: str) -> str:
+        """Returns the word of today for one in an older warehouse or capture."""
+        return Completeness.COMPLETE if word == "tailed" else word
+
+
+class Proof:
+    """Says what shows that a stretch is complete (`coverage.proof`)."""
+
+    NO_GAP = "no_gap"  # every offset has a row
+    BATCH_HEADERS = "batch_headers"  # control batches and aborted transactions account for the others
+    REPEATED_KEY = "repeated_key"  # the cleaner leaves at most one record of a key; of a single replica
 
 
 class OffsetStatus:

@@ -2,5 +2,5 @@
 
 SELECT cluster, completeness, kafka_partition, from_offset, to_offset, to_offset - from_offset AS offsets, to_time
 FROM coverage
-WHERE completeness <> 'tailed'
+WHERE completeness <> 'complete'
 ORDER BY cluster, completeness DESC, kafka_partition, from_offset

@@ -213,7 +213,7 @@ def _write_manifest(folder: Path, simulation: Simulation) -> None:
         from_offsets=dict.fromkeys(range(len(logs)), 0),
         to_offsets={partition: log.last_stable_offset for partition, log in enumerate(logs)},
         captured_at_ms=simulation.now_ms,
-        completeness=Completeness.COMPACTED if simulation.settings.is_compacted else Completeness.TAILED,
+        completeness=Completeness.COMPACTED if simulation.settings.is_compacted else Completeness.COMPLETE,
         began_at_ms=BEGAN_AT_MS,
     )
     write_manifest(LocalStorage(folder), manifest)

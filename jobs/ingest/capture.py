@@ -8,9 +8,12 @@ record of a partition may lie well below its end, and a partition without record
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
+from groupledger.jobs.ingest.evidence import explained_by_headers
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, kafka_options
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
@@ -18,6 +21,7 @@ from groupledger.jobs.warehouse.source import TopicIdentity
 from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.words import Completeness
+from groupledger.transforms.coverage.offset_gaps import gaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,8 +38,9 @@ MANIFEST = "_capture.json"
 class Manifest:
     """Says where a capture is from, and which offsets [from, to) of each partition it covers.
 
-    `completeness` is `tailed` only where nothing was removed since `began_at_ms`, as in a simulator's capture; one of a
-    real topic may have been compacted.
+    `completeness` is `complete` only where nothing was removed since `began_at_ms`, as in a simulator's capture; one of
+    a real topic may have been compacted. `explained_from` is, by partition, the offset from which on markers and
+    aborted transactions account for every offset without a row, as the batches showed when the capture was made.
     """
 
     identity: TopicIdentity
@@ -44,6 +49,7 @@ class Manifest:
     captured_at_ms: int
     completeness: str = Completeness.COMPACTED
     began_at_ms: int = 0
+    explained_from: Mapping[int, int] = field(default_factory=dict)
 
 
 def write_manifest(storage: Storage, manifest: Manifest) -> None:
@@ -62,13 +68,14 @@ def read_manifest(storage: Storage) -> Manifest | None:
             from_offsets={int(partition): offset for partition, offset in fields["from_offsets"].items()},
             to_offsets={int(partition): offset for partition, offset in fields["to_offsets"].items()},
             captured_at_ms=fields["captured_at_ms"],
-            completeness=fields["completeness"],
+            completeness=Completeness.today(fields["completeness"]),
             began_at_ms=fields["began_at_ms"],
+            explained_from={int(key): offset for key, offset in fields.get("explained_from", {}).items()},
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{MANIFEST} of the capture is damaged: restore it, or remove it to do without.") from error
-    if manifest.completeness not in (Completeness.COMPACTED, Completeness.TAILED):
-        kept = f"{Completeness.COMPACTED} or {Completeness.TAILED}"
+    if manifest.completeness not in (Completeness.COMPACTED, Completeness.COMPLETE):
+        kept = f"{Completeness.COMPACTED} or {Completeness.COMPLETE}"
         raise InputError(f"{MANIFEST} of the capture must have completeness {kept}.")
     return manifest
 
@@ -93,5 +100,14 @@ def capture(
     }
     rows = spark.read.format("kafka").options(**options).load().coalesce(settings.ingest.read_tasks)
     rows.write.mode("append").parquet(directory)
-    write_manifest(storage, Manifest(identity, topic.log_start_offset, topic.last_stable_offset, captured_at_ms))
-    return spark.read.parquet(directory).count()
+    found = spark.read.parquet(directory).select("partition", "offset").toArrow()
+    begins, ends = topic.log_start_offset, topic.last_stable_offset
+    missing = {
+        partition: gaps(
+            found.filter(pc.field("partition") == partition).column("offset").to_numpy(), begin, ends[partition]
+        )
+        for partition, begin in begins.items()
+    }
+    explained = explained_by_headers(missing, begins, settings, bootstrap_servers)
+    write_manifest(storage, Manifest(identity, begins, ends, captured_at_ms, explained_from=explained))
+    return int(found.num_rows)

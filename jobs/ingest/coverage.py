@@ -6,6 +6,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.warehouse.commits import as_new
 from groupledger.jobs.warehouse.upsert import of_rows
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.transforms.coverage.rules.stretches import stretches
@@ -31,6 +32,7 @@ def write_coverage(
             instant(stretch.from_time_ms),
             instant(stretch.to_time_ms),
             stretch.completeness,
+            stretch.proof,
         )
         for partition, readings in sorted(source.readings.items())
         for stretch in stretches(readings, positions.get(partition, readings[-1].from_offset), known_until_ms)
@@ -41,8 +43,10 @@ def write_coverage(
         COVERAGE,
         of_rows(rows, COVERAGE),
         f"old.cluster = '{ledger.cluster}'",
-        updates={name: f"greatest(old.{name}, new.{name})" for name in ("to_offset", "to_time")},
-        update_condition="new.to_offset > old.to_offset OR (new.to_time > old.to_time) IS TRUE OR old.to_time IS NULL",
+        updates={name: f"greatest(old.{name}, new.{name})" for name in ("to_offset", "to_time")}
+        | as_new(["completeness", "proof"]),
+        update_condition="new.to_offset > old.to_offset OR (new.to_time > old.to_time) IS TRUE OR old.to_time IS NULL"
+        " OR old.completeness <> new.completeness OR old.proof IS DISTINCT FROM new.proof",
     )
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ingest.coverage import write_coverage
 from groupledger.jobs.ingest.decode_again import decode_quarantined_again
-from groupledger.jobs.ingest.stream import TABLES, run_query
+from groupledger.jobs.ingest.evidence import Evidence
+from groupledger.jobs.ingest.stream import TABLES, Checks, run_query
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, kafka_options, offsets_topic_identity
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError, OutsideError
@@ -59,11 +60,13 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> 
     every = f"{ingest.settings.ingest.trigger_interval_s} seconds"
     trigger = {"processingTime": every} if ingest.is_continuous else {"availableNow": True}
 
+    evidence = Evidence(ledger, ingest.settings, ingest.bootstrap_servers, source, positions)
+
     def cover(totals: Totals) -> None:
         reached = source_offset(ledger.storage, ledger.checkpoint_folder, totals.last_batch)
         is_at_end = not ingest.is_continuous and totals.is_complete
         known_until_ms = started_at_ms if is_at_end else totals.known_until_ms
-        write_coverage(ledger, source, positions | kafka_positions(reached, OFFSETS_TOPIC), known_until_ms)
+        write_coverage(ledger, evidence.source, positions | kafka_positions(reached, OFFSETS_TOPIC), known_until_ms)
 
     def check_source() -> None:
         identity = await_identity(ledger, ingest, stop)
@@ -71,7 +74,8 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> 
             check_same_source(source, KAFKA, identity, ledger.cluster)
 
     rows = kafka_rows(ledger, ingest, positions)
-    return run_query(ledger, rows, trigger, stop, every_s=COVERAGE_INTERVAL_S, then=cover, check_source=check_source)
+    checks = Checks(check_source, evidence)
+    return run_query(ledger, rows, trigger, stop, every_s=COVERAGE_INTERVAL_S, then=cover, checks=checks)
 
 
 def await_identity(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> TopicIdentity | None:
@@ -102,6 +106,7 @@ def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Ledge
     source = source or LedgerSource(KAFKA, identity, {})
     settled = kafka_positions(resume.settled_offset, OFFSETS_TOPIC) or known_positions(ledger)
     positions = {**topic.log_start_offset, **settled}
+    source = source.at(positions)
     check_end({**positions, **kafka_positions(resume.planned_offset, OFFSETS_TOPIC)}, topic)
     holes = {partition for partition, start in topic.log_start_offset.items() if positions[partition] < start}
     if holes:
@@ -114,9 +119,9 @@ def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Ledge
         set_checkpoint_aside(ledger.storage, ledger.checkpoint_folder)
     new = {
         partition: Reading(
-            started_at_ms=started_at_ms,
             from_offset=max(start, positions[partition]),
-            end_offset=topic.last_stable_offset[partition],
+            complete_from=topic.last_stable_offset[partition],
+            complete_from_ms=started_at_ms,
             resumed_from=positions[partition] if partition in holes else None,
         )
         for partition, start in topic.log_start_offset.items()

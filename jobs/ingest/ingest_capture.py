@@ -8,7 +8,7 @@ twice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
@@ -26,7 +26,9 @@ from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.jobs.warehouse.tables import not_a_pattern
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.schemas.words import Completeness
+from groupledger.schemas.words import Completeness, Proof
+from groupledger.transforms.coverage.repeated_keys import first_repeated
+from groupledger.transforms.coverage.rules.evidence import Read, in_doubt, judged
 from groupledger.transforms.coverage.rules.stretches import Reading
 
 if TYPE_CHECKING:
@@ -75,6 +77,8 @@ def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, rec
     extents, known_until_ms = capture_extents(rows, manifest)
     source = source or LedgerSource(CAPTURE, manifest.identity if manifest else None, {})
     source = source.with_readings(new_readings(positions, extents, known_until_ms, manifest, recover=recover))
+    if manifest is None or manifest.completeness != Completeness.COMPLETE:
+        source = replace(source, readings=judged_readings(source, rows, positions, extents, known_until_ms, manifest))
     write_source(ledger.storage, ledger.cluster, source)
     decode_quarantined_again(ledger)
     stream = ledger.spark.readStream.schema(CAPTURE_SCHEMA).parquet(files_pattern(directory))
@@ -175,14 +179,59 @@ def new_readings(
             f"The capture begins behind the end of the ledger in {len(holes)} partitions: what lies between is in"
             " neither. Ingest the capture that holds it, or run with --recover to leave a hole that `coverage` shows."
         )
-    is_tailed = manifest is not None and manifest.completeness == Completeness.TAILED
+    is_complete = manifest is not None and manifest.completeness == Completeness.COMPLETE
     return {
         key: Reading(
-            started_at_ms=manifest.began_at_ms if manifest is not None and is_tailed else started_at_ms,
             from_offset=extent.from_offset,
-            end_offset=extent.from_offset if is_tailed else extent.to_offset,
+            complete_from=extent.from_offset if is_complete else extent.to_offset,
+            complete_from_ms=manifest.began_at_ms if manifest is not None and is_complete else started_at_ms,
             resumed_from=positions[key] if key in holes else None,
         )
         for key, extent in extents.items()
         if key in holes or key not in positions
     }
+
+
+def judged_readings(
+    source: LedgerSource,
+    rows: DataFrame,
+    positions: Mapping[int, int],
+    extents: Mapping[int, Extent],
+    known_until_ms: int | None,
+    manifest: Manifest | None,
+) -> dict[int, list[Reading]]:
+    """Returns the readings after what is new in the capture, by what its manifest says of the offsets without a row,
+    or else by its rows."""
+    known = {} if manifest is None else manifest.explained_from
+    begins = {
+        key: max(at.from_offset, positions.get(key, 0))
+        for key, at in extents.items()
+        if at.to_offset > positions.get(key, 0)
+    }
+    counts = (
+        rows.where(is_new(positions))
+        .groupBy("partition")
+        .agg(F.count(F.lit(1)).alias("count"), F.unix_millis(F.min("timestamp")).alias("begin_ms"))
+    )
+    found = {row["partition"]: (row["count"], row["begin_ms"]) for row in counts.collect()}
+    explained: dict[int, int] = {}
+    for key, begin in begins.items():
+        has_gap = found.get(key, (0, 0))[0] < extents[key].to_offset - begin
+        # Where headers tell nothing of the gaps, only a repeated key does, wherever it lies.
+        explained[key] = max(begin, known.get(key, begin + 1)) if has_gap else begin
+    repeated = first_repeated(rows.where(is_new(positions)), in_doubt(source.readings, explained, begins))
+    readings = dict(source.readings)
+    for key, begin in begins.items():
+        is_gapless = found.get(key, (0, 0))[0] == extents[key].to_offset - begin
+        proof = Proof.NO_GAP if is_gapless else Proof.BATCH_HEADERS if key in known else Proof.REPEATED_KEY
+        read = Read(
+            begin=begin,
+            end=extents[key].to_offset,
+            begin_ms=found.get(key, (0, 0))[1],
+            explained_from=explained[key],
+            proof=proof,
+            repeated=repeated.get(key),
+            at_end=(extents[key].to_offset, known_until_ms or 0),
+        )
+        readings[key] = judged(readings[key], read)
+    return readings

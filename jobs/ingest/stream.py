@@ -27,12 +27,13 @@ from groupledger.transforms.records.decode import KAFKA_COLUMNS, decode_batches
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
     from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.jobs.warehouse.task_files import WrittenFile
     from groupledger.transforms.privacy import Privacy
 
 TABLES = (COORDINATOR_RECORDS, COVERAGE)
@@ -71,20 +72,29 @@ class Decoding:
             yield pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
 
-class BatchWriter:
-    """Writes the micro-batches of a query. `counts` has, by batch, the rows and how many of them are quarantined;
-    `failure` is what a batch has raised on purpose, which Spark would only tell as text.
+@dataclass(frozen=True)
+class Checks:
+    """What is asked about a micro-batch before it is committed.
 
-    `check_source` raises InputError if the topic is no longer the one that the ledger is fed from. It is asked when a
-    batch has been planned, and again when it has been read: what another cluster at the same address gave meanwhile is
-    then not committed, and the plan, which has that cluster's offsets, is forgotten.
+    `source` raises InputError if the topic is no longer the one that the ledger is fed from. It is asked when a batch
+    has been planned, and again when it has been read: what another cluster at the same address gave meanwhile is then
+    not committed, and the plan, which has that cluster's offsets, is forgotten. `judge` sees the rows, the number and
+    the files of a batch.
     """
 
-    def __init__(self, ledger: Ledger, check_source: Callable[[], None]) -> None:
+    source: Callable[[], None] = lambda: None
+    judge: Callable[[DataFrame, int, Sequence[WrittenFile]], None] = lambda *_: None
+
+
+class BatchWriter:
+    """Writes the micro-batches of a query. `counts` has, by batch, the rows and how many of them are quarantined;
+    `failure` is what a batch has raised on purpose, which Spark would only tell as text."""
+
+    def __init__(self, ledger: Ledger, checks: Checks) -> None:
         self.counts: dict[int, tuple[int, int]] = {}
         self.failure: JobError | None = None
         self._ledger = ledger
-        self._check_source = check_source
+        self._checks = checks
         self._is_source_other = False
         self._privacy = ledger.settings.privacy.resolve()
 
@@ -112,12 +122,13 @@ class BatchWriter:
             counted=("decode_error",),
         )
         self._check()
+        self._checks.judge(rows, number, files)
         ledger.commits.add_files(COORDINATOR_RECORDS, files, batch)
         self.counts[number] = (sum(each.rows for each in files), sum(each.counts[0] for each in files))
 
     def _check(self) -> None:
         try:
-            self._check_source()
+            self._checks.source()
         except InputError:
             self._is_source_other = True
             raise
@@ -129,9 +140,9 @@ class BatchWriter:
 
 
 def start_query(
-    ledger: Ledger, kafka_rows: DataFrame, trigger: dict[str, Any], check_source: Callable[[], None]
+    ledger: Ledger, kafka_rows: DataFrame, trigger: dict[str, Any], checks: Checks
 ) -> tuple[StreamingQuery, BatchWriter]:
-    writer = BatchWriter(ledger, check_source)
+    writer = BatchWriter(ledger, checks)
     stream = kafka_rows.select(*KAFKA_COLUMNS).writeStream.foreachBatch(writer)
     return stream.option("checkpointLocation", ledger.checkpoint_path).trigger(**trigger).start(), writer
 
@@ -144,7 +155,7 @@ def run_query(
     *,
     every_s: float,
     then: Callable[[Totals], None],
-    check_source: Callable[[], None] = lambda: None,
+    checks: Checks | None = None,
 ) -> Totals:
     """Starts the query and reports each batch until it ends or `stop` is set; calls `then` every `every_s` seconds and
     at the end.
@@ -154,7 +165,7 @@ def run_query(
     totals = Totals()
     called_at = time.monotonic()
     watch = BrokerWatch(ledger)
-    query, writer = start_query(ledger, kafka_rows, trigger, check_source)
+    query, writer = start_query(ledger, kafka_rows, trigger, checks or Checks())
     while not wait(query, writer):
         count_batches(ledger, totals, query, writer)
         watch.look(query)

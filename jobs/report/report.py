@@ -87,7 +87,7 @@ def begin_of_period(known: datetime | None, until: datetime) -> datetime:
 def known_from(tables: ClusterTables) -> datetime | None:
     """Returns the first instant that the ledger saw as it was written."""
     (first,) = collect(
-        tables.rows(COVERAGE).where(F.col("completeness") == F.lit(Completeness.TAILED)).agg(F.min("from_time"))
+        tables.rows(COVERAGE).where(F.col("completeness") == F.lit(Completeness.COMPLETE)).agg(F.min("from_time"))
     )
     return next(iter(first.values()), None)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
@@ -33,13 +33,32 @@ class TopicIdentity:
 
 
 @dataclass(frozen=True)
+class Before:
+    """The readings as they were before the newest piece was judged, which begins at the offsets `begins`."""
+
+    begins: Mapping[int, int]
+    readings: Mapping[int, list[Reading]]
+
+
+@dataclass(frozen=True)
 class LedgerSource:
     """The source of a ledger, with the readings of each partition. `identity` is None for a capture that does not tell
-    where it is from."""
+    where it is from.
+
+    Readings are kept before the rows that they are about. If these were never kept, the same offsets are read again, by
+    then perhaps thinned: they are judged from the readings `before`.
+    """
 
     kind: str
     identity: TopicIdentity | None
     readings: Mapping[int, list[Reading]]
+    before: Before | None = None
+
+    def at(self, positions: Mapping[int, int]) -> LedgerSource:
+        """Returns the source as it was when these were the next offsets to read."""
+        if self.before is None or any(positions.get(key) != begin for key, begin in self.before.begins.items()):
+            return self
+        return replace(self, readings=self.before.readings, before=None)
 
     def with_readings(self, new: Mapping[int, Reading]) -> LedgerSource:
         """Returns the source with one more reading for each partition in `new`. A reading that resumes none replaces
@@ -53,7 +72,7 @@ class LedgerSource:
             resumed = -1 if reading.resumed_from is None else reading.resumed_from
             before = [earlier for earlier in readings.get(partition, []) if earlier.from_offset <= resumed]
             readings[partition] = [*before, reading]
-        return replace(self, readings=readings)
+        return replace(self, readings=readings, before=None)
 
 
 def source_name(cluster: str) -> str:
@@ -71,11 +90,25 @@ def _parsed(text: str) -> LedgerSource:
     return LedgerSource(
         kind=fields["kind"],
         identity=TopicIdentity(**fields["identity"]) if fields["identity"] else None,
-        readings={
-            int(partition): [Reading(**reading) for reading in readings]
-            for partition, readings in fields["readings"].items()
-        },
+        readings=_readings(fields["readings"]),
+        before=_before(fields.get("before")),
     )
+
+
+def _before(fields: dict[str, Any] | None) -> Before | None:
+    if fields is None:
+        return None
+    return Before({int(key): begin for key, begin in fields["begins"].items()}, _readings(fields["readings"]))
+
+
+def _readings(fields: dict[str, Any]) -> dict[int, list[Reading]]:
+    return {int(partition): [_reading(reading) for reading in readings] for partition, readings in fields.items()}
+
+
+def _reading(fields: dict[str, Any]) -> Reading:
+    """Returns a reading. Those of older releases have other names for two fields, and nothing proves them."""
+    older = {"end_offset": "complete_from", "started_at_ms": "complete_from_ms"}
+    return Reading(**{"proof": None} | {older.get(name, name): value for name, value in fields.items()})
 
 
 def write_source(storage: Storage, cluster: str, source: LedgerSource) -> None:

@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import PyFileSystem
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
@@ -97,6 +99,15 @@ def write_here(rows: pa.Table, table: Table, warehouse: str) -> list[WrittenFile
     ]
 
 
+def read_columns(files: Sequence[WrittenFile], table: Table, warehouse: str, names: Sequence[str]) -> pa.Table:
+    """Returns some columns, none of a partition, of files that were just written."""
+    uri = table_uri(warehouse, table)
+    place = local_files(uri) or PyFileSystem(DeltaStorageHandler(uri))
+    found = [pq.read_table(each.path, columns=list(names), filesystem=place) for each in files]
+    kinds = to_arrow_schema(table.schema)
+    return pa.concat_tables([pa.schema([kinds.field(name) for name in names]).empty_table(), *found])
+
+
 def _written(found: pa.Table | pa.RecordBatch) -> list[WrittenFile]:
     return [
         WrittenFile(
@@ -160,9 +171,6 @@ class _File:
     """One Parquet file that a task writes."""
 
     def __init__(self, writer: _Writer, schema: pa.Schema, values: dict[str, str | None]) -> None:
-        from deltalake.fs import DeltaStorageHandler
-        from pyarrow.fs import PyFileSystem
-
         self.values = values
         self._writer = writer
         self._waiting: list[pa.Table] = []

@@ -80,7 +80,7 @@ def write_piece(folder: Path, files: dict[str, Any], simulation: Simulation) -> 
         from_offsets=dict.fromkeys(range(len(ends)), 0),
         to_offsets=dict(enumerate(ends)),
         captured_at_ms=simulation.now_ms,
-        completeness=Completeness.TAILED,
+        completeness=Completeness.COMPLETE,
         began_at_ms=BEGAN_AT_MS,
     )
     write_manifest(LocalStorage(folder / "capture"), manifest)

@@ -54,7 +54,7 @@ def facts_of(broker: LocalBroker, cases: Sequence[Case]) -> dict[str, GroupFacts
     found = {}
     for group, partition in partitions.items():
         log = sorted(entries[group], key=position)
-        rows = fold(group, partition, None, summaries([Coverage(0, Completeness.TAILED), *log])).rows
+        rows = fold(group, partition, None, summaries([Coverage(0, Completeness.COMPLETE), *log])).rows
         history = history_facts(partition, log, rows)
         found[group] = GroupFacts(group, now_ms, requests[group], events[group], **history, records=states[group])
     return found

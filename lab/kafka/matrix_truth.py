@@ -94,10 +94,10 @@ def compare(found: Comparison, played: Played, logged: LoggedGroup, log: Log, be
     group = played.case.group
     partition, entries = log
     entries.sort(key=position)
-    marked: list[Entry] = [Coverage(0, Completeness.TAILED), *entries]
+    marked: list[Entry] = [Coverage(0, Completeness.COMPLETE), *entries]
     rows = fold(group, partition, None, summaries(marked)).rows
     end = entries[-1].kafka_offset + 1
-    ledger = simulated.Ledger(rows, (stretch(0, end, (began_ms, matrix.now_ms()), Completeness.TAILED),))
+    ledger = simulated.Ledger(rows, (stretch(0, end, (began_ms, matrix.now_ms()), Completeness.COMPLETE),))
     tables = {
         "generations": (map(expected_generation, logged.recorded), found_generations(ledger, logged.recorded)),
         "rebalances": (expected_rebalances(logged), found_rebalances(ledger)),

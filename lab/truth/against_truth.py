@@ -58,7 +58,7 @@ class Guessed:
 
 
 def differences(group: Group, ledger: Ledger) -> dict[str, list[str]]:
-    """Returns by table the missing rows and the extra rows, for a capture that was tailed throughout."""
+    """Returns by table the missing rows and the extra rows, for a capture that was complete throughout."""
     expected = {
         "generations": _expected_generations(group),
         "assignments": _expected_intervals(group),

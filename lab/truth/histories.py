@@ -37,7 +37,7 @@ KEYS = {
     "rebalances": ("incarnation", "to_generation"),
     "groups": (),
 }
-ALL_TAILED = (Coverage(0, "tailed"),)
+ALL_COMPLETE = (Coverage(0, "complete"),)
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Tables:
         return owner_at(self.group, *rows, coverage, topic, partition, at_ms * 1_000)
 
 
-def folded(log: Sequence[Entry], marks: Sequence[Coverage] = ALL_TAILED) -> Tables:
+def folded(log: Sequence[Entry], marks: Sequence[Coverage] = ALL_COMPLETE) -> Tables:
     tables = Tables()
     tables.take(sorted([*marks, *log], key=position))
     return tables
@@ -149,7 +149,7 @@ def stretch(from_offset: int, to_offset: int, times_ms: tuple[int, int] | None, 
 
 
 def everything(until_ms: int = 10**12) -> list[dict[str, Any]]:
-    return [stretch(0, 10**9, (0, until_ms), "tailed")]
+    return [stretch(0, 10**9, (0, until_ms), "complete")]
 
 
 def member(member_id: str, *assigned: int, **options: Any) -> GroupMember:

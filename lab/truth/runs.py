@@ -77,7 +77,7 @@ def play_run(name: str, seed: int) -> list[GroupLog]:
     simulation.run(BEGAN_AT_MS + round(scenario.hours * HOUR_MS))
     logs: dict[str, GroupLog] = {}
     for partition, group_id, entry in _entries(simulation):
-        mark = Coverage(0, Completeness.COMPACTED if simulation.settings.is_compacted else Completeness.TAILED)
+        mark = Coverage(0, Completeness.COMPACTED if simulation.settings.is_compacted else Completeness.COMPLETE)
         logs.setdefault(group_id, GroupLog(group_id, partition, [mark])).log.append(entry)
     return list(logs.values())
 

@@ -98,7 +98,7 @@ def groups_in(
     logs: dict[str, list[Entry]] = {group_id: [] for group_id in simulation.group_ids}
     for group_id, entry in _decoded(capture_table(batches)):
         logs[group_id].append(entry)
-    completeness = Completeness.COMPACTED if simulation.settings.is_compacted else Completeness.TAILED
+    completeness = Completeness.COMPACTED if simulation.settings.is_compacted else Completeness.COMPLETE
     groups = []
     for group_id, log in logs.items():
         kafka_partition = simulation.brokers.partition_for(group_id)
@@ -126,7 +126,7 @@ def ledger_of(group: Group) -> Ledger:
 
 def thinned(group: Group, random: Random) -> Group:
     """Returns the group as a ledger sees it that first read the topic at some instant. Of the records before that, the
-    log cleaner has left each key's last one, and perhaps no tombstones; the later ones are tailed."""
+    log cleaner has left each key's last one, and perhaps no tombstones; the later ones are complete."""
     at_ms = random.randrange(BEGAN_AT_MS, group.until_ms)
     records: list[Any] = list(group.log)
     before = [entry for entry in records if entry.kafka_timestamp_ms < at_ms]
@@ -137,7 +137,7 @@ def thinned(group: Group, random: Random) -> Group:
     end = before[-1].kafka_offset + 1 if before else 0
     found = [
         stretch(0, end, None, Completeness.COMPACTED),
-        stretch(end, group.end_offset, (at_ms, group.until_ms), Completeness.TAILED),
+        stretch(end, group.end_offset, (at_ms, group.until_ms), Completeness.COMPLETE),
     ]
     coverage = tuple(row for row in found if row["from_offset"] < row["to_offset"])
     marks = tuple(Coverage(row["from_offset"], row["completeness"]) for row in coverage)

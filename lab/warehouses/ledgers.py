@@ -62,9 +62,11 @@ def describe_capture(
     *,
     identity: TopicIdentity = IDENTITY,
     captured_at_ms: int = CAPTURED_AT_MS,
+    explained_from: Mapping[int, int] | None = None,
 ) -> None:
     """Writes the manifest of a capture."""
-    write_manifest(LocalStorage(directory), Manifest(identity, from_offsets, to_offsets, captured_at_ms))
+    manifest = Manifest(identity, from_offsets, to_offsets, captured_at_ms, explained_from=explained_from or {})
+    write_manifest(LocalStorage(directory), manifest)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """`coverage`: where the ledger knows. One row for each stretch of a `__consumer_offsets` partition.
 
-The stretches of a partition follow one another without overlap. An answer about an instant that no `tailed` stretch
+The stretches of a partition follow one another without overlap. An answer about an instant that no `complete` stretch
 holds is `unknown`. Gaps between record offsets inside a stretch say nothing (transaction markers, aborted
 transactions, compaction), which is why a stretch is written down and not read off the rows.
 """
@@ -8,7 +8,7 @@ transactions, compaction), which is why a stretch is written down and not read o
 from pyspark.sql import types as T
 
 from groupledger.schemas.tables.table import CLUSTER, Table, column, struct
-from groupledger.schemas.words import Completeness
+from groupledger.schemas.words import Completeness, Proof, one_of, words_of
 
 COVERAGE = Table(
     name="coverage",
@@ -34,8 +34,14 @@ COVERAGE = Table(
         column(
             "completeness",
             T.StringType(),
-            f"{Completeness.TAILED}, {Completeness.COMPACTED} (the first read of an old topic) or"
+            f"{Completeness.COMPLETE}, {Completeness.COMPACTED} (records may have been removed before it was read) or"
             f" {Completeness.UNKNOWN} (a hole).",
+        ),
+        column(
+            "proof",
+            T.StringType(),
+            f"What shows that a complete stretch is complete: {one_of(words_of(Proof))} (the last holds for a single"
+            " replica); null where an older release has read it.",
         ),
     ),
 )

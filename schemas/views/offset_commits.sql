@@ -30,7 +30,7 @@ record AS (  -- commits, and their removals
 log AS (
     SELECT
         record.*,
-        COALESCE(stretch.completeness = 'tailed', FALSE) AS is_tailed,
+        COALESCE(stretch.completeness = 'complete', FALSE) AS is_complete,
         stretch.to_offset AS stretch_end,
         stretch.known_from,
         LAG(record.kafka_offset) OVER of_partition AS offset_before,
@@ -98,7 +98,7 @@ in_force AS (
         stated.kafka_offset IS NOT NULL
             AND (stated.to_offset IS NULL OR log.kafka_offset < stated.to_offset) AS is_in_force,
         -- A compacted stretch has only the newest record of each key: a row is certain there if it held to its end.
-        log.is_tailed OR COALESCE(stated.to_offset >= log.stretch_end, TRUE) AS is_exact
+        log.is_complete OR COALESCE(stated.to_offset >= log.stretch_end, TRUE) AS is_exact
     FROM log
     JOIN generation_before
         ON log.cluster = generation_before.cluster AND log.group_id = generation_before.group_id
@@ -161,7 +161,7 @@ SELECT
     owner_attribution,
     -- Compaction keeps the last record of each key: the record before is the true one unless a hole lies between.
     CASE
-        WHEN NOT is_tailed OR offset_before < known_from OR topic_id <> topic_id_before THEN NULL
+        WHEN NOT is_complete OR offset_before < known_from OR topic_id <> topic_id_before THEN NULL
         WHEN committed_before > committed_offset THEN committed_before - committed_offset
         WHEN committed_before <= committed_offset THEN 0
     END AS regression

@@ -153,7 +153,7 @@ def test_every_rebalance_has_its_trigger(broker: LocalBroker, evidence: Evidence
     text = broker.server_log.read_text()
     seen = 0
     for group_id, (partition, records) in records_of.items():
-        marked = [Coverage(0, "tailed"), *sorted(records, key=position)]
+        marked = [Coverage(0, "complete"), *sorted(records, key=position)]
         rebalances = fold(group_id, partition, None, summaries(marked)).rows["rebalances"]
         for row, found in zip(rebalances, triggers(rebalances, by_group.get(group_id, [])), strict=True):
             line = f"Preparing to rebalance group {group_id} in state PreparingRebalance with old generation"

@@ -99,10 +99,10 @@ def test_records_are_deleted_above_our_position(spark: SparkSession, warehouse: 
     found = positions(spark, warehouse)
     assert len(found) == len(set(found)) == len(before) + 31 * PARTITIONS
     assert [row for row in coverage(spark, warehouse) if row[0] == 1] == [
-        (1, 0, end, "compacted"),
+        (1, 0, end, "complete"),
         (1, end, end + 10, "unknown"),
         (1, end + 10, end + 40, "compacted"),
-        (1, end + 40, end + 41, "tailed"),
+        (1, end + 40, end + 41, "complete"),
     ]
 
 

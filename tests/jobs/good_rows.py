@@ -42,7 +42,7 @@ GOOD: dict[str, Row] = {
         "offset_commit": COMMIT,
         **dict.fromkeys(("decode_error", "decode_error_detail", "raw_key", "raw_value", "record_json")),
     },
-    "coverage": {"from_offset": 0, "to_offset": 5, "completeness": "tailed"},
+    "coverage": {"from_offset": 0, "to_offset": 5, "completeness": "complete"},
     "generations": {
         "to_offset": 5,
         "ended_by": "hole",

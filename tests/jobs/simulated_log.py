@@ -101,7 +101,8 @@ def write_broker_logs(directory: Path, outputs: Outputs) -> None:
 
 def append(spark: SparkSession, warehouse: Path, rows: DataFrame, ingest_date: str = "2026-01-05") -> None:
     """One commit of the ingest, in files without an order, and the source that it writes first."""
-    readings = {partition: [Reading(BEGAN_AT_MS, 0, 0)] for partition in range(PARTITIONS)}
+    born = Reading(from_offset=0, complete_from=0, complete_from_ms=BEGAN_AT_MS)
+    readings = {partition: [born] for partition in range(PARTITIONS)}
     with open_test_ledger(spark, warehouse) as ledger:
         write_source(ledger.storage, "test", LedgerSource(CAPTURE, TopicIdentity("c", "t", PARTITIONS), readings))
         ledger.create(COORDINATOR_RECORDS)

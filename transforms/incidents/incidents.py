@@ -184,10 +184,10 @@ def _commits_of_refused(tables: IncidentTables, requests: DataFrame) -> DataFram
 
 def _steps(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
     """Returns commits whose next one goes back, or comes late, where nothing can lie unseen between the two."""
-    tailed = tables.coverage.where(F.col("completeness") == Completeness.TAILED).select(
+    complete = tables.coverage.where(F.col("completeness") == Completeness.COMPLETE).select(
         "kafka_partition", F.col("from_offset").alias("stretch"), "to_offset"
     )
-    commits = _commit_rows(tables).join(F.broadcast(tailed), "kafka_partition")
+    commits = _commit_rows(tables).join(F.broadcast(complete), "kafka_partition")
     commits = commits.where((F.col("kafka_offset") >= F.col("stretch")) & (F.col("kafka_offset") < F.col("to_offset")))
     line = Window.partitionBy("group_id", "topic", "partition", "stretch").orderBy("kafka_offset")
     sample = line.rowsBetween(-INTERVAL_SAMPLE, Window.currentRow)

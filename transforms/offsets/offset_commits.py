@@ -106,7 +106,7 @@ def _with_stretch(log: DataFrame, coverage: DataFrame) -> DataFrame:
     )
     return joined.select(
         "log.*",
-        F.coalesce(F.col("completeness") == Completeness.TAILED, F.lit(False)).alias("is_tailed"),
+        F.coalesce(F.col("completeness") == Completeness.COMPLETE, F.lit(False)).alias("is_complete"),
         F.col("stretch.to_offset").alias("stretch_end"),
         "known_from",
     )
@@ -141,7 +141,7 @@ def _with_generation(log: DataFrame, generations: DataFrame, groups: DataFrame) 
     is_folded = F.coalesce(F.col("kafka_offset") <= F.col("folded_to"), F.lit(False))
     is_in_force = F.coalesce(_holds("at", "kafka_offset"), F.lit(False))
     # A compacted stretch has only the newest record of each key: a row is certain there if it held to its end.
-    is_exact = F.col("is_tailed") | F.coalesce(F.col("at.to_offset") >= F.col("stretch_end"), F.lit(True))
+    is_exact = F.col("is_complete") | F.coalesce(F.col("at.to_offset") >= F.col("stretch_end"), F.lit(True))
     is_known = is_folded & is_in_force & is_exact
     has_gone = (F.col("at.ended_by") == EndedBy.TOMBSTONE) & ~is_in_force
     earliest = F.coalesce(F.col("at.incarnation") + F.coalesce(has_gone.cast("int"), F.lit(0)), F.lit(1))
@@ -180,7 +180,7 @@ def _with_owner(log: DataFrame, assignments: DataFrame, members: DataFrame) -> D
         .otherwise(Attribution.NONE)
     )
     # Compaction keeps the last record of each key, so the record before is the true one unless a hole lies between.
-    is_comparable = F.col("is_tailed") & (F.col("before.kafka_offset") >= F.col("known_from"))
+    is_comparable = F.col("is_complete") & (F.col("before.kafka_offset") >= F.col("known_from"))
     is_comparable &= F.coalesce(F.col("topic_id") == F.col("before.topic_id"), F.lit(True))
     went_back = F.greatest(F.col("before.committed_offset") - F.col("committed_offset"), F.lit(0))
     return (

@@ -1,7 +1,7 @@
 """Computes the committed offsets of groups at an instant, as OffsetFetch would have answered then.
 
 The instant is turned into a position in the log, and the newest record of each key below it counts: so the answer is a
-state that the log really had. An instant is known in a `tailed` stretch of coverage only. Records before the stretch
+state that the log really had. An instant is known in a `complete` stretch of coverage only. Records before the stretch
 count too, since compaction keeps each key's last record; if a hole lies between, the answer is `unknown`. Where clocks
 went back after a failover, one instant has several positions, and a partition that they disagree on is `unknown` too. A
 partition whose last record is a removal (deleted, expired) or offset -1 has no row.
@@ -30,7 +30,9 @@ def offsets_at(log: DataFrame, coverage: DataFrame, at: datetime) -> DataFrame:
     group, key = ["cluster", "group_id"], ["cluster", "group_id", "topic", "partition"]
     instant = F.lit(at)
     known = with_known_from(coverage).where(
-        (F.col("completeness") == Completeness.TAILED) & (F.col("from_time") <= instant) & (instant < F.col("to_time"))
+        (F.col("completeness") == Completeness.COMPLETE)
+        & (F.col("from_time") <= instant)
+        & (instant < F.col("to_time"))
     )
     known = known.select("cluster", "kafka_partition", "from_offset", "to_offset", "known_from")
     read = log.join(F.broadcast(known), ["cluster", "kafka_partition"]).where(

@@ -202,13 +202,13 @@ def rebalances_by_window(stats: DataFrame) -> DataFrame:
 def coverage_totals(coverage: DataFrame, since: datetime, until: datetime) -> DataFrame:
     """Returns a row for each partition of `__consumer_offsets`: how many seconds of the period the ledger has seen
     whole, and from when to when it has seen anything."""
-    is_tailed = (F.col("completeness") == Completeness.TAILED) & (F.col("to_time") > F.col("from_time"))
+    is_complete = (F.col("completeness") == Completeness.COMPLETE) & (F.col("to_time") > F.col("from_time"))
     begin = F.greatest("from_time", F.lit(since)).cast("double")
     end = F.least("to_time", F.lit(until)).cast("double")
-    seen = F.when(is_tailed, F.greatest(end - begin, F.lit(0.0)))
+    seen = F.when(is_complete, F.greatest(end - begin, F.lit(0.0)))
     return coverage.groupBy("kafka_partition").agg(
-        F.sum(seen).alias("tailed_seconds"),
-        F.min(F.when(is_tailed, F.col("from_time"))).alias("tailed_from"),
+        F.sum(seen).alias("complete_seconds"),
+        F.min(F.when(is_complete, F.col("from_time"))).alias("complete_from"),
         F.max("to_time").alias("known_until"),
         F.count_if(F.col("completeness") == Completeness.UNKNOWN).alias("holes"),
         F.count_if(F.col("completeness") == Completeness.COMPACTED).alias("compacted_stretches"),

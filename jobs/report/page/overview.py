@@ -81,7 +81,7 @@ def headline(rows: OverviewRows) -> list[dict[str, str]]:
             counts[row["severity"]] += row["incidents"]
         found.append(_figure("Errors", f"{counts[Severity.ERROR]:,}", f"warnings: {counts[Severity.WARNING]:,}"))
     found.append(_lag_headline(rows))
-    seen = sum(row["tailed_seconds"] or 0 for row in rows.coverage)
+    seen = sum(row["complete_seconds"] or 0 for row in rows.coverage)
     whole = (rows.until - rows.since).total_seconds() * len(rows.coverage)
     share = f"{100 * seen / whole:.1f} %" if whole else "nothing"
     return [*found, _figure("Coverage", share, "of the period was seen whole")]
@@ -188,17 +188,17 @@ def most_rebalancing(rows: OverviewRows) -> dict[str, Any]:
 
 
 def coverage(rows: OverviewRows) -> dict[str, Any]:
-    tailed = [row for row in rows.coverage if row["tailed_from"] is not None]
+    complete = [row for row in rows.coverage if row["complete_from"] is not None]
     # The ends of the partitions are read some moments apart.
     whole = (rows.until - rows.since).total_seconds() * 0.999
     return {
         "partitions": len(rows.coverage),
-        "whole": sum((row["tailed_seconds"] or 0) >= whole for row in rows.coverage),
-        "part": sum(0 < (row["tailed_seconds"] or 0) < whole for row in rows.coverage),
-        "never": sum(not row["tailed_seconds"] for row in rows.coverage),
-        "tailed_from": clock(min(row["tailed_from"] for row in tailed)) if tailed else None,
+        "whole": sum((row["complete_seconds"] or 0) >= whole for row in rows.coverage),
+        "part": sum(0 < (row["complete_seconds"] or 0) < whole for row in rows.coverage),
+        "never": sum(not row["complete_seconds"] for row in rows.coverage),
+        "complete_from": clock(min(row["complete_from"] for row in complete)) if complete else None,
         "known_until": clock(max(row["known_until"] for row in rows.coverage if row["known_until"]))
-        if tailed
+        if complete
         else None,
         "compacted": sum(row["compacted_stretches"] > 0 for row in rows.coverage),
     }

@@ -102,7 +102,7 @@ def ask(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ask:
     folder = tmp_path_factory.mktemp("hostile")
     log = (generation(1), commit(5), generation(2), commit(3), commit(7))
     write_capture(folder / "capture", {(0, offset): row for offset, row in enumerate(log)})
-    manifest = Manifest(IDENTITY, {0: 0, 1: 0}, {0: len(log), 1: 0}, START_MS + 60_000, Completeness.TAILED, START_MS)
+    manifest = Manifest(IDENTITY, {0: 0, 1: 0}, {0: len(log), 1: 0}, START_MS + 60_000, Completeness.COMPLETE, START_MS)
     write_manifest(LocalStorage(folder / "capture"), manifest)
     at_ms = START_MS + 20_000
     ends = [

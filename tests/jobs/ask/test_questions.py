@@ -217,7 +217,7 @@ def test_why_unknown() -> None:
 
     def known(begin: int, end: int) -> dict[str, Any]:
         times = {"from_time": START + timedelta(seconds=begin), "to_time": START + timedelta(seconds=end)}
-        return {"completeness": Completeness.TAILED, **times}
+        return {"completeness": Completeness.COMPLETE, **times}
 
     coverage = [known(0, 10), known(20, 30), {"completeness": "compacted", "from_time": None, "to_time": START}]
     reasons = [why_unknown(coverage, START + timedelta(seconds=seconds)) or "" for seconds in (-1, 0, 10, 20, 30)]

@@ -64,7 +64,7 @@ def test_same_seed_same_files(directory: Path, tmp_path: Path) -> None:
 
 
 def test_capture_and_manifest(directory: Path) -> None:
-    """Goal: the columns of Spark's Kafka source; the manifest covers every row of every partition, and is tailed."""
+    """Goal: the columns of Spark's Kafka source; the manifest covers every row of every partition, and is complete."""
     table = pq.read_table(directory / "capture")
     assert table.schema == CAPTURE_COLUMNS
     rows = table.to_pylist()
@@ -72,7 +72,7 @@ def test_capture_and_manifest(directory: Path) -> None:
         decode_record(row["key"], row["value"])
     manifest = read_manifest(LocalStorage(directory / "capture"))
     assert manifest is not None
-    assert manifest.completeness == Completeness.TAILED
+    assert manifest.completeness == Completeness.COMPLETE
     assert manifest.identity.partition_count == len(manifest.to_offsets) == 50
     assert all(0 <= row["offset"] < manifest.to_offsets[row["partition"]] for row in rows)
     places = [(row["partition"], row["offset"]) for row in rows]
@@ -123,12 +123,12 @@ def test_samples_logs_and_summary(directory: Path) -> None:
 
 
 def test_ingest(spark: SparkSession, directory: Path, tmp_path: Path) -> None:
-    """Goal: `ingest --capture` takes it as it is: all rows decoded, every partition covered as tailed."""
+    """Goal: `ingest --capture` takes it as it is: all rows decoded, every partition covered as complete."""
     totals = ingest(spark, tmp_path / "warehouse", directory / "capture")
     places = [(row["partition"], row["offset"]) for row in pq.read_table(directory / "capture").to_pylist()]
     assert (totals.rows, totals.quarantined) == (len(places), 0)
     assert positions(spark, tmp_path / "warehouse") == sorted(places)
-    assert {completeness for *_, completeness in coverage(spark, tmp_path / "warehouse")} == {Completeness.TAILED}
+    assert {completeness for *_, completeness in coverage(spark, tmp_path / "warehouse")} == {Completeness.COMPLETE}
 
 
 def test_refusals(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ BREAKS: dict[str, dict[str, Row]] = {
     "coverage": {
         "is_not_empty": {"to_offset": 0},
         "times_in_order": {"to_time": EARLY},
-        "tailed_since": {"from_time": None},
+        "complete_since": {"from_time": None},
     },
     "generations": {
         "ends_after_start": {"to_offset": 1},

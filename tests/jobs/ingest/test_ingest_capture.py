@@ -36,11 +36,12 @@ def warehouse(tmp_path: Path) -> Path:
 
 
 def test_once(spark: SparkSession, capture: Path, warehouse: Path) -> None:
-    """Goal: every row arrives, those that can't be decoded too, and coverage reaches the capture's ends."""
+    """Goal: every row arrives, those that can't be decoded too, and coverage reaches the capture's ends. Nobody told
+    what its gaps are; from the second record of a key on nothing was removed."""
     totals = ingest(spark, warehouse, capture)
     assert (totals.rows, totals.quarantined) == (3, 1)
     assert positions(spark, warehouse) == sorted(FIRST)
-    assert coverage(spark, warehouse) == [(0, 10, 15, "compacted"), (1, 0, 6, "compacted")]
+    assert coverage(spark, warehouse) == [(0, 10, 12, "compacted"), (0, 12, 15, "complete"), (1, 0, 6, "compacted")]
 
 
 def test_twice(spark: SparkSession, capture: Path, warehouse: Path) -> None:
@@ -54,17 +55,33 @@ def test_twice(spark: SparkSession, capture: Path, warehouse: Path) -> None:
 
 
 def test_a_later_capture_that_overlaps(spark: SparkSession, capture: Path, warehouse: Path) -> None:
-    """Goal: of a later and longer copy of the topic, only what is new is added, and it counts as tailed."""
+    """Goal: of a later and longer copy of the topic, only what is new is added. By its headers, the maker knew
+    of the gap that nothing was removed."""
     ingest(spark, warehouse, capture)
     later = capture.with_name("later")
     write_capture(later, {(0, 12): ROW, (0, 20): ROW})
-    describe_capture(later, {0: 10, 1: 0}, {0: 21, 1: 6})
+    describe_capture(later, {0: 10, 1: 0}, {0: 21, 1: 6}, explained_from={0: 11})
     assert ingest(spark, warehouse, later).rows == 1
     assert positions(spark, warehouse) == sorted([*FIRST, (0, 20)])
     assert coverage(spark, warehouse) == [
-        (0, 10, 15, "compacted"),
-        (0, 15, 21, "tailed"),
+        (0, 10, 12, "compacted"),
+        (0, 12, 21, "complete"),
         (1, 0, 6, "compacted"),
+    ]
+
+
+def test_a_later_capture_without_proof(spark: SparkSession, capture: Path, warehouse: Path) -> None:
+    """Goal: where nobody tells what a gap is, records may have been removed since the last capture."""
+    ingest(spark, warehouse, capture)
+    later = capture.with_name("later")
+    write_capture(later, {(0, 16): ROW, (0, 20): ROW, (0, 22): ROW})
+    describe_capture(later, {0: 10}, {0: 25})
+    assert ingest(spark, warehouse, later).rows == 3
+    assert [row for row in coverage(spark, warehouse) if row[0] == 0] == [
+        (0, 10, 12, "compacted"),
+        (0, 12, 15, "complete"),
+        (0, 15, 20, "compacted"),
+        (0, 20, 25, "complete"),
     ]
 
 
@@ -130,7 +147,8 @@ def test_a_hole(spark: SparkSession, capture: Path, warehouse: Path) -> None:
     refused(spark, warehouse, behind, "begins behind the end of the ledger in 1 partitions")
     assert ingest(spark, warehouse, behind, recover=True).rows == 1
     assert [row for row in coverage(spark, warehouse) if row[0] == 0] == [
-        (0, 10, 15, "compacted"),
+        (0, 10, 12, "compacted"),
+        (0, 12, 15, "complete"),
         (0, 15, 30, "unknown"),
         (0, 30, 41, "compacted"),
     ]

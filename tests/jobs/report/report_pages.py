@@ -76,7 +76,7 @@ def group_rows(
     lag: Sequence[Row] | None = (),
     lag_partitions: Sequence[Row] | None = (),
 ) -> GroupRows:
-    marks = [Coverage(0, "tailed")]
+    marks = [Coverage(0, "complete")]
     rows = fold(group_id, 3, None, summaries(sorted([*marks, *log], key=position))).rows
     return of_fold(rows, coverage or everything(START_MS * 10), incidents, lag, lag_partitions)
 
@@ -144,8 +144,8 @@ def page(groups: Sequence[GroupRows], since: datetime, until: datetime, **change
         "coverage": [
             {
                 "kafka_partition": 3,
-                "tailed_seconds": (until - since).total_seconds(),
-                "tailed_from": since,
+                "complete_seconds": (until - since).total_seconds(),
+                "complete_from": since,
                 "known_until": until,
                 "holes": 0,
                 "compacted_stretches": 0,

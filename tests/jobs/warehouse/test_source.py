@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 IDENTITY = TopicIdentity("cluster", "topic", 2)
-FIRST = Reading(started_at_ms=1, from_offset=0, end_offset=50)
-BEHIND_A_HOLE = Reading(started_at_ms=2, from_offset=100, end_offset=120, resumed_from=70)
+FIRST = Reading(from_offset=0, complete_from=50, complete_from_ms=1)
+BEHIND_A_HOLE = Reading(from_offset=100, complete_from=120, complete_from_ms=2, resumed_from=70)
 
 
 def test_it_is_remembered(tmp_path: Path) -> None:
@@ -33,13 +33,13 @@ def test_a_reading_goes_behind_those_that_it_resumes() -> None:
 
 def test_a_reading_that_was_given_up_leaves_no_trace() -> None:
     """Goal: recovering twice from one hole, because the first time was broken off, leaves one hole."""
-    again = Reading(started_at_ms=3, from_offset=110, end_offset=130, resumed_from=70)
+    again = Reading(from_offset=110, complete_from=130, complete_from_ms=3, resumed_from=70)
     source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST, BEHIND_A_HOLE]})
     assert source.with_readings({0: again}).readings == {0: [FIRST, again]}
 
 
 def test_a_reading_that_resumes_nothing_starts_over() -> None:
     """Goal: after the table was lost, what it once held is no longer claimed."""
-    fresh = Reading(started_at_ms=4, from_offset=5, end_offset=60)
+    fresh = Reading(from_offset=5, complete_from=60, complete_from_ms=4)
     source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST, BEHIND_A_HOLE]})
     assert source.with_readings({0: fresh}).readings == {0: [fresh]}

@@ -99,10 +99,10 @@ def cooperative_group() -> GroupLog:
     read_again_ms = log.now_ms
     log.commit(0, at=1).commit(1, at=9).commit(0, at=0)  # 25 to 27
     coverage = [
-        stretch(0, 19, (START_MS, hole_ms), "tailed"),
+        stretch(0, 19, (START_MS, hole_ms), "complete"),
         stretch(19, 25, None, "unknown"),
         {**stretch(25, 27, None, "compacted"), "to_time": read_again_ms * 1_000},
-        stretch(27, 100, (read_again_ms, read_again_ms + 60_000), "tailed"),
+        stretch(27, 100, (read_again_ms, read_again_ms + 60_000), "complete"),
     ]
     return GroupLog("g1", 3, log.entries, coverage, unfolded=[Commit(28, log.now_ms, "orders", 0, 4)])
 
@@ -113,7 +113,7 @@ def compacted_group() -> GroupLog:
     log.commit(0, at=2).wait(5_000).commit(0, at=3).record(10, member("b", 0), member("a", 0)).commit(0, at=4)  # 4 to 7
     coverage = [
         {**stretch(0, 5, None, "compacted"), "to_time": START_MS * 1_000},
-        stretch(5, 100, (START_MS, START_MS + 600_000), "tailed"),
+        stretch(5, 100, (START_MS, START_MS + 600_000), "complete"),
     ]
     return GroupLog("old", 4, log.entries, coverage)
 
@@ -122,10 +122,10 @@ def simple_group() -> GroupLog:
     """`simple`: commits only, one of them of offset -1, one removed; then a clock half a second back."""
     log = Log().wait(START_MS).commit(0, at=7).commit(1, at=-1).commit(2, at=5).wait(1_000).commit(2, at=None)  # 1 to 4
     log.wait(1_000).commit(0, at=8).wait(-500).commit(0, at=9)  # 5, 6
-    return GroupLog("simple", 5, log.entries, [stretch(0, 100, (START_MS, START_MS + 600_000), "tailed")])
+    return GroupLog("simple", 5, log.entries, [stretch(0, 100, (START_MS, START_MS + 600_000), "complete")])
 
 
 def emptied_group() -> GroupLog:
     """`emptied`: its only member leaves."""
     log = Log().wait(START_MS).record(1, member("a", 0)).commit(0, at=1).record(2)
-    return GroupLog("emptied", 6, log.entries, [stretch(0, 100, (START_MS, START_MS + 600_000), "tailed")])
+    return GroupLog("emptied", 6, log.entries, [stretch(0, 100, (START_MS, START_MS + 600_000), "complete")])

@@ -19,11 +19,12 @@ def iso(instant: datetime) -> str:
 
 
 def _is_known(row: Row) -> bool:
-    return row["completeness"] == Completeness.TAILED and row["from_time"] is not None and row["to_time"] is not None
+    return row["completeness"] == Completeness.COMPLETE and row["from_time"] is not None and row["to_time"] is not None
 
 
 def why_unknown(coverage: Iterable[Row], at: datetime) -> str | None:
-    """Returns why the ledger can't know what was at an instant, with the remedy; None if a tailed stretch holds it."""
+    """Returns why the ledger can't know what was at an instant, with the remedy; None if a complete stretch holds
+    it."""
     known = sorted((row["from_time"], row["to_time"]) for row in coverage if _is_known(row))
     if any(begin <= at < end for begin, end in known):
         return None

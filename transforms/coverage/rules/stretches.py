@@ -1,29 +1,37 @@
 """Turns what was read of one `__consumer_offsets` partition into the stretches of `coverage`.
 
-A reading begins where nothing is known: at the first ingest, and again after a hole. What lay in the topic when a
-reading began may have been compacted, since nobody read it as it was written; what came later was tailed. So a reading
-gives up to three stretches: the hole before it, what was there when it began, and what came since.
+A reading begins where the one before does not go on: at the first ingest, behind a hole, and where records were removed
+between two passes. What it read up to `complete_from` may have been thinned by Kafka's cleaner; from there on nothing
+was removed before it was read (`evidence` says how that is known). So a reading gives up to three stretches: the hole
+before it, the compacted one, and the complete one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from groupledger.schemas.words import Completeness
+from groupledger.schemas.words import Completeness, Proof
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reading:
-    """An uninterrupted reading of the partition.
+    """An uninterrupted reading of the partition, up to where the next one begins.
 
-    `end_offset` is the partition's end when the reading began; `resumed_from` is where the one before had stopped, None
-    for the first.
+    Whatever was written after the instant `complete_from_ms` lies at or above `complete_from`. `resumed_from` is where
+    the reading before had stopped if a hole lies in between, else None. `proof` is None for what an older
+    release has read.
     """
 
-    started_at_ms: int
     from_offset: int
-    end_offset: int
+    complete_from: int
+    complete_from_ms: int
     resumed_from: int | None = None
+    proof: str | None = Proof.NO_GAP
+
+    @property
+    def begin(self) -> int:
+        """The offset where this reading, with the hole before it, takes over from the one before."""
+        return self.from_offset if self.resumed_from is None else self.resumed_from
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,7 @@ class Stretch:
     from_time_ms: int | None
     to_time_ms: int | None
     completeness: str
+    proof: str | None = None
 
 
 def stretches(readings: list[Reading], position: int, known_until_ms: int | None) -> list[Stretch]:
@@ -45,20 +54,13 @@ def stretches(readings: list[Reading], position: int, known_until_ms: int | None
     """
     found = []
     for reading, following in zip(readings, [*readings[1:], None], strict=True):
-        stop = position if following is None or following.resumed_from is None else following.resumed_from
+        stop = position if following is None else following.begin
         known_ms = known_until_ms if following is None else None
         if reading.resumed_from is not None:
             found.append(Stretch(reading.resumed_from, reading.from_offset, None, None, Completeness.UNKNOWN))
-        seen_at_begin = min(reading.end_offset, stop)
-        is_finished = stop >= reading.end_offset
-        found.append(
-            Stretch(
-                reading.from_offset,
-                seen_at_begin,
-                None,
-                reading.started_at_ms if is_finished else None,
-                Completeness.COMPACTED,
-            )
-        )
-        found.append(Stretch(seen_at_begin, stop, reading.started_at_ms, known_ms, Completeness.TAILED))
+        seen = min(reading.complete_from, stop)
+        seen_ms = reading.complete_from_ms if stop >= reading.complete_from else None
+        found.append(Stretch(reading.from_offset, seen, None, seen_ms, Completeness.COMPACTED))
+        since_ms = reading.complete_from_ms
+        found.append(Stretch(seen, stop, since_ms, known_ms, Completeness.COMPLETE, reading.proof))
     return [stretch for stretch in found if stretch.from_offset < stretch.to_offset]

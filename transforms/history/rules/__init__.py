@@ -21,8 +21,8 @@ Rules
 - Every increment that has a record is a row of `rebalances`; increments without one are that row's `generation_gap`.
 - An interval or a tenure ends with the first record that no longer shows it; an owner who stays has one interval.
 
-A transition is known if coverage was `tailed` at its record, and no record of the group is missing before it: the
-record before is itself tailed, or it is the last one of a compacted stretch. Every other transition is a hole:
+A transition is known if coverage was `complete` at its record, and no record of the group is missing before it: the
+record before is itself complete, or it is the last one of a compacted stretch. Every other transition is a hole:
 
     transition                           rows                                  changes, movement, pauses, trigger
     known, generation + 1                is_hole false                         stated

@@ -104,7 +104,7 @@ def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
 
 def _is_known(group: OpenGroup) -> bool:
     """Returns whether everything between the group's last record and the present one was read."""
-    return group.completeness == Completeness.TAILED and group.is_state_known
+    return group.completeness == Completeness.COMPLETE and group.is_state_known
 
 
 # Incarnations

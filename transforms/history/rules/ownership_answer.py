@@ -1,6 +1,6 @@
 """Answers who owned a partition at an instant: owned, unowned, or unknown (a definite answer is never wrong).
 
-Only an instant in a `tailed` stretch of the group's `__consumer_offsets` partition is known. Rows that were in force
+Only an instant in a `complete` stretch of the group's `__consumer_offsets` partition is known. Rows that were in force
 when the stretch began count, since a compacted stretch before it still holds each key's last record; rows that ended
 before the stretch don't. Clocks may go back, so time only finds the rows, and offsets decide whether they belong to the
 stretch. `unowned` needs a generation whose members' assignments could all be read, or the certainty that there was
@@ -46,7 +46,7 @@ def owner_at(
 
     `group` is its row in `groups`, and `coverage` that of its `kafka_partition`; `at` has the type of their instants.
     """
-    stretch = next((row for row in coverage if row["completeness"] == Completeness.TAILED and _holds(row, at)), None)
+    stretch = next((row for row in coverage if row["completeness"] == Completeness.COMPLETE and _holds(row, at)), None)
     if stretch is None:
         return OwnerAnswer(Ownership.UNKNOWN)
     # The generation decides, since an interval may span records that are gone from a compacted stretch.

@@ -229,6 +229,7 @@ def load(text: str) -> OpenGroup:
 
     records = {name: packed.pop(name) for name in (*_RECORDS, "topic_lists")}
     group = OpenGroup(**packed)
+    group.completeness = Completeness.today(group.completeness)
     group.ending = records["ending"] and make("ending", records["ending"])
     group.generation = records["generation"] and make("generation", records["generation"])
     topic_lists = [topics if topics is None else tuple(topics) for topics in records["topic_lists"]]

@@ -12,7 +12,7 @@ A finding is an accusation. So something is checked only where no record that th
 
     checked                                        where
     a record by itself, partitions with two owners every record
-    a generation that goes back                    tailed coverage, no tombstone (the fold's own finding)
+    a generation that goes back                    complete coverage, no tombstone (the fold's own finding)
     what the assignor gave to whom                 revision 0, which is known to be the leader's: later revisions repeat
                                                    the assignment, though a member may have another subscription by now
     the step to a record                           the fold knows the transition, and it leads to the next generation or

@@ -81,7 +81,7 @@ def bars(intervals: Iterable[Row], of_group: Sequence[Span], coverage: Iterable[
     for row in intervals:
         by_unit[TopicPartition(row["topic"], row["partition"])].append(row)
     stretches = [
-        row for row in coverage if row["completeness"] == Completeness.TAILED and row["from_time"] and row["to_time"]
+        row for row in coverage if row["completeness"] == Completeness.COMPLETE and row["from_time"] and row["to_time"]
     ]
     told_apart = [span for span in of_group if not span.is_whole_group]
     return [

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from groupledger.transforms.coverage.rules.stretches import Reading, Stretch, stretches
 
-FIRST = Reading(started_at_ms=1000, from_offset=10, end_offset=50)
+FIRST = Reading(from_offset=10, complete_from=50, complete_from_ms=1000)
 
 
 def test_the_first_read_was_not_finished() -> None:
@@ -16,28 +16,28 @@ def test_the_first_read_was_not_finished() -> None:
 
 
 def test_the_first_read_and_what_came_since() -> None:
-    """Goal: what lay in the topic may have been compacted; what came later was tailed, until the last look."""
+    """Goal: what lay in the topic may have been compacted; what came later was complete, until the last look."""
     assert stretches([FIRST], 70, 5000) == [
         Stretch(10, 50, None, 1000, "compacted"),
-        Stretch(50, 70, 1000, 5000, "tailed"),
+        Stretch(50, 70, 1000, 5000, "complete", "no_gap"),
     ]
 
 
 def test_a_hole() -> None:
     """Goal: between two readings lies a hole of which nothing is known."""
-    second = Reading(started_at_ms=9000, from_offset=100, end_offset=120, resumed_from=70)
+    second = Reading(from_offset=100, complete_from=120, complete_from_ms=9000, resumed_from=70)
     assert stretches([FIRST, second], 130, 9500) == [
         Stretch(10, 50, None, 1000, "compacted"),
-        Stretch(50, 70, 1000, None, "tailed"),
+        Stretch(50, 70, 1000, None, "complete", "no_gap"),
         Stretch(70, 100, None, None, "unknown"),
         Stretch(100, 120, None, 9000, "compacted"),
-        Stretch(120, 130, 9000, 9500, "tailed"),
+        Stretch(120, 130, 9000, 9500, "complete", "no_gap"),
     ]
 
 
 def test_an_empty_partition() -> None:
     """Goal: where nothing was read, nothing is claimed."""
-    assert stretches([Reading(1000, 0, 0)], 0, 5000) == []
+    assert stretches([Reading(from_offset=0, complete_from=0, complete_from_ms=1000)], 0, 5000) == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=4))
@@ -47,7 +47,10 @@ def test_stretches_are_contiguous(steps: list[tuple[int, int, int]]) -> None:
     position = 0
     for hole, seen, read in steps:
         begin = position + hole if readings else 0
-        readings.append(Reading(0, begin, begin + seen, position if readings else None))
+        resumed_from = position if readings else None
+        readings.append(
+            Reading(from_offset=begin, complete_from=begin + seen, complete_from_ms=0, resumed_from=resumed_from)
+        )
         position = begin + read
     found = stretches(readings, position, 1)
     offsets = [offset for stretch in found for offset in range(stretch.from_offset, stretch.to_offset)]

@@ -9,7 +9,7 @@ import pytest
 from groupledger.transforms.history.rules import Coverage, LogOrderError, fold
 from lab.truth.histories import Log, Tables, everything, folded, member, stretch, summaries
 
-COMPACTED_FIRST = (Coverage(0, "compacted"), Coverage(3, "tailed"))
+COMPACTED_FIRST = (Coverage(0, "compacted"), Coverage(3, "complete"))
 
 
 # Incarnations, generations, revisions
@@ -95,17 +95,17 @@ def test_tombstone_ends_an_incarnation() -> None:
 def test_decrease_without_tombstone() -> None:
     """Goal: a lower generation is a new incarnation; a finding only where a tombstone can't have been missed."""
     entries = Log().record(5, member("a", 0)).record(2, member("b", 0)).record(3, member("b", 0)).entries
-    tailed = folded(entries)
-    assert [(row["incarnation"], row["finding"]) for row in tailed.table("generations")] == [
+    complete = folded(entries)
+    assert [(row["incarnation"], row["finding"]) for row in complete.table("generations")] == [
         (1, None),
         (2, "generation_decreased"),
         (2, None),
     ]
-    assert tailed.rows["rebalances"].keys() == {(1, 5), (2, 3)}
+    assert complete.rows["rebalances"].keys() == {(1, 5), (2, 3)}
     compacted = folded(entries, COMPACTED_FIRST)
     assert [row["incarnation"] for row in compacted.table("generations")] == [1, 2, 2]
     assert {row["finding"] for row in compacted.table("generations")} == {None}
-    assert tailed.table("assignments")[0]["is_end_known"] is False
+    assert complete.table("assignments")[0]["is_end_known"] is False
 
 
 def test_live_upgrade_closes_the_classic_rows() -> None:
@@ -177,12 +177,12 @@ def test_a_hole_ends_what_was_open() -> None:
     log = Log().record(1, member("a", 0)).mark("unknown")
     hole_at = log.offset + 1
     log.offset += 10
-    log.wait(60_000).mark("tailed")
+    log.wait(60_000).mark("complete")
     behind = log.offset + 1
     coverage = [
-        stretch(0, hole_at, (0, 5_000), "tailed"),
+        stretch(0, hole_at, (0, 5_000), "complete"),
         stretch(hole_at, behind, None, "unknown"),
-        stretch(behind, 10**9, (60_000, 10**9), "tailed"),
+        stretch(behind, 10**9, (60_000, 10**9), "complete"),
     ]
     before = folded([entry for entry in log.entries if not isinstance(entry, Coverage) or entry.from_offset < behind])
     assert (before.group["generation"], before.table("generations")[0]["ended_by"]) == (None, "hole")
@@ -210,7 +210,7 @@ def test_owner_at_an_instant() -> None:
     """Goal: owned, unowned, and unknown where coverage ends; the record's own instant belongs to the new owner."""
     log = Log().birth().record(1, member("a", 0)).record(2, member("b", 0)).record(3).tombstone()
     tables = folded(log.entries)
-    coverage = [stretch(0, 100, (0, 10_000), "tailed")]
+    coverage = [stretch(0, 100, (0, 10_000), "complete")]
     answers = [tables.owner(coverage, "orders", 0, at_ms) for at_ms in (500, 1_500, 2_000, 3_000, 4_000, 5_000, 10_000)]
     assert [answer.status for answer in answers] == [
         "unowned",
@@ -232,12 +232,12 @@ def test_owner_where_clocks_disagree() -> None:
     """Goal: rows belong to a stretch by offset: an instant that our clock puts into it, and the broker's before it, is
     unknown, since the record that was in force may be compacted away."""
     log = Log().record(1, member("a", 0)).record(2, member("b", 0)).record(3, member("c", 0))
-    tables = folded([log.entries[0], log.entries[2]], (Coverage(0, "compacted"), Coverage(4, "tailed")))
-    coverage = [stretch(4, 100, (1_500, 9_000), "tailed")]
+    tables = folded([log.entries[0], log.entries[2]], (Coverage(0, "compacted"), Coverage(4, "complete")))
+    coverage = [stretch(4, 100, (1_500, 9_000), "complete")]
     assert tables.owner(coverage, "orders", 0, 2_500).status == "unknown"
     assert tables.owner(coverage, "orders", 0, 3_500).member_ids == ("c",)
     log = Log().record(1, member("a", 0)).record(2, member("b", 0)).record(3, member("a", 0))
-    back = folded([log.entries[0], log.entries[2]], (Coverage(0, "compacted"), Coverage(4, "tailed")))
+    back = folded([log.entries[0], log.entries[2]], (Coverage(0, "compacted"), Coverage(4, "complete")))
     assert back.owner(coverage, "orders", 0, 2_500).status == "unknown"
     assert back.owner(coverage, "orders", 0, 3_500).member_ids == ("a",)
 
@@ -338,4 +338,4 @@ def test_late_mark_is_refused() -> None:
     tables = Tables()
     tables.take(Log().record(1, member("a", 0)).entries)
     with pytest.raises(LogOrderError):
-        tables.take([Coverage(0, "tailed")])
+        tables.take([Coverage(0, "complete")])

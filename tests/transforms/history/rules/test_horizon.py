@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lab.truth.histories import Entry
 
-STRETCH = Coverage(0, "tailed")
+STRETCH = Coverage(0, "complete")
 
 
 def two_incarnations() -> Log:

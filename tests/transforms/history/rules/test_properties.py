@@ -136,7 +136,7 @@ def test_two_hundred_cuts_of_the_same_log() -> None:
     gives the tables and the open state that it gives in one piece."""
     source = Random(5)
     live = play(COOPERATIVE, [(action, source.randrange(6)) for _ in range(3) for action in ("join", *ACTIONS)])
-    log = sorted([Coverage(0, "tailed"), *live.log()], key=position)
+    log = sorted([Coverage(0, "complete"), *live.log()], key=position)
     at_once = Tables()
     at_once.take(log)
     for _ in range(200):
@@ -153,7 +153,7 @@ def with_marks(log: Sequence[Entry], data: st.DataObject) -> list[Entry]:
     """The log with marks of coverage at random offsets, the first at 0."""
     last = max((entry.kafka_offset for entry in log if not isinstance(entry, Coverage)), default=0)
     offsets = sorted(data.draw(st.sets(st.integers(1, last + 1), max_size=3)))
-    kinds = st.sampled_from(["tailed", "compacted", "unknown"])
+    kinds = st.sampled_from(["complete", "compacted", "unknown"])
     marks = [Coverage(offset, data.draw(kinds)) for offset in (0, *offsets)]
     return sorted([*marks, *log], key=position)
 
@@ -195,9 +195,9 @@ def test_compaction_and_holes_make_no_answer_wrong(live: LiveGroup, data: st.Dat
     kept = [*compacted(log, 0, first, data), *between(log, first, second), *between(log, third, end)]
     marks = [
         Coverage(0, "compacted"),
-        Coverage(first, "tailed"),
+        Coverage(first, "complete"),
         Coverage(second, "unknown"),
-        Coverage(third, "tailed"),
+        Coverage(third, "complete"),
     ]
     tables = folded(
         kept, [mark for mark, after in zip(marks, [*marks[1:], None], strict=True) if is_first(mark, after)]
@@ -223,8 +223,8 @@ def test_compaction_and_holes_make_no_answer_wrong(live: LiveGroup, data: st.Dat
     times = {entry.kafka_offset: entry.kafka_timestamp_ms for entry in log}  # type: ignore[union-attr]
     until = [max((at for offset, at in times.items() if offset < bound), default=0) for bound in (first, second, third)]
     coverage = [
-        stretch(first, second, (until[0] - skew_ms, until[1]), "tailed"),
-        stretch(third, end, (until[2] - skew_ms, live.now_ms), "tailed"),
+        stretch(first, second, (until[0] - skew_ms, until[1]), "complete"),
+        stretch(third, end, (until[2] - skew_ms, live.now_ms), "complete"),
     ]
     if second < third:
         coverage.append(stretch(second, third, None, "unknown"))
@@ -275,7 +275,7 @@ def test_open_state_is_as_large_as_the_group() -> None:
     for generation in range(1, 301):
         members = [member(f"member-{generation + number:06}", number) for number in range(3)]
         log.record(generation, *members).commits(0, 1, 2, every_ms=5_000, times=2)
-        tables.take([*([Coverage(0, "tailed")] if generation == 1 else []), *log.entries[-7:]])
+        tables.take([*([Coverage(0, "complete")] if generation == 1 else []), *log.entries[-7:]])
         assert tables.open_group is not None
         sizes.append(len(tables.open_group["state"]))
     assert max(sizes[-30:]) <= 1.1 * max(sizes[:30])

@@ -92,7 +92,7 @@ def test_partitions_that_came_unseen_are_not_new() -> None:
     """Goal: behind a hole the universe begins anew, even where the transition itself is known."""
     log = Log().record(1, member("a", 0)).mark("unknown")
     log.offset += 5
-    log.mark("tailed").record(3).record(4, member("b", 0, 1))
+    log.mark("complete").record(3).record(4, member("b", 0, 1))
     assert folded(log.entries).kinds(4) == ["member_joined"]
 
 
@@ -167,7 +167,7 @@ def test_commits_before_a_hole_bound_nothing() -> None:
     """Goal: newer ones may lie in the hole, so that they are neither a bound nor what was committed before."""
     log = Log().record(1, member("a", 0), member("b", 1)).commit(0, 1).mark("unknown")
     log.offset += 5
-    log.mark("tailed").record(2, member("a", 0), member("b", 1)).commit(0)
+    log.mark("complete").record(2, member("a", 0), member("b", 1)).commit(0)
     row = folded(log.record(3, member("a", 0), member("b", 1)).commit(0, 1).entries).rows["rebalances"][1, 3]
     assert [pause["partition"] for pause in row["partition_pauses"]] == [0]
 

@@ -15,7 +15,7 @@ from lab.truth.histories import Log, folded, member
 
 FORMAT_2 = (
     '{"group_id":"g1","kafka_partition":3,"first_kafka_offset":1,"last_kafka_offset":6,"record_offset":5,'
-    '"coverage_offset":0,"completeness":"tailed","is_state_known":true,"incarnation":1,"is_alive":true,'
+    '"coverage_offset":0,"completeness":"complete","is_state_known":true,"incarnation":1,"is_alive":true,'
     '"group_type":"classic","number":2,"first_seen_ms":1000,"last_seen_ms":9000,"last_commit_ms":9000,'
     '"last_memberless_commit_ms":null,"universe":{"t":2},"revokers":[],"cause_generation":2,"format":2,"ending":null,'
     '"generation":[2,0,"consumer","range","a",5,8000,7990,0,true,true,1,2,null,null,null],"topic_lists":[["t"]],'

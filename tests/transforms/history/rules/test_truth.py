@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 SEED = 7
 COMPACTED = "compaction"
-TAILED = tuple(name for name in PLAYED if name != COMPACTED)
+COMPLETE = tuple(name for name in PLAYED if name != COMPACTED)
 # Played at leisure, its processes die before their first commit, 28 times: no record tells why.
 UNTOLD = "job-crashes"
 MIXED_GROUPS = 5  # of the one in which guesses are hard
@@ -50,15 +50,15 @@ def played(name: str) -> list[tuple[Group, Ledger]]:
     return [(group, ledger_of(group)) for group in groups_of(name, SEED, count, is_leisurely=True)]
 
 
-def all_tailed() -> list[tuple[Group, Ledger]]:
-    return [each for name in TAILED for each in played(name)]
+def all_complete() -> list[tuple[Group, Ledger]]:
+    return [each for name in COMPLETE for each in played(name)]
 
 
 def all_told() -> list[tuple[Group, Ledger]]:
-    return [each for name in TAILED if name != UNTOLD for each in played(name)]
+    return [each for name in COMPLETE if name != UNTOLD for each in played(name)]
 
 
-@pytest.mark.parametrize("name", TAILED)
+@pytest.mark.parametrize("name", COMPLETE)
 def test_tables_equal_the_truth(name: str) -> None:
     """Goal: no generation, interval of ownership, tenure or rebalance is missing, none is too many, and what a
     rebalance changed is named; holes are exactly where a generation has no record."""
@@ -71,9 +71,9 @@ def test_tables_equal_the_truth(name: str) -> None:
 def test_owners_at_a_thousand_instants() -> None:
     """Goal: each partition of a group has the owner that it had at that instant, or none; nothing is unknown."""
     random = Random(SEED)
-    tailed = all_tailed()
+    complete = all_complete()
     for _ in range(1_000):
-        group, ledger = random.choice(tailed)
+        group, ledger = random.choice(complete)
         answers = owner_answers(group, ledger, random.randrange(BEGAN_AT_MS, group.until_ms))
         assert (answers.wrong, answers.unknown) == ([], 0)
         assert answers.definite
@@ -81,7 +81,7 @@ def test_owners_at_a_thousand_instants() -> None:
 
 def test_triggers_by_log() -> None:
     """Goal: where the brokers' server logs were imported, what started a rebalance is known, of every one."""
-    found = [each for group, ledger in all_tailed() for each in logged_triggers(group, ledger)]
+    found = [each for group, ledger in all_complete() for each in logged_triggers(group, ledger)]
     assert [each for each in found if each.truth != each.guess] == []
     assert len({each.truth for each in found}) >= 6
 
@@ -134,7 +134,7 @@ def test_a_planted_difference_is_found() -> None:
             assert {name: len(lines) for name, lines in found.items() if lines} == {table: count}
 
 
-@pytest.mark.parametrize("name", TAILED)
+@pytest.mark.parametrize("name", COMPLETE)
 def test_nothing_is_wrong_after_compaction(name: str) -> None:
     """Goal: of a log that was thinned up to some instant, what is stated is so, what is claimed was so, and a definite
     owner was one; after that instant owners are known again."""

@@ -33,7 +33,7 @@ def found(log: list[Entry]) -> list[Finding]:
 @given(live=histories)
 def test_a_live_group_is_true(live: LiveGroup) -> None:
     """Goal: whatever befalls a group, its records are what a coordinator writes and an assignor gives."""
-    assert found([Coverage(0, "tailed"), *live.log()]) == []
+    assert found([Coverage(0, "complete"), *live.log()]) == []
 
 
 @settings(max_examples=30, deadline=None)
@@ -44,7 +44,7 @@ def test_what_is_missing_is_no_lie(live: LiveGroup, data: st.DataObject) -> None
     first, second, third = sorted(data.draw(st.lists(st.integers(0, len(log)), min_size=3, max_size=3)))
     offsets = [*(position(entry)[0] for entry in log), LOG_END]
     last = {_key(entry): entry for entry in log[:first]}
-    marks = {0: "compacted", offsets[first]: "tailed", offsets[second]: "unknown", offsets[third]: "tailed"}
+    marks = {0: "compacted", offsets[first]: "complete", offsets[second]: "unknown", offsets[third]: "complete"}
     kept = [entry for entry in log[:first] if last[_key(entry)] is entry]
     rest = [*log[first:second], *log[third:]]
     assert found([*(Coverage(*mark) for mark in marks.items()), *kept, *rest]) == []

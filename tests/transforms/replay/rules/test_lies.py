@@ -16,7 +16,7 @@ from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.replay_findings import REPLAY_FINDINGS
 from groupledger.transforms.history.rules import Coverage, GroupMember, GroupRecord
 from groupledger.transforms.replay.rules import Finding, replay
-from lab.truth.histories import ALL_TAILED, GROUP, Log, member, position, summaries
+from lab.truth.histories import ALL_COMPLETE, GROUP, Log, member, position, summaries
 from tests.transforms.history.rules.live import ACTIONS, play
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ def static(name: str, restart: int, *assigned: int, **options: Any) -> GroupMemb
     return member(f"{name}-{restart}", *assigned, client_id="c", group_instance_id=name, **options)
 
 
-def found(log: Log | Sequence[Entry], marks: Sequence[Coverage] = ALL_TAILED) -> list[Finding]:
+def found(log: Log | Sequence[Entry], marks: Sequence[Coverage] = ALL_COMPLETE) -> list[Finding]:
     entries = log.entries if isinstance(log, Log) else log
     return list(replay(GROUP, 3, summaries(sorted([*marks, *entries], key=position))))
 
 
-def kinds(log: Log | Sequence[Entry], marks: Sequence[Coverage] = ALL_TAILED) -> list[tuple[int, str]]:
+def kinds(log: Log | Sequence[Entry], marks: Sequence[Coverage] = ALL_COMPLETE) -> list[tuple[int, str]]:
     return [(each.kafka_offset, each.finding) for each in found(log, marks)]
 
 
@@ -215,7 +215,7 @@ TRUE: dict[str, Log] = {
     .record(1, static("i", 2, 0, topics=("payments",))),
     "the protocol changes": pair().record(2, dynamic(A, 0), dynamic(B, 1), protocol=COOPERATIVE),
     "a hole of generations": pair().record(3, dynamic(B, 1, client_host="/z"), dynamic(A, 0)),
-    "a gap in what is known": pair().mark("unknown").commit(0).mark("tailed").record(2, dynamic(B, 1), dynamic(A, 0)),
+    "a gap in what is known": pair().mark("unknown").commit(0).mark("complete").record(2, dynamic(B, 1), dynamic(A, 0)),
     "back over a tombstone": pair(5).tombstone().record(1, dynamic(A, 0)),
     "racks": Log().record(1, dynamic(A, 0), dynamic(B, 1, 2, rack_id="r1")),
     "a partition is missing": Log().record(1, dynamic(A, 0), dynamic(B, 2, 3)),

@@ -73,7 +73,7 @@ def test_unowned_and_unknown() -> None:
         .record(3, member("a", is_readable=False))
     )
     log.record(4).wait(10_000)
-    coverage = [stretch(0, 100, (START_MS, START_MS + 6_000), "tailed")]
+    coverage = [stretch(0, 100, (START_MS, START_MS + 6_000), "complete")]
     of_group, found = drawn(group_rows("g", log.entries, coverage=coverage), START, at(8))
     assert [(span.begin, span.end, span.status, span.is_whole_group) for span in of_group] == [
         (at(0), at(1), "unowned", True),

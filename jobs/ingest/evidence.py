@@ -1,0 +1,132 @@
+"""Judges, before a micro-batch from Kafka is kept, whether anything was removed from what it has read.
+
+The readings that come of it are kept first and the rows then, so that whoever folds the rows finds the readings. A
+batch that is run again is judged again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from groupledger.jobs.kafka.batch_headers import read_batches
+from groupledger.jobs.kafka.brokers import connect
+from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
+from groupledger.jobs.process.clock import now_ms
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.warehouse.checkpoint import kafka_positions, source_offset
+from groupledger.jobs.warehouse.source import Before, write_source
+from groupledger.jobs.warehouse.task_files import read_columns
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.words import Proof
+from groupledger.transforms.coverage.offset_gaps import gaps
+from groupledger.transforms.coverage.repeated_keys import first_repeated
+from groupledger.transforms.coverage.rules.evidence import Read, UnreadError, explained_from, in_doubt, judged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.process.settings import Settings
+    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.jobs.warehouse.source import LedgerSource
+    from groupledger.jobs.warehouse.task_files import WrittenFile
+    from groupledger.transforms.coverage.rules.evidence import Batch, Gap
+
+
+class Evidence:
+    """What is known of the completeness of a ledger that is fed from Kafka; `source` has the newest readings.
+
+    `positions` are the offsets at which the query's first batch begins.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        settings: Settings,
+        bootstrap_servers: str,
+        source: LedgerSource,
+        positions: Mapping[int, int],
+    ) -> None:
+        self.source = source
+        self._ledger = ledger
+        self._settings = settings
+        self._bootstrap_servers = bootstrap_servers
+        self._positions = positions
+
+    def __call__(self, rows: DataFrame, number: int, files: Sequence[WrittenFile]) -> None:
+        """Judges batch `number`, whose rows are in files that nobody has committed yet. Raises OutsideError."""
+        begins = {**self._positions, **self._reached(number - 1)}
+        ends = {partition: end for partition, end in self._reached(number).items() if end > begins[partition]}
+        source = self.source.at(begins)
+        found = read_columns(files, COORDINATOR_RECORDS, self._ledger.warehouse, COLUMNS)
+        of_partition = {partition: found.filter(pc.field("kafka_partition") == partition) for partition in ends}
+        missing = {
+            partition: gaps(some.column("kafka_offset").to_numpy(), begins[partition], ends[partition])
+            for partition, some in of_partition.items()
+        }
+        explained = explained_by_headers(missing, begins, self._settings, self._bootstrap_servers)
+        repeated = first_repeated(rows, in_doubt(source.readings, explained, begins))
+        at_end = self._at_end() if any(at > begins[partition] for partition, at in explained.items()) else {}
+        readings = dict(source.readings)
+        for partition, end in ends.items():
+            read = Read(
+                begin=begins[partition],
+                end=end,
+                begin_ms=first_ms(of_partition[partition]),
+                explained_from=explained[partition],
+                proof=Proof.BATCH_HEADERS if missing[partition] else Proof.NO_GAP,
+                repeated=repeated.get(partition),
+                at_end=at_end.get(partition, (end, now_ms())),
+            )
+            readings[partition] = judged(readings[partition], read)
+        if readings != self.source.readings:
+            before = Before({partition: begins[partition] for partition in ends}, source.readings)
+            self.source = replace(source, readings=readings, before=before)
+            write_source(self._ledger.storage, self._ledger.cluster, self.source)
+
+    def _reached(self, number: int) -> dict[int, int]:
+        at = source_offset(self._ledger.storage, self._ledger.checkpoint_folder, number) if number >= 0 else None
+        return kafka_positions(at, OFFSETS_TOPIC)
+
+    def _at_end(self) -> dict[int, tuple[int, int]]:
+        _, topic = describe_offsets_topic(self._bootstrap_servers, self._settings.kafka)
+        return {partition: (end, now_ms()) for partition, end in topic.last_stable_offset.items()}
+
+
+def explained_by_headers(
+    missing: Mapping[int, Sequence[Gap]], begins: Mapping[int, int], settings: Settings, bootstrap_servers: str
+) -> dict[int, int]:
+    """Returns, by partition, the offset from which on the headers of the batches account for every gap. Raises
+    OutsideError if the leader does not answer, or has a record that was not delivered."""
+    if not any(missing.values()):
+        return {partition: begins[partition] for partition in missing}
+    explained: dict[int, int] = {}
+    with connect(bootstrap_servers, settings) as brokers:
+        for partition, found in missing.items():
+
+            def headers(begin: int, end: int, partition: int = partition) -> Sequence[Batch]:
+                return read_batches(brokers, settings.sampling, partition, begin, end)
+
+            try:
+                explained[partition] = explained_from(found, begins[partition], headers)
+            except UnreadError as error:
+                raise OutsideError(
+                    f"Records of partition {partition} of {OFFSETS_TOPIC} are in the log and were not delivered"
+                    f" ({error}): nothing was kept, run the command again."
+                ) from error
+    return explained
+
+
+COLUMNS = ("kafka_partition", "kafka_offset", "kafka_timestamp")
+
+
+def first_ms(rows: pa.Table) -> int:
+    """Returns the least time of the rows in milliseconds, 0 if there are none."""
+    least = pc.min(rows.column("kafka_timestamp")).as_py()
+    return 0 if least is None else round(least.timestamp() * 1_000)
