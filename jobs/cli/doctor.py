@@ -16,9 +16,14 @@ import uuid
 from dataclasses import asdict, dataclass
 from importlib.metadata import distributions, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from groupledger.jobs.kafka.offsets_topic import admin_client, describe_offsets_topic, kafka_python_security
+from groupledger.jobs.kafka.offsets_topic import (
+    admin_client,
+    describe_offsets_topic,
+    described,
+    kafka_python_security,
+)
 from groupledger.jobs.process.errors import JobError
 from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.session import SPARK_JARS, spark_defaults, spark_session
@@ -231,19 +236,6 @@ def read_right(settings: KafkaSettings, bootstrap_servers: str) -> Check:
     return Check("Read", GOOD, f"is allowed on {OFFSETS_TOPIC}")
 
 
-def described(admin: Any, kind: str, name: str) -> dict[str, str] | None:
-    """Returns the settings of a topic or broker, None if we may not see them (DescribeConfigs)."""
-    from kafka.admin import ConfigResource, ConfigResourceType
-    from kafka.errors import KafkaError
-
-    try:
-        found = admin.describe_configs([ConfigResource(ConfigResourceType[kind.upper()], name)], config_filter="all")
-    except KafkaError:
-        return None
-    # A refusal is no error to kafka-python, and there is nothing in the answer then.
-    return {key: str(value["value"]) for key, value in found[kind][name].items()} or None
-
-
 def setting_checks(topic: Mapping[str, str] | None, broker: Mapping[str, str] | None) -> Iterator[Check]:
     """Checks the settings of the topic and of one broker, which speaks for all; None if we may not see them."""
     if topic is None:
@@ -262,7 +254,13 @@ def cleanup(topic: Mapping[str, str]) -> Check:
         finding = f"cleanup.policy is {policy}: Kafka deletes offsets that are still in force"
         return Check("topic settings", BAD, finding, f"set cleanup.policy=compact on {OFFSETS_TOPIC}")
     hours = int(topic["delete.retention.ms"]) / 3_600_000
-    finding = f"compacted; tombstones stay for {hours:g} hours, so run `ingest` more often than that"
+    minutes = int(topic["min.compaction.lag.ms"]) / 60_000
+    until = f"{minutes:g} minutes after they were written" if minutes else "at any time"
+    finding = (
+        f"compacted; tombstones stay for {hours:g} hours, so run `ingest` more often than that; superseded records may"
+        f" be removed {until} (min.compaction.lag.ms): what happened before a pass is told in full if passes are more"
+        " frequent than that, or with `monitor`"
+    )
     return Check("topic settings", GOOD, finding)
 
 

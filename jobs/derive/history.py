@@ -33,7 +33,6 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
-from groupledger.schemas.words import Completeness
 from groupledger.transforms.coverage.rules.stretches import stretches
 from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
 from groupledger.transforms.history.rules import Coverage
@@ -271,11 +270,7 @@ def open_groups_of(ledger: Ledger, records: DataFrame) -> DataFrame:
 def open_groups_in_memory(ledger: Ledger, records: DataFrame, groups: set[str], marks: Marks) -> DataFrame:
     """Returns the rows of `open_groups` that a batch may need, read without Spark: those of its groups, and of all
     groups in partitions where a hole may have ended them."""
-    holes = [
-        partition
-        for partition, starts in marks.items()
-        if any(mark.completeness == Completeness.UNKNOWN for mark in starts)
-    ]
+    holes = [partition for partition, starts in marks.items() if any(mark.hides_ends for mark in starts)]
     is_needed = pc.field("group_id").isin(pa.array(groups, pa.string()))
     is_needed |= pc.field("kafka_partition").isin(pa.array(holes, pa.int32()))
     rows = ledger.arrow(OPEN_GROUPS, is_needed)
@@ -313,7 +308,7 @@ def marks_of(ledger: Ledger, extents: Extents) -> Marks:
         )
     return {
         partition: [
-            Coverage(stretch.from_offset, stretch.completeness)
+            Coverage(stretch.from_offset, stretch.completeness, stretch.is_state_lost)
             for stretch in stretches(source.readings.get(partition, []), last + 1, None)
         ]
         for partition, (_, last) in extents.items()

@@ -6,16 +6,19 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
 from groupledger.jobs.warehouse.commits import as_new
 from groupledger.jobs.warehouse.upsert import of_rows
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.transforms.coverage.rules.stretches import stretches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.jobs.warehouse.source import LedgerSource
+    from groupledger.transforms.coverage.rules.stretches import Reading
 
 
 def write_coverage(
@@ -48,6 +51,23 @@ def write_coverage(
         update_condition="new.to_offset > old.to_offset OR (new.to_time > old.to_time) IS TRUE OR old.to_time IS NULL"
         " OR old.completeness <> new.completeness OR old.proof IS DISTINCT FROM new.proof",
     )
+
+
+def late_partitions(
+    ledger: Ledger, readings: Mapping[int, Sequence[Reading]], now_ms: int, retention_ms: int
+) -> set[int]:
+    """Returns the partitions of which so long nothing was read that tombstones may have come and gone.
+
+    A tombstone was written after the last instant that coverage knows, and the group's older records were still there
+    when the reading began.
+    """
+    since = {partition: of_partition[-1].began_ms for partition, of_partition in readings.items()}
+    known = ledger.arrow(COVERAGE, pc.field("to_time").is_valid(), ["kafka_partition", "to_time"])
+    for row in known.to_pylist():
+        partition = row["kafka_partition"]
+        if partition in since:
+            since[partition] = max(since[partition], round(row["to_time"].timestamp() * 1_000))
+    return {partition for partition, since_ms in since.items() if now_ms - since_ms >= retention_ms}
 
 
 def instant(milliseconds: int | None) -> datetime | None:

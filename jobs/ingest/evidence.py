@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from groupledger.jobs.ingest.coverage import late_partitions
 from groupledger.jobs.kafka.batch_headers import read_batches
 from groupledger.jobs.kafka.brokers import connect
-from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
+from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, tombstone_retention_ms
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, source_offset
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.source import LedgerSource
     from groupledger.jobs.warehouse.task_files import WrittenFile
     from groupledger.transforms.coverage.rules.evidence import Batch, Gap
+    from groupledger.transforms.coverage.rules.stretches import Reading
 
 
 class Evidence:
@@ -72,7 +74,9 @@ class Evidence:
         }
         explained = explained_by_headers(missing, begins, self._settings, self._bootstrap_servers)
         repeated = first_repeated(rows, in_doubt(source.readings, explained, begins))
-        at_end = self._at_end() if any(at > begins[partition] for partition, at in explained.items()) else {}
+        is_thinned = any(at > begins[partition] for partition, at in explained.items())
+        at_end = self._at_end() if is_thinned else {}
+        late = self._late(source.readings) if is_thinned else set()
         readings = dict(source.readings)
         for partition, end in ends.items():
             read = Read(
@@ -83,6 +87,7 @@ class Evidence:
                 proof=Proof.BATCH_HEADERS if missing[partition] else Proof.NO_GAP,
                 repeated=repeated.get(partition),
                 at_end=at_end.get(partition, (end, now_ms())),
+                may_lack_tombstones=partition in late,
             )
             readings[partition] = judged(readings[partition], read)
         if readings != self.source.readings:
@@ -93,6 +98,10 @@ class Evidence:
     def _reached(self, number: int) -> dict[int, int]:
         at = source_offset(self._ledger.storage, self._ledger.checkpoint_folder, number) if number >= 0 else None
         return kafka_positions(at, OFFSETS_TOPIC)
+
+    def _late(self, readings: Mapping[int, Sequence[Reading]]) -> set[int]:
+        retention_ms = tombstone_retention_ms(self._bootstrap_servers, self._settings.kafka)
+        return late_partitions(self._ledger, readings, now_ms(), retention_ms)
 
     def _at_end(self) -> dict[int, tuple[int, int]]:
         _, topic = describe_offsets_topic(self._bootstrap_servers, self._settings.kafka)

@@ -123,6 +123,7 @@ def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Ledge
             complete_from=topic.last_stable_offset[partition],
             complete_from_ms=started_at_ms,
             resumed_from=positions[partition] if partition in holes else None,
+            began_ms=started_at_ms,
         )
         for partition, start in topic.log_start_offset.items()
         if partition in holes or partition not in settled

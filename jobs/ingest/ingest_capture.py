@@ -16,9 +16,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from groupledger.jobs.ingest.capture import read_manifest
-from groupledger.jobs.ingest.coverage import write_coverage
+from groupledger.jobs.ingest.coverage import late_partitions, write_coverage
 from groupledger.jobs.ingest.decode_again import decode_quarantined_again
 from groupledger.jobs.ingest.stream import TABLES, run_query
+from groupledger.jobs.kafka.offsets_topic import DELETE_RETENTION_MS
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.ledger import known_positions, resume_point
 from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, check_same_source, read_source, write_source
@@ -34,6 +35,7 @@ from groupledger.transforms.coverage.rules.stretches import Reading
 if TYPE_CHECKING:
     import threading
     from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
 
     from pyspark.sql import Column, DataFrame
 
@@ -78,7 +80,10 @@ def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, rec
     source = source or LedgerSource(CAPTURE, manifest.identity if manifest else None, {})
     source = source.with_readings(new_readings(positions, extents, known_until_ms, manifest, recover=recover))
     if manifest is None or manifest.completeness != Completeness.COMPLETE:
-        source = replace(source, readings=judged_readings(source, rows, positions, extents, known_until_ms, manifest))
+        until_ms = known_until_ms or 0
+        late = late_partitions(ledger, source.readings, until_ms, DELETE_RETENTION_MS)
+        readings = judged_readings(source.readings, rows, positions, extents, until_ms, manifest, late)
+        source = replace(source, readings=readings)
     write_source(ledger.storage, ledger.cluster, source)
     decode_quarantined_again(ledger)
     stream = ledger.spark.readStream.schema(CAPTURE_SCHEMA).parquet(files_pattern(directory))
@@ -186,6 +191,7 @@ def new_readings(
             complete_from=extent.from_offset if is_complete else extent.to_offset,
             complete_from_ms=manifest.began_at_ms if manifest is not None and is_complete else started_at_ms,
             resumed_from=positions[key] if key in holes else None,
+            began_ms=started_at_ms,
         )
         for key, extent in extents.items()
         if key in holes or key not in positions
@@ -193,15 +199,16 @@ def new_readings(
 
 
 def judged_readings(
-    source: LedgerSource,
+    before: Mapping[int, list[Reading]],
     rows: DataFrame,
     positions: Mapping[int, int],
     extents: Mapping[int, Extent],
-    known_until_ms: int | None,
+    known_until_ms: int,
     manifest: Manifest | None,
+    late: AbstractSet[int],
 ) -> dict[int, list[Reading]]:
     """Returns the readings after what is new in the capture, by what its manifest says of the offsets without a row,
-    or else by its rows."""
+    or else by its rows; `late` are the partitions in which tombstones may be missing."""
     known = {} if manifest is None else manifest.explained_from
     begins = {
         key: max(at.from_offset, positions.get(key, 0))
@@ -219,8 +226,8 @@ def judged_readings(
         has_gap = found.get(key, (0, 0))[0] < extents[key].to_offset - begin
         # Where headers tell nothing of the gaps, only a repeated key does, wherever it lies.
         explained[key] = max(begin, known.get(key, begin + 1)) if has_gap else begin
-    repeated = first_repeated(rows.where(is_new(positions)), in_doubt(source.readings, explained, begins))
-    readings = dict(source.readings)
+    repeated = first_repeated(rows.where(is_new(positions)), in_doubt(before, explained, begins))
+    readings = dict(before)
     for key, begin in begins.items():
         is_gapless = found.get(key, (0, 0))[0] == extents[key].to_offset - begin
         proof = Proof.NO_GAP if is_gapless else Proof.BATCH_HEADERS if key in known else Proof.REPEATED_KEY
@@ -231,7 +238,8 @@ def judged_readings(
             explained_from=explained[key],
             proof=proof,
             repeated=repeated.get(key),
-            at_end=(extents[key].to_offset, known_until_ms or 0),
+            at_end=(extents[key].to_offset, known_until_ms),
+            may_lack_tombstones=key in late,
         )
         readings[key] = judged(readings[key], read)
     return readings

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient, OffsetSpec
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
 from kafka.errors import KafkaError
 from kafka.protocol.consumer import IsolationLevel
 
+from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.warehouse.source import TopicIdentity
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from groupledger.jobs.process.settings import KafkaSettings, Settings
+
+
+DELETE_RETENTION_MS = DAY_MS
+"""How long a topic keeps tombstones if nothing else is set (`delete.retention.ms`)."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,24 @@ def admin_client(bootstrap_servers: str, settings: KafkaSettings) -> Iterator[An
         raise OutsideError(f"The brokers at {bootstrap_servers} refused or did not answer: {error}.") from error
     finally:
         admin.close()
+
+
+def described(admin: Any, kind: str, name: str) -> dict[str, str] | None:
+    """Returns the settings of a topic or broker, None if we may not see them (DescribeConfigs)."""
+    try:
+        found = admin.describe_configs([ConfigResource(ConfigResourceType[kind.upper()], name)], config_filter="all")
+    except KafkaError:
+        return None
+    # A refusal is no error to kafka-python, and there is nothing in the answer then.
+    return {key: str(value["value"]) for key, value in found[kind][name].items()} or None
+
+
+def tombstone_retention_ms(bootstrap_servers: str, settings: KafkaSettings) -> int:
+    """Returns how long the topic keeps tombstones, Kafka's default if we may not see it. Raises OutsideError if no
+    broker answers."""
+    with admin_client(bootstrap_servers, settings) as admin:
+        found = described(admin, "topic", OFFSETS_TOPIC) or {}
+    return int(found.get("delete.retention.ms", DELETE_RETENTION_MS))
 
 
 def list_offsets(admin: Any, partitions: list[int], spec: OffsetSpec, isolation: IsolationLevel) -> dict[int, int]:

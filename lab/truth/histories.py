@@ -227,6 +227,6 @@ class Log:
             self.wait(every_ms).commit(*partitions, at=first + number)
         return self
 
-    def mark(self, completeness: str) -> Log:
-        self.entries.append(Coverage(self.offset + 1, completeness))
+    def mark(self, completeness: str, *, is_state_lost: bool = False) -> Log:
+        self.entries.append(Coverage(self.offset + 1, completeness, is_state_lost))
         return self

@@ -30,7 +30,7 @@ from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
-from groupledger.schemas.words import Completeness, GroupType
+from groupledger.schemas.words import GroupType
 from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.rules import Commits, Coverage, GroupTombstone, OtherGroupType, fold, group_record
 
@@ -137,7 +137,7 @@ def _is_behind_a_hole(marks: Marks) -> Column:
     found = F.lit(False)
     for partition, starts in marks.items():
         for mark in starts:
-            if mark.completeness == Completeness.UNKNOWN:
+            if mark.hides_ends:
                 is_before = F.col("coverage_offset") < mark.from_offset
                 found |= (F.col("kafka_partition") == partition) & is_before
     return found

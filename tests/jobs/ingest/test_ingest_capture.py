@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from groupledger.jobs.process.errors import InputError
-from lab.warehouses.ledgers import IDENTITY, coverage, describe_capture, ingest, positions, write_capture
+from groupledger.jobs.warehouse.source import read_source
+from groupledger.jobs.warehouse.storage import LocalStorage
+from lab.warehouses.ledgers import (
+    CAPTURED_AT_MS,
+    IDENTITY,
+    coverage,
+    describe_capture,
+    ingest,
+    positions,
+    write_capture,
+)
 from lab.warehouses.rows import offset_commit
 
 if TYPE_CHECKING:
@@ -70,13 +80,18 @@ def test_a_later_capture_that_overlaps(spark: SparkSession, capture: Path, wareh
     ]
 
 
-def test_a_later_capture_without_proof(spark: SparkSession, capture: Path, warehouse: Path) -> None:
-    """Goal: where nobody tells what a gap is, records may have been removed since the last capture."""
+@pytest.mark.parametrize("hours", [23, 25])
+def test_a_later_capture_without_proof(spark: SparkSession, capture: Path, warehouse: Path, hours: int) -> None:
+    """Goal: where nobody tells what a gap is, records may have been removed since the last capture; after more than a
+    day tombstones too, so that nothing that was known before is held."""
     ingest(spark, warehouse, capture)
     later = capture.with_name("later")
     write_capture(later, {(0, 16): ROW, (0, 20): ROW, (0, 22): ROW})
-    describe_capture(later, {0: 10}, {0: 25})
+    describe_capture(later, {0: 10}, {0: 25}, captured_at_ms=CAPTURED_AT_MS + hours * 3_600_000)
     assert ingest(spark, warehouse, later).rows == 3
+    source = read_source(LocalStorage(warehouse), "test")
+    assert source is not None
+    assert [reading.is_state_lost for reading in source.readings[0]] == [False, hours == 25]
     assert [row for row in coverage(spark, warehouse) if row[0] == 0] == [
         (0, 10, 12, "compacted"),
         (0, 12, 15, "complete"),

@@ -62,7 +62,8 @@ class Read:
 
     Every offset from `explained_from` on is accounted for, by `proof`. `repeated` is the first record from there on
     whose key has occurred before in what was read, and `at_end` the log's end at some later time, both as offset and
-    time in milliseconds. `begin_ms` is the time of the first record.
+    time in milliseconds. `begin_ms` is the time of the first record. It `may_lack_tombstones` if it was read so late
+    that those of groups which are known from before may have come and gone.
     """
 
     begin: int
@@ -72,6 +73,7 @@ class Read:
     proof: str
     repeated: tuple[int, int] | None
     at_end: tuple[int, int]
+    may_lack_tombstones: bool = False
 
 
 def explained_from(found: Sequence[Gap], begin: int, headers: Headers) -> int:
@@ -131,11 +133,19 @@ def judged(readings: Sequence[Reading], read: Read) -> list[Reading]:
     is_explained = read.explained_from <= read.begin
     if is_explained and read.begin == 0:
         return [_complete_from(last, 0, read.begin_ms, read.proof)]
-    if read.begin >= last.complete_from:
-        if is_explained:
-            return [*earlier, replace(last, proof=_weaker(last.proof, read.proof))]
+    is_state_lost = read.may_lack_tombstones and not is_explained and read.begin > last.from_offset
+    if read.begin >= last.complete_from and is_explained:
+        return [*earlier, replace(last, proof=_weaker(last.proof, read.proof))]
+    if read.begin >= last.complete_from or is_state_lost:
         offset, time_ms = read.repeated or read.at_end
-        new = Reading(from_offset=read.begin, complete_from=offset, complete_from_ms=time_ms, proof=read.proof)
+        new = Reading(
+            from_offset=read.begin,
+            complete_from=offset,
+            complete_from_ms=time_ms,
+            proof=read.proof,
+            is_state_lost=is_state_lost,
+            began_ms=read.at_end[1] if is_state_lost else last.began_ms,
+        )
         return [*readings, new]
     if not is_explained:  # a cleaning may have gone beyond where the log ended before
         return [*earlier, _complete_from(last, *(read.repeated or read.at_end), read.proof)]

@@ -4,11 +4,15 @@ A reading begins where the one before does not go on: at the first ingest, behin
 between two passes. What it read up to `complete_from` may have been thinned by Kafka's cleaner; from there on nothing
 was removed before it was read (`evidence` says how that is known). So a reading gives up to three stretches: the hole
 before it, the compacted one, and the complete one.
+
+A compacted stretch still has the newest record of each key that occurs in it, so a group without a record there is as
+it was before. That is not so for tombstones: Kafka removes them `delete.retention.ms` after its cleaner met them. A
+stretch that was read so late behind the one before says nothing of the groups that it does not name: `is_state_lost`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from groupledger.schemas.words import Completeness, Proof
 
@@ -19,7 +23,7 @@ class Reading:
 
     Whatever was written after the instant `complete_from_ms` lies at or above `complete_from`. `resumed_from` is where
     the reading before had stopped if a hole lies in between, else None. `proof` is None for what an older
-    release has read.
+    release has read. Before the instant `began_ms` nothing of it was read; 0 where an older release began it.
     """
 
     from_offset: int
@@ -27,6 +31,8 @@ class Reading:
     complete_from_ms: int
     resumed_from: int | None = None
     proof: str | None = Proof.NO_GAP
+    is_state_lost: bool = False
+    began_ms: int = 0
 
     @property
     def begin(self) -> int:
@@ -44,6 +50,7 @@ class Stretch:
     to_time_ms: int | None
     completeness: str
     proof: str | None = None
+    is_state_lost: bool = False
 
 
 def stretches(readings: list[Reading], position: int, known_until_ms: int | None) -> list[Stretch]:
@@ -60,7 +67,8 @@ def stretches(readings: list[Reading], position: int, known_until_ms: int | None
             found.append(Stretch(reading.resumed_from, reading.from_offset, None, None, Completeness.UNKNOWN))
         seen = min(reading.complete_from, stop)
         seen_ms = reading.complete_from_ms if stop >= reading.complete_from else None
-        found.append(Stretch(reading.from_offset, seen, None, seen_ms, Completeness.COMPACTED))
+        thinned = Stretch(reading.from_offset, seen, None, seen_ms, Completeness.COMPACTED)
+        found.append(replace(thinned, is_state_lost=reading.is_state_lost))
         since_ms = reading.complete_from_ms
         found.append(Stretch(seen, stop, since_ms, known_ms, Completeness.COMPLETE, reading.proof))
     return [stretch for stretch in found if stretch.from_offset < stretch.to_offset]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from groupledger.schemas.codec.connect_protocol import decode_connect_assignment
 from groupledger.schemas.codec.errors import DecodeError
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.words import Completeness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -140,10 +141,16 @@ class Commits:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Says how completely the log is known from an offset on, until the next mark: a row of `coverage`."""
+    """Says how completely the log is known from an offset on, until the next mark: a row of `coverage`. `is_state_lost`
+    says that a group may have ended before it without a trace (`transforms.coverage.rules.stretches`)."""
 
     from_offset: int
     completeness: str
+    is_state_lost: bool = False
+
+    @property
+    def hides_ends(self) -> bool:
+        return self.completeness == Completeness.UNKNOWN or self.is_state_lost
 
 
 Event: TypeAlias = GroupRecord | GroupTombstone | OtherGroupType | Commits | Coverage

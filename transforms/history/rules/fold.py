@@ -82,15 +82,15 @@ def _advance(group: OpenGroup, event: GroupRecord | GroupTombstone | OtherGroupT
 
 
 def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
-    """Begins a stretch of coverage. A hole ends what was open, since it hides what became of it; behind the hole
-    nothing is known yet."""
+    """Begins a stretch of coverage. What hides what became of the group ends what was open; behind it nothing is known
+    yet."""
     if mark.from_offset <= group.record_offset:
         raise LogOrderError(
             f"a coverage mark at offset {mark.from_offset} comes after {group.record_offset} was folded"
         )
     is_first = group.coverage_offset < 0
     group.coverage_offset, group.completeness = mark.from_offset, mark.completeness
-    if mark.completeness == Completeness.UNKNOWN:
+    if mark.hides_ends:
         if group.ending is not None:
             _end_incarnation(group)
         _write_rebalance(group, rows)

@@ -196,6 +196,29 @@ def test_a_hole_ends_what_was_open() -> None:
     assert tables.rows["rebalances"][1, 2]["hole_cause"] == "not_covered"
 
 
+def test_a_thinned_stretch_between_complete_ones() -> None:
+    """Goal: what was removed between two passes is a hole; the newest record is there, and all is known from it on, and
+    of a group without one everything goes on."""
+    log = Log().record(1, member("a", 0)).mark("compacted").record(3, member("b", 0)).mark("complete")
+    tables = folded(log.record(4, member("c", 0)).entries)
+    rebalances = [(row["to_generation"], row["hole_cause"]) for row in tables.table("rebalances")]
+    assert rebalances == [(1, None), (3, "not_covered"), (4, None)]
+    assert [row["is_end_known"] for row in tables.table("assignments")] == [False, True, None]
+    quiet = folded(Log().record(1, member("a", 0)).mark("compacted").mark("complete").entries)
+    assert quiet.group["generation"] == 1
+    assert [row["valid_to"] for row in quiet.table("assignments")] == [None]
+
+
+def test_a_thinned_stretch_without_its_tombstones() -> None:
+    """Goal: where a group's end may have come and gone, nothing that was open is held, until a record tells."""
+    log = Log().record(1, member("a", 0)).mark("compacted", is_state_lost=True).mark("complete")
+    lost = folded(log.entries)
+    assert (lost.group["generation"], lost.table("generations")[0]["ended_by"]) == (None, "hole")
+    assert [row["is_end_known"] for row in lost.table("assignments")] == [False]
+    tables = folded(log.record(2, member("a", 0)).entries)
+    assert tables.rows["rebalances"][1, 2]["hole_cause"] == "not_covered"
+
+
 def test_nothing_is_claimed_without_coverage() -> None:
     """Goal: a fold that is told nothing of coverage states records and claims nothing."""
     tables = folded(Log().record(1, member("a", 0)).record(2, member("b", 0)).entries, marks=())
