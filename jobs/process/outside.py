@@ -63,7 +63,7 @@ NUMBER = re.compile(rf"\(os error (\d+)\)|\[Errno (\d+)\]|({'|'.join(map(re.esca
 DAMAGED = re.compile(
     r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|is not a Parquet file|Could not read footer|Parquet magic bytes"
     r"|Parquet file size is|Could not open Parquet|Failed to parse parquet|Parquet error|Json error|Invalid JSON"
-    r"|DELTA_STATE_RECOVER_ERROR|ChecksumException|Invalid table version"
+    r"|DELTA_STATE_RECOVER_ERROR|ChecksumException|Invalid table version|Kernel error:"
 )
 MISSING = re.compile(r"FILE_NOT_EXIST|File does not exist|Object at location|DELTA_LOG_FILE_NOT_FOUND|No such file")
 # What stands around a path in a text.

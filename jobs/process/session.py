@@ -11,8 +11,11 @@ JARs, passes the archive over. It knows only classes of the class path, so the J
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
+import threading
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +24,7 @@ from groupledger import conf
 from groupledger.jobs.process.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -46,7 +49,20 @@ def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_op
     builder = SparkSession.builder.appName(name)
     for key, value in {**settings, **(overrides or {})}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with kept_interrupt_handler():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def kept_interrupt_handler() -> Iterator[None]:
+    """Puts back who handles SIGINT. A SparkContext takes it, and calls Java from within the handler: that breaks a call
+    which the signal has interrupted, and the job could not end as it wants to."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def own_settings(java_options: str) -> dict[str, str]:

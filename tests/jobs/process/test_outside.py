@@ -62,6 +62,8 @@ def sentence(error: BaseException) -> str:
         (TableNotFoundError("no log"), "A table was removed"),
         (DeltaProtocolError("reader version 9"), "needs a newer Delta Lake"),
         (DeltaError("Kernel error: Json error: Encountered unexpected 'g'"), "A file of a table is damaged"),
+        (DeltaError("Kernel error: No table metadata or protocol found in delta log."), "A file of a table is damaged"),
+        (DeltaError("Kernel error: Expected contiguous commit files, but found gap"), "A file of a table is damaged"),
         (
             Py4JError(f"{SPARKS}file:/w/coordinator_records/ingest_date=2026-01-01/p%20.parquet. SQLSTATE: KD001"),
             "p .parquet of the table coordinator_records is damaged: restore it from a backup, or read its source",

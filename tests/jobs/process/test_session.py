@@ -1,17 +1,21 @@
-"""Goal: the archive of Spark's classes is nothing to whoever lacks it or has another JVM."""
+"""Goal: the archive of Spark's classes is nothing to whoever lacks it or has another JVM; Ctrl-C stays the job's."""
 
 from __future__ import annotations
 
 import shlex
+import signal
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
 from groupledger.jobs.process import session
+from groupledger.jobs.process.signals import StopOnSignal
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 
 def java(*options: str) -> str:
@@ -28,3 +32,14 @@ def test_an_archive_that_does_not_fit_is_passed_over(tmp_path: Path, monkeypatch
     session.CLASS_ARCHIVE.write_bytes(b"no archive")
     told = java(*shlex.split(session.class_archive_options()))
     assert told.replace(", sharing", "") == java("-Xshare:off").replace(", sharing", "")
+
+
+def test_ctrl_c_stays_the_jobs(spark: SparkSession) -> None:
+    """Goal: a SparkContext that is made after the job took SIGINT does not take it away."""
+    assert spark.sparkContext.master == "local[2]"
+    assert "pyspark" not in getattr(signal.getsignal(signal.SIGINT), "__module__", "")
+    with StopOnSignal() as stop:
+        with session.kept_interrupt_handler():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a SparkContext sets one of its own
+        signal.raise_signal(signal.SIGINT)
+        assert stop.is_set()
