@@ -103,7 +103,7 @@ def ingest(
     check_source(bootstrap_servers, capture_directory)
     if continuous and capture_directory is not None:
         raise click.UsageError("A capture has an end: --continuous goes with --bootstrap-servers.")
-    with StopOnSignal() as stop, job.ledger() as ledger:
+    with StopOnSignal(goes_on=continuous) as stop, job.ledger() as ledger:
         run_ingest(ledger, stop, bootstrap_servers, capture_directory, continuous=continuous, recover=recover)
 
 

@@ -38,7 +38,7 @@ def test_ctrl_c_stays_the_jobs(spark: SparkSession) -> None:
     """Goal: a SparkContext that is made after the job took SIGINT does not take it away."""
     assert spark.sparkContext.master == "local[2]"
     assert "pyspark" not in getattr(signal.getsignal(signal.SIGINT), "__module__", "")
-    with StopOnSignal() as stop:
+    with StopOnSignal(goes_on=True) as stop:
         with session.kept_interrupt_handler():
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a SparkContext sets one of its own
         signal.raise_signal(signal.SIGINT)

@@ -48,6 +48,7 @@ OF_THE_RUN = {
     "imported_at",
     "source_file",
     "recorded_at",
+    "proof",  # older releases kept none
 }
 # Tables about the runs themselves.
 ABOUT_RUNS = ("quality_results", "log_files")
