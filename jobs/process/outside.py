@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -72,11 +73,17 @@ AROUND = re.compile(r"[\s'\"(),;]")
 NO_TEMPORARY = OutsideError(
     f"Java could not unpack its libraries into the temporary folder: make room or let programs run there {AGAIN}."
 )
+LITTLE_MEMORY = OutsideError(
+    "Spark refuses to start with so little memory: give `spark.driver.memory` and `spark.executor.memory` 512m or more,"
+    " and see that no `_JAVA_OPTIONS` says less."
+)
 SENTENCES: dict[str, JobError] = {
     "CommitFailedError": OutsideError(f"Another writer changed a table in the same moment: wait for it {AGAIN}."),
     "TableNotFoundError": OutsideError(f"A table was removed while it was in use: restore it {AGAIN}."),
     "DeltaProtocolError": OutsideError("A table needs a newer Delta Lake: use the groupledger that wrote it."),
     "JAVA_GATEWAY_EXITED": OutsideError("Java could not be started: run `groupledger doctor`, which says why."),
+    "INVALID_DRIVER_MEMORY": LITTLE_MEMORY,
+    "INVALID_EXECUTOR_MEMORY": LITTLE_MEMORY,
     "FAILED_TO_LOAD_NATIVE_LIBRARY": NO_TEMPORARY,
     "Could not initialize class org.xerial": NO_TEMPORARY,
     "No FileSystem for scheme": InputError("Spark has no client for such a URI: add its JAR, or use a directory."),
@@ -160,8 +167,14 @@ def _path_in(text: str) -> str | None:
     for word in AROUND.split(text):
         path = word.rstrip(".:")
         if "/" in path and (path.endswith(".parquet") or "/_delta_log/" in path):
-            return _shown(path)
+            return _shown(_absolute(path))
     return None
+
+
+def _absolute(path: str) -> str:
+    """Returns the path as others know it: delta-rs leaves the first slash of a local one out."""
+    whole = f"/{path}"
+    return whole if Path(unquote(whole)).parent.is_dir() else path
 
 
 def _made_again(name: str, folder: str) -> str:

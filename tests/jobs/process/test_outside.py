@@ -55,6 +55,7 @@ def sentence(error: BaseException) -> str:
         (Py4JError("java.nio.file.AccessDeniedException: /w/x"), "Access was denied"),
         (Py4JError("Mkdirs failed to create file:/w/x"), "Access was denied"),
         (Py4JError("java.lang.OutOfMemoryError: Java heap space"), "Memory was short"),
+        (Py4JError("[INVALID_DRIVER_MEMORY] System memory 80740352 must be at least 471859200."), "so little memory"),
         (Py4JError('File "worker.py"\nOSError: [Errno 28] No space left on device'), "The disk is full"),
         (Py4JNetworkError("Answer from Java side is empty"), "Spark's own Java process, broke the connection"),
         (MemoryError(), "Memory was short"),
@@ -85,6 +86,17 @@ def sentence(error: BaseException) -> str:
 def test_what_the_outside_does(error: BaseException, told: str) -> None:
     """Goal: full, read-only and forbidden disks and damaged files are told, whatever library tells us of them."""
     assert told in sentence(error)
+
+
+def test_a_local_path_is_whole(tmp_path: Path) -> None:
+    """Goal: the folder that the remedy names is the one to remove, though delta-rs tells local paths without their
+    first slash."""
+    folder = tmp_path / "members" / "cluster=a"
+    folder.mkdir(parents=True)
+    path = f"{folder}/p.parquet"
+    told = sentence(DeltaError(f"Parquet error: Could not open Parquet file {path.removeprefix('/')}: EOF"))
+    assert f"The file {path} of the table members" in told
+    assert f"remove the folder {tmp_path}/members and" in told
 
 
 def test_what_was_raised_on_purpose_stays() -> None:
