@@ -213,7 +213,12 @@ class Log:
 
     def other(self, group_type: str, epoch: int | None = None, *, same_time: bool = False, gone: bool = False) -> Log:
         offset, now_ms = self._next(0 if same_time else 1_000)
-        self.entries.append(OtherGroupType(offset, now_ms, group_type, epoch, gone))
+        self.entries.append(OtherGroupType(offset, now_ms, group_type, epoch, gone, gone))
+        return self
+
+    def removed(self, group_type: str) -> Log:
+        """Adds the tombstone of a member or a topology, written with the record before."""
+        self.entries.append(OtherGroupType(*self._next(0), group_type, is_tombstone=True))
         return self
 
     def commit(self, *partitions: int, at: int | None = 5, topic: str = "orders") -> Log:

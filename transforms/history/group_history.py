@@ -210,8 +210,6 @@ def _event(row: dict[str, Any]) -> RecordEvent:
             return GroupTombstone(offset, timestamp_ms)
         return group_record(offset, timestamp_ms, row["record_json"])
     (group_type,) = (name for start, name in OTHER_GROUP_TYPES.items() if record_type.startswith(start))
-    if record_type != f"{group_type}_{GROUP_METADATA}":
-        return OtherGroupType(offset, timestamp_ms, group_type)
-    if row["is_tombstone"]:
-        return OtherGroupType(offset, timestamp_ms, group_type, is_group_tombstone=True)
-    return OtherGroupType(offset, timestamp_ms, group_type, json.loads(row["record_json"])["epoch"])
+    is_tombstone, is_group_metadata = row["is_tombstone"], record_type == f"{group_type}_{GROUP_METADATA}"
+    epoch = json.loads(row["record_json"])["epoch"] if is_group_metadata and not is_tombstone else None
+    return OtherGroupType(offset, timestamp_ms, group_type, epoch, is_group_metadata and is_tombstone, is_tombstone)

@@ -14,9 +14,10 @@ Rules
 - Order is the order of the log. Times are for people. Only durations are computed from them, with one exception: equal
   timestamps tell that records come from one operation of the coordinator.
 - An incarnation begins with the first record or commit, and ends with the group's tombstone, unless records of the
-  same operation carry it over to a `consumer` group whose epoch is not below the generation. The way back, after the
-  consumer group's own tombstone, is another incarnation, though it goes on from the epoch. A generation that goes down
-  begins a new incarnation too, and is a finding where no tombstone can have been missed.
+  same operation carry it over to a `consumer` group that goes on from the generation. An empty group that becomes one
+  begins again, with epoch 1: another incarnation, with the same offsets. So is the way back, after the consumer group's
+  own tombstone, though it may go on from the epoch. A generation that goes down begins a new incarnation too, and is a
+  finding where no tombstone can have been missed.
 - A record that repeats its generation with another content is a revision; with the same content, nothing.
 - Every increment that has a record is a row of `rebalances`; increments without one are that row's `generation_gap`.
 - An interval or a tenure ends with the first record that no longer shows it; an owner who stays has one interval.

@@ -111,12 +111,14 @@ class GroupTombstone(GroupEvent):
 class OtherGroupType(GroupEvent):
     """A record of another type of group: `consumer` (KIP-848), `share` or `streams`.
 
-    Only the group's own metadata record tells an epoch; `is_group_tombstone` is that record's tombstone.
+    Only the group's own metadata record tells an epoch; `is_group_tombstone` is that record's tombstone. `is_tombstone`
+    is any record's, as a member's or a topology's.
     """
 
     group_type: str
     group_epoch: int | None = None
     is_group_tombstone: bool = False
+    is_tombstone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
+FIRST_EPOCH = 1  # of a new consumer group
+
+
 class LogOrderError(ValueError):
     """The events are not in the order of the log, or a summary of commits spans the offset where the fold left off."""
 
@@ -117,35 +120,44 @@ def _begin_incarnation(group: OpenGroup) -> None:
         group.group_type = GroupType.CLASSIC
 
 
-def _end_incarnation(group: OpenGroup) -> None:
+def _end_incarnation(group: OpenGroup, *, keeps_offsets: bool = False) -> None:
+    """Ends it. The broker removes the offsets of a group before the group; of one that only changes its type it removes
+    none."""
     forget_classic(group)
     group.is_alive, group.number, group.ending = False, None, None
-    group.commits = {}
+    if not keeps_offsets:
+        group.commits = {}
 
 
 def _settle_ending(group: OpenGroup, rows: Rows, event: GroupRecord | OtherGroupType | Commits) -> bool:
     """Decides after a tombstone whether the group ended or was converted. Returns False while only a later record of
     the same operation can tell.
 
-    A conversion writes the tombstone and the records of the other type in one operation, and so with one timestamp, and
-    goes on from the generation where the group was.
+    A change of type writes the tombstone and the records of the other type in one operation, and so with one timestamp.
     """
     ending = group.ending
     if ending is None:
         return True
-    is_same_operation = isinstance(event, Commits) or event.kafka_timestamp_ms == ending.kafka_timestamp_ms
+    is_same_operation = not isinstance(event, Commits) and event.kafka_timestamp_ms == ending.kafka_timestamp_ms
     if not isinstance(event, OtherGroupType) or event.group_type != GroupType.CONSUMER or not is_same_operation:
-        _end_incarnation(group)
+        _end_incarnation(group, keeps_offsets=is_same_operation)
     elif event.group_epoch is None:
         return False
-    elif event.group_epoch < (group.number or 0):
-        _end_incarnation(group)
+    elif not _goes_on_from(group, event.group_epoch):
+        _end_incarnation(group, keeps_offsets=True)
     else:
         end = End(ending.kafka_offset, ending.kafka_timestamp_ms, is_known=ending.is_known)
         close_classic_rows(group, rows, end, EndedBy.UPGRADE)
         forget_classic(group)
         group.ending = None
     return True
+
+
+def _goes_on_from(group: OpenGroup, epoch: int) -> bool:
+    """Returns whether a group whose tombstone was just read goes on with this epoch: one with members goes on from its
+    generation, which a rebalance under way may have raised since; an empty one begins again with epoch 1."""
+    is_empty = group.generation is None or not group.generation.member_count
+    return epoch >= (group.number or 0) and not (is_empty and epoch == FIRST_EPOCH)
 
 
 def _group_tombstone(group: OpenGroup, event: GroupTombstone, rows: Rows) -> None:
@@ -162,6 +174,8 @@ def _group_tombstone(group: OpenGroup, event: GroupTombstone, rows: Rows) -> Non
 
 
 def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> None:
+    if event.is_tombstone and not event.is_group_tombstone:
+        return  # a member's or a topology's, which may come after the group's own
     is_settled = _settle_ending(group, rows, event)
     is_known = _is_known(group)
     group.is_state_known = True

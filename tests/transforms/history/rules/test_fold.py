@@ -120,7 +120,7 @@ def test_live_upgrade_closes_the_classic_rows() -> None:
     assert tables.table("members")[0]["leave_cause"] == "upgraded"
     assert tables.table("assignments")[0]["is_end_known"]
     assert (tables.group["group_type"], tables.group["group_epoch"], tables.group["incarnation"]) == ("consumer", 5, 1)
-    log.other("consumer", gone=True).other("consumer", same_time=True)
+    log.other("consumer", gone=True).removed("consumer")
     log.record(6, member("a", 0), same_time=True)
     tables = folded(log.entries)
     assert (tables.group["group_type"], tables.group["incarnation"], tables.group["generation"]) == ("classic", 2, 6)
@@ -136,6 +136,49 @@ def test_no_conversion(epoch: int, *, same_time: bool) -> None:
     tables = folded(Log().record(4).tombstone().other("consumer", epoch, same_time=same_time).entries)
     assert tables.group["incarnation"] == 2
     assert tables.table("generations")[0]["ended_by"] == "tombstone"
+
+
+def test_an_empty_group_that_changes_its_type_is_another_one_with_its_offsets() -> None:
+    """Goal: an empty group is not upgraded but begins again with epoch 1, whatever its generation was; its offsets were
+    not removed, so they stay, on the way back too."""
+    births: list[Log] = [Log().birth(), Log().birth().record(1), Log().commit(0, 1)]
+    for log in births:
+        log.commit(0, 1).tombstone().other("consumer", same_time=True).other("consumer", 1, same_time=True)
+        tables = folded(log.entries)
+        assert (tables.group["group_type"], tables.group["incarnation"]) == ("consumer", 2)
+        assert {row["ended_by"] for row in tables.table("generations")} <= {"generation", "tombstone"}
+        assert tables.group["committed_partition_count"] == 2
+        log.other("consumer", gone=True).record(0, protocol_type="", same_time=True)
+        back = folded(log.entries).group
+        assert (back["group_type"], back["incarnation"], back["committed_partition_count"]) == ("classic", 3, 2)
+
+
+def test_a_later_group_has_no_offsets_of_the_one_before() -> None:
+    """Goal: where a hole hid the removal of offsets, the tombstone of their group removes them."""
+    log = Log().record(1).commit(0).mark("unknown")
+    log.offset += 10
+    log.mark("complete").tombstone().birth()
+    assert folded(log.entries).group["committed_partition_count"] == 0
+
+
+def test_a_group_is_upgraded_while_its_first_members_join() -> None:
+    """Goal: a rebalance that is under way has no record: an epoch above that of a new group tells that it was not empty
+    any more."""
+    log = Log().birth().record(1).tombstone().other("consumer", 2, same_time=True)
+    tables = folded(log.entries)
+    assert (tables.group["group_type"], tables.group["incarnation"]) == ("consumer", 1)
+    assert tables.table("generations")[-1]["ended_by"] == "upgrade"
+
+
+@pytest.mark.parametrize("group_type", ["streams", "share", "consumer"])
+def test_what_is_removed_behind_the_group_does_not_bring_it_back(group_type: str) -> None:
+    """Goal: the tombstone of a member or a topology begins no group: Kafka 4.2 writes that of a streams group's
+    topology behind that of the group."""
+    log = Log().other(group_type, 2).removed(group_type).other(group_type, gone=True).removed(group_type)
+    tables = folded(log.entries)
+    assert (tables.group["is_alive"], tables.group["incarnation"]) == (False, 1)
+    assert folded(log.wait(60_000).removed(group_type).entries).group["is_alive"] is False
+    assert folded(log.other(group_type, 2).entries).group["incarnation"] == 2
 
 
 def test_group_of_another_type() -> None:
