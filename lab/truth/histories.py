@@ -1,7 +1,8 @@
 """Writes logs of one group, by hand or with a coordinator, and folds them into tables.
 
 A log is a list of group-level events and single commits (`Commit`). `summaries` turns a stretch of it into the fold's
-input, as Spark does: it takes the events above the guard, and sums up the commits between group-level events or marks.
+input, as Spark does: it takes the events above the guard, and sums up the commits between group-level events or marks,
+apart before and behind removals of offsets.
 """
 
 from __future__ import annotations
@@ -68,8 +69,13 @@ def summaries(log: Iterable[Entry], guard: int = -1) -> list[Event]:
         events.extend(summary(commits[place]) for place in sorted(commits, reverse=True))
         commits.clear()
 
+    is_behind_removals = False
     for entry in log:
         if isinstance(entry, Commit):
+            is_removal = entry.committed_offset is None
+            if is_behind_removals and not is_removal:
+                flush()
+            is_behind_removals = is_removal
             if entry.kafka_offset > guard:
                 commits.setdefault((entry.topic, entry.partition), []).append(entry)
         else:

@@ -19,7 +19,12 @@ GROUPS = Table(
         GROUP_ID,
         KAFKA_PARTITION,
         column("group_type", T.StringType(), f"{one_of(words_of(GroupType))}; consumer is that of KIP-848."),
-        column("is_alive", T.BooleanType(), "Its tombstone has not been seen since its last incarnation began."),
+        column(
+            "is_alive",
+            T.BooleanType(),
+            "Since its last incarnation began, neither its tombstone nor, of a simple group, the removal of its last"
+            " offset has been seen.",
+        ),
         column(
             "is_simple",
             T.BooleanType(),

@@ -79,7 +79,9 @@ IS_OPEN = column("is_open", IntegerType(), "1 while nothing has ended the row, e
 CLUSTER = column("cluster", StringType(), "The Kafka cluster, as the settings name it.")
 GROUP_ID = column("group_id", StringType(), "The consumer group.")
 INCARNATION = column(
-    "incarnation", IntegerType(), "Which incarnation of the group, counted from 1; a tombstone of the group ends one."
+    "incarnation",
+    IntegerType(),
+    "Which incarnation of the group, from 1; its tombstone ends one, or the removal of a simple group's last offset.",
 )
 KAFKA_PARTITION = column("kafka_partition", IntegerType(), "Partition of __consumer_offsets that holds the group.")
 TOPIC = column("topic", StringType(), "The topic.")

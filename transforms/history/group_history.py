@@ -91,11 +91,14 @@ def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> Da
 
 
 def _commit_summaries(new: DataFrame, marks: Marks) -> DataFrame:
-    """Returns a row for the commits of a partition between two events of its group, within one stretch of coverage."""
+    """Returns a row for the commits of a partition between two events of its group, within one stretch of coverage. A
+    commit behind a removal of an offset begins others, so that the last removal of several is told."""
     log = Window.partitionBy("kafka_partition", "group_id").orderBy("kafka_offset")
-    is_commit = F.col("topic").isNotNull()
-    cut = new.withColumn("segment", F.count_if(~is_commit).over(log)).withColumn("stretch", _stretch(marks))
-    has_value = ~F.col("is_tombstone")
+    is_commit, has_value = F.col("topic").isNotNull(), ~F.col("is_tombstone")
+    is_behind_removal = F.coalesce(F.lag(is_commit & ~has_value).over(log), F.lit(False))
+    cut = new.withColumn("is_behind_removal", is_behind_removal)
+    is_cut = ~is_commit | (has_value & F.col("is_behind_removal"))
+    cut = cut.withColumn("segment", F.count_if(is_cut).over(log)).withColumn("stretch", _stretch(marks))
 
     def first(value: str) -> Column:
         return F.min_by(value, F.when(has_value, F.col("kafka_offset")))

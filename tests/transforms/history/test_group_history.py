@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
 
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.group_history import fold_groups, group_events
+from groupledger.transforms.history.rules import Coverage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,3 +29,36 @@ def test_a_record_type_about_no_known_type_of_group(spark: SparkSession) -> None
     events = group_events(spark.createDataFrame(rows, RECORDS), spark.createDataFrame([], OPEN_GROUPS.schema), {})
     folded = fold_groups(events, {}).where("open_groups IS NOT NULL").select("open_groups.group_id").collect()
     assert {row.group_id for row in folded} == {"of group_metadata", "of share_group_metadata"}
+
+
+@pytest.mark.spark
+def test_groups_that_ended(spark: SparkSession) -> None:
+    """Goal: a streams group that was deleted is gone, though the tombstone of its topology comes after its own; and so
+    is a simple group whose last offset was removed, unless it has committed again or another partition meanwhile."""
+    begin, end = ("streams_group_metadata", False), ("streams_group_metadata", True)
+    started = [begin, ("streams_group_topology", False), ("streams_group_member_metadata", True)]
+    streams = [*started, end, ("streams_group_topology", True)]
+    commits = {
+        "gone": [(0, 1), (1, 1), (0, None), (1, None)],
+        "again": [(0, 1), (0, None), (0, 1)],
+        "meanwhile": [(0, 1), (1, 1), (0, None), (0, 1), (1, None), (1, 1)],
+    }
+    rows = [
+        ("streams", 0, offset, None, kind, is_tombstone, None if is_tombstone else '{"epoch": 2}', *[None] * 4)
+        for offset, (kind, is_tombstone) in enumerate(streams)
+    ]
+    for number, (group, made) in enumerate(commits.items(), 1):
+        for offset, (partition, committed) in enumerate(made):
+            when = datetime.fromtimestamp(offset, timezone.utc)
+            is_removed = committed is None
+            commit = ("orders", partition, committed)
+            rows.append((group, number, offset, when, "offset_commit", is_removed, None, None, *commit))
+    marks = {number: [Coverage(0, Completeness.COMPLETE)] for number in range(len(commits) + 1)}
+    events = group_events(spark.createDataFrame(rows, RECORDS), spark.createDataFrame([], OPEN_GROUPS.schema), marks)
+    folded = fold_groups(events, marks).where("groups IS NOT NULL").select("groups.*").collect()
+    assert {row.group_id: (row.is_alive, row.incarnation) for row in folded} == {
+        "streams": (False, 1),
+        "gone": (False, 1),
+        "again": (True, 2),
+        "meanwhile": (True, 1),
+    }

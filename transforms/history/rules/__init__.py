@@ -17,7 +17,8 @@ Rules
   same operation carry it over to a `consumer` group that goes on from the generation. An empty group that becomes one
   begins again, with epoch 1: another incarnation, with the same offsets. So is the way back, after the consumer group's
   own tombstone, though it may go on from the epoch. A generation that goes down begins a new incarnation too, and is a
-  finding where no tombstone can have been missed.
+  finding where no tombstone can have been missed. A simple group, of commits only, ends with the tombstone of its last
+  offset: before Kafka 4.0 it has no other.
 - A record that repeats its generation with another content is a revision; with the same content, nothing.
 - Every increment that has a record is a row of `rebalances`; increments without one are that row's `generation_gap`.
 - An interval or a tenure ends with the first record that no longer shows it; an owner who stays has one interval.

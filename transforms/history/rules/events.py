@@ -1,8 +1,9 @@
 """Defines the fold's input: the events of one group, in the order of the log.
 
 A group-level event is one record. Nearly all records are commits, so these come summed up: one `Commits` for each topic
-and partition between two group-level events or ends of batches. The result does not depend on where the summaries are
-cut. `Coverage` says how completely the log is known from an offset on (`schemas.tables.coverage`).
+and partition between two group-level events or ends of batches. A commit behind a tombstone of an offset begins others,
+so that in a stretch that is summed up all commits come before all tombstones; else the result does not depend on where
+the summaries are cut. `Coverage` says how completely the log is known from an offset on (`schemas.tables.coverage`).
 """
 
 from __future__ import annotations

@@ -53,13 +53,19 @@ def fold(group_id: str, kafka_partition: int, open_state: str | None, events: It
     group = new if open_state is None else load(open_state)
     rows = Rows()
     guard = group.last_kafka_offset
+    has_lost_all = False
     for event in events:
         if isinstance(event, Coverage):
             if event.from_offset > group.coverage_offset:
                 _enter_stretch(group, event, rows)
         elif event.last_kafka_offset > guard:
+            if has_lost_all and event.first_kafka_offset > group.last_kafka_offset:
+                _end_incarnation(group)
             _advance(group, event)
             _FOLDED_BY[type(event)](group, event, rows)
+            has_lost_all = _has_lost_all(group, event)
+    if has_lost_all:
+        _end_incarnation(group)
     _write_rebalance(group, rows)
     put_group(rows, group)
     return Folded(rows.by_table(), open_group_row(group))
@@ -127,6 +133,13 @@ def _end_incarnation(group: OpenGroup, *, keeps_offsets: bool = False) -> None:
     group.is_alive, group.number, group.ending = False, None, None
     if not keeps_offsets:
         group.commits = {}
+
+
+def _has_lost_all(group: OpenGroup, event: Event) -> bool:
+    """Returns whether the event removed the last offset of a simple group, which is its end: coordinators before 4.0
+    write no tombstone of such a group. A summary of commits that began before may still follow, and then it is none."""
+    is_removal = isinstance(event, Commits) and event.is_removed
+    return is_removal and group.is_simple and not group.commits and _is_known(group)
 
 
 def _settle_ending(group: OpenGroup, rows: Rows, event: GroupRecord | OtherGroupType | Commits) -> bool:

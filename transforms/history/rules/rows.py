@@ -165,7 +165,6 @@ def put_rebalance(rows: Rows, rebalance: OpenRebalance, pauses: dict[str, Any]) 
 
 def put_group(rows: Rows, group: OpenGroup) -> None:
     now = group.generation if group.generation is not None and group.generation.ended_by is None else None
-    is_alive = group.is_alive and group.ending is None
     rows.put(
         "groups",
         (),
@@ -173,8 +172,8 @@ def put_group(rows: Rows, group: OpenGroup) -> None:
             "group_id": group.group_id,
             "kafka_partition": group.kafka_partition,
             "group_type": group.group_type,
-            "is_alive": is_alive,
-            "is_simple": is_alive and group.number is None and group.group_type == GroupType.CLASSIC,
+            "is_alive": group.is_alive and group.ending is None,
+            "is_simple": group.is_simple,
             "incarnation": group.incarnation,
             "generation": now and now.generation,
             "revision": now and now.revision,

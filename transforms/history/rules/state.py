@@ -156,6 +156,12 @@ class OpenGroup:
     commits: dict[TopicPartition, PartitionCommits] = field(default_factory=dict)
     rebalance: OpenRebalance | None = None
 
+    @property
+    def is_simple(self) -> bool:
+        """Returns whether the group is alive and has commits only."""
+        is_alive = self.is_alive and self.ending is None
+        return is_alive and self.number is None and self.group_type == GroupType.CLASSIC
+
 
 _KINDS: dict[str, type[Any]] = {
     "facts": MemberFacts,

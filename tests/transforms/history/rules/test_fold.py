@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from groupledger.transforms.history.rules import Coverage, LogOrderError, fold
-from lab.truth.histories import Log, Tables, everything, folded, member, stretch, summaries
+from lab.truth.histories import ALL_COMPLETE, Commit, Log, Tables, everything, folded, member, stretch, summaries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lab.truth.histories import Entry
 
 COMPACTED_FIRST = (Coverage(0, "compacted"), Coverage(3, "complete"))
 
@@ -360,6 +366,50 @@ def test_simple_group() -> None:
     gone = folded(log.commit(0, 1, at=None).tombstone().commit(0, at=None).entries)
     assert (gone.group["is_alive"], gone.group["committed_partition_count"]) == (False, 0)
     assert folded(log.commit(0).entries).group["incarnation"] == 2
+
+
+def test_a_simple_group_ends_with_its_last_offset() -> None:
+    """Goal: coordinators before 4.0 write no tombstone of a simple group; the next commit begins another incarnation,
+    and 4.2's tombstone adds nothing."""
+    log = Log().commit(0, 1).commit(1, at=None)
+    assert folded(log.entries).group["is_alive"]
+    gone = folded(log.commit(0, at=None).entries)
+    assert (gone.group["is_alive"], gone.group["is_simple"], gone.group["incarnation"]) == (False, False, 1)
+    assert folded(log.wait(60_000).commit(1).entries).group["incarnation"] == 2
+    back = folded(log.record(1, member("a", 0)).entries)
+    assert (back.group["is_alive"], back.table("generations")[0]["incarnation"]) == (True, 2)
+    tombstone = folded(Log().commit(0).commit(0, at=None).tombstone().commit(0).entries)
+    assert (tombstone.group["is_alive"], tombstone.group["incarnation"]) == (True, 2)
+
+
+def test_what_has_a_generation_or_unknown_offsets_outlives_them() -> None:
+    """Goal: a group that had members ends with its tombstone alone, and a simple one that may have offsets behind a
+    hole does not end with the last one that is known."""
+    log = Log().record(1, member("a", 0)).record(2).commit(0).commit(0, at=None)
+    assert folded(log.entries).group["is_alive"]
+    behind = Log().commit(0).mark("unknown")
+    behind.offset += 10
+    assert folded(behind.mark("complete").commit(0, at=None).entries).group["is_alive"]
+
+
+def test_simple_groups_end_alike_however_their_commits_are_summed_up() -> None:
+    """Goal: an end between two commits is found in one summary as in many, and a partition that was committed meanwhile
+    keeps the group alive."""
+    ended = Log().commit(0, 1).commit(0, 1, at=None).commit(0, 1)
+    overlapping = Log().commit(0, 1).commit(0, at=None).commit(0).commit(1, at=None).commit(1)
+    for log, incarnation in ((ended, 2), (overlapping, 1)):
+        for entries in (log.entries, list(reversed_partitions(log.entries))):
+            at_once, one_by_one = folded(entries), Tables()
+            for number in range(len(entries)):
+                one_by_one.take([*ALL_COMPLETE, *entries[: number + 1]])
+            assert at_once.group["incarnation"] == incarnation
+            assert (one_by_one.rows, one_by_one.open_group) == (at_once.rows, at_once.open_group)
+
+
+def reversed_partitions(entries: list[Entry]) -> Iterable[Entry]:
+    """Yields the entries with partitions 0 and 1 exchanged."""
+    for entry in entries:
+        yield replace(entry, partition=1 - entry.partition) if isinstance(entry, Commit) else entry
 
 
 def test_admin_reset_of_an_empty_group() -> None:
