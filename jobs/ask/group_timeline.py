@@ -14,7 +14,7 @@ from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.members import MEMBERS
-from groupledger.schemas.words import HoleCause, PauseScope, ProtocolKind, TimelineEvent
+from groupledger.schemas.words import HoleCause, Ownership, PauseScope, ProtocolKind, TimelineEvent
 from groupledger.transforms.coverage.rules.coverage_at import iso
 from groupledger.transforms.history.rules.group_timeline import timeline
 
@@ -66,15 +66,18 @@ def group_timeline(
 
 
 def owners_now(tables: ClusterTables, name: str) -> list[Answer]:
-    """Returns each present member, with what it owns."""
+    """Returns each present member, with what it owns; `unknown` where an assignment can't be read."""
     is_open = F.col("is_open") == 1
+    current = collect(tables.rows_of_group(GENERATIONS, name).where(is_open).select("is_ownership_known"))
+    nothing = "" if all(generation["is_ownership_known"] for generation in current) else Ownership.UNKNOWN
     owned = defaultdict(list)
     intervals = tables.rows_of_group(ASSIGNMENTS, name).where(is_open)
     for row in collect(intervals.orderBy("topic", "partition")):
         for member_id in (row["member_id"], *row["other_member_ids"]):
             owned[member_id].append((row["topic"], row["partition"]))
     return [
-        {column: member[column] for column in OWNER_COLUMNS[:-1]} | {"owns": places(owned[member["member_id"]])}
+        {column: member[column] for column in OWNER_COLUMNS[:-1]}
+        | {"owns": places(owned[member["member_id"]]) or nothing}
         for member in collect(tables.rows_of_group(MEMBERS, name).where(is_open).orderBy("member_id"))
     ]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from groupledger.jobs.ask.answers import coverage_rows, group_row
+from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.retention import above_history_floor, read_history_floor_ms
 from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.jobs.warehouse.tables import collect
@@ -16,6 +17,7 @@ from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.words import GroupType, Ownership
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
+from groupledger.transforms.history.rules.events import CONNECT, CONSUMER
 from groupledger.transforms.history.rules.ownership_answer import owner_at
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: date
     generations = collect(
         tables.rows_of_group(GENERATIONS, name).select(
             *("incarnation", "generation", "kafka_offset", "to_offset", "started_at", "ended_at", "ended_by"),
-            *("is_start_known", "is_ownership_known"),
+            *("is_start_known", "is_ownership_known", "protocol_type"),
         )
     )
     place = (F.col("topic") == F.lit(topic)) & (F.col("partition") == F.lit(partition))
@@ -78,6 +80,9 @@ def _why_removed(floor_ms: int | None, at: datetime) -> str | None:
 
 
 def _why_unreadable(group: Answer, generation: Mapping[str, Any] | None) -> str:
+    if generation is not None and generation["protocol_type"] not in (CONSUMER, CONNECT):
+        protocol_type = printable(generation["protocol_type"])
+        return f"the group's protocol type is {protocol_type}, and only assignments of consumers and Connect are read"
     if generation is not None:
         return "an assignment in the group's record of then can't be read: see the members' assignment_error"
     if group["is_simple"]:

@@ -49,7 +49,11 @@ GENERATIONS = Table(
         column("protocol", T.StringType(), "The assignor that the members chose; null in an empty generation."),
         column("leader", T.StringType(), "Member id of the leader; null in an empty generation."),
         column("member_count", T.IntegerType(), "Members in the record."),
-        column("owned_count", T.IntegerType(), "Partitions, or connectors and tasks, that have an owner."),
+        column(
+            "owned_count",
+            T.IntegerType(),
+            "Partitions, or connectors and tasks, that have an owner; null where no assignment can be read.",
+        ),
         column("started_at", T.TimestampType(), "Time of the record."),
         column("ended_at", T.TimestampType(), "Time of what ended it; null while open."),
         column("is_current", T.BooleanType(), "Nothing has ended it."),
@@ -76,7 +80,8 @@ GENERATIONS = Table(
         column(
             "is_ownership_known",
             T.BooleanType(),
-            "Every member's assignment could be read: what has no owner here is unowned.",
+            "Every member's assignment could be read: what has no owner here is unowned. Only those of consumers and Connect"
+            " are read.",
         ),
         column(
             "current_state_at",

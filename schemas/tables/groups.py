@@ -42,7 +42,11 @@ GROUPS = Table(
         column("protocol", T.StringType(), "As in generations."),
         column("leader", T.StringType(), "As in generations."),
         column("member_count", T.IntegerType(), "Members of the generation in force; null where there is none."),
-        column("owned_count", T.IntegerType(), "Partitions, or connectors and tasks, that have an owner now."),
+        column(
+            "owned_count",
+            T.IntegerType(),
+            "Partitions, or connectors and tasks, that have an owner now; null where no assignment can be read.",
+        ),
         column("committed_partition_count", T.IntegerType(), "Partitions with a committed offset."),
         column("first_seen_at", T.TimestampType(), "Earliest time of a record or commit that was read."),
         column("last_seen_at", T.TimestampType(), "Latest one."),

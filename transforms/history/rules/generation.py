@@ -228,7 +228,7 @@ def _open_after(group: OpenGroup, transition: Transition, rows: Rows) -> None:
         is_start_known=transition.is_known,
         is_ownership_known=record.is_ownership_known,
         member_count=len(record.members),
-        owned_count=len(owners),
+        owned_count=len(owners) if owners or record.is_ownership_known else None,
         changes=transition.changes if transition.is_revision and not transition.is_hole else None,
         finding=transition.finding,
     )

@@ -53,7 +53,7 @@ class OpenGeneration:
     is_start_known: bool
     is_ownership_known: bool
     member_count: int
-    owned_count: int
+    owned_count: int | None
     changes: list[dict[str, Any]] | None = None
     finding: str | None = None
     ended_by: str | None = None

@@ -339,6 +339,20 @@ def test_broken_assignment_is_unknown_not_unowned() -> None:
     assert tables.rows["rebalances"][1, 2]["members_idle"] is None
 
 
+def test_an_unknown_protocol_type_has_unknown_owners() -> None:
+    """Goal: members of a schema registry own what nobody here can read: no count says none, and no partition is said to
+    have no owner; without members it has none."""
+    registry: dict[str, Any] = {"protocol_type": "sr", "protocol": "v0"}
+    log = Log().record(1, member("a", is_readable=False, topics=None, assignment_error=None), **registry)
+    tables = folded(log.record(2, protocol_type="sr").entries[:1])
+    assert tables.group["member_count"] == 1
+    assert tables.table("generations")[0]["owned_count"] is tables.group["owned_count"] is None
+    assert tables.owner(everything(), "orders", 0, 1_500).status == "unknown"
+    emptied = folded(log.entries)
+    assert emptied.group["owned_count"] == 0
+    assert emptied.owner(everything(), "orders", 0, 2_500).status == "unowned"
+
+
 def test_connect_intervals() -> None:
     """Goal: connectors and tasks have intervals of their own, the connector itself as task -1."""
     group: dict[str, Any] = {"protocol_type": "connect", "protocol": "sessioned"}
