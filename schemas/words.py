@@ -83,6 +83,14 @@ class Ownership:
     UNKNOWN = "unknown"
 
 
+class NeverSeen:
+    """Says of what in a question about an owner the ledger has never seen anything (`groupledger owner`)."""
+
+    GROUP = "group"
+    TOPIC = "topic"
+    PARTITION = "partition"
+
+
 class EndedBy:
     """Says what ended a row of `generations` (`ended_by`)."""
 

@@ -1,4 +1,8 @@
-"""`groupledger owner`: who owned a partition at an instant: owned, unowned, or unknown and why."""
+"""`groupledger owner`: who owned a partition at an instant: owned, unowned, or unknown and why.
+
+Of a group, a topic or a partition that the ledger has never seen, nothing is known, and the names nearest to it are
+told: it was not unowned.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import coverage_rows, group_row
+from groupledger.jobs.ask.answers import commits, coverage_rows
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.retention import above_history_floor, read_history_floor_ms
 from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import GroupType, Ownership
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
 from groupledger.transforms.history.rules.events import CONNECT, CONSUMER
+from groupledger.transforms.history.rules.never_seen import unseen_group, unseen_place
 from groupledger.transforms.history.rules.ownership_answer import owner_at
 
 if TYPE_CHECKING:
@@ -25,13 +32,21 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.process.output import Answer
     from groupledger.jobs.warehouse.tables import ClusterTables
+    from groupledger.transforms.history.rules.never_seen import Unseen
 
 MEMBER_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id")
 
 
 def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: datetime) -> list[Answer]:
     """Returns one answer, or several where the assignor gave the partition to several members."""
-    group = group_row(tables, name)
+    found: Answer = {"group_id": name, "topic": topic, "partition": partition, "at": at, "status": Ownership.UNKNOWN}
+    found |= dict.fromkeys(("incarnation", "generation", "since", "until", *MEMBER_COLUMNS))
+    found |= dict.fromkeys(("reason", "never_seen", "nearest_names"))
+    groups = collect(tables.rows_of_group(GROUPS, name))
+    if not groups:
+        every = collect(tables.rows(GROUPS).select("group_id"))
+        return [found | _told(unseen_group(name, (row["group_id"] for row in every)))]
+    (group,) = groups
     floor_ms = read_history_floor_ms(open_storage(tables.spark, tables.warehouse), tables.cluster)
     coverage = above_history_floor(coverage_rows(tables, group["kafka_partition"]), floor_ms)
     generations = collect(
@@ -43,19 +58,18 @@ def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: date
     place = (F.col("topic") == F.lit(topic)) & (F.col("partition") == F.lit(partition))
     intervals = collect(tables.rows_of_group(ASSIGNMENTS, name).where(place))
     answer = owner_at(group, generations, intervals, coverage, topic, partition, at)
-    found: Answer = {
-        "group_id": name,
-        "topic": topic,
-        "partition": partition,
-        "at": at,
+    if answer.status != Ownership.OWNED:
+        unseen = unseen_place(topic, partition, _last_partitions(tables))
+        if unseen is not None:
+            return [found | _told(unseen)]
+    found |= {
         "status": answer.status,
         "incarnation": answer.generation and answer.generation["incarnation"],
         "generation": answer.generation and answer.generation["generation"],
         "since": answer.interval and answer.interval["valid_from"],
         "until": answer.interval and answer.interval["valid_to"],
-        **dict.fromkeys((*MEMBER_COLUMNS, "reason")),
     }
-    if answer.status != Ownership.OWNED or answer.interval is None:
+    if answer.interval is None:
         if answer.status == Ownership.UNKNOWN:
             reason = _why_removed(floor_ms, at) or why_unknown(coverage, at)
             found["reason"] = reason or _why_unreadable(group, answer.generation)
@@ -70,6 +84,28 @@ def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: date
         | {name: by_id[member_id][name] for name in MEMBER_COLUMNS if member_id in by_id}
         for member_id in answer.member_ids
     ]
+
+
+def _last_partitions(tables: ClusterTables) -> dict[str, int | None]:
+    """Returns the highest partition of each topic that the ledger has seen of any group or has sampled, None where it
+    has only seen that a member subscribes to it."""
+    subscribed = tables.rows(MEMBERS).select(F.explode("subscribed_topics").alias("topic"))
+    places = (tables.rows(ASSIGNMENTS), tables.rows_if_any(WATERMARKS), commits(tables))
+    seen = subscribed.withColumn("partition", F.lit(None).cast("int"))
+    for rows in places:
+        seen = seen.union(rows.select("topic", "partition"))
+    last = collect(seen.groupBy("topic").agg(F.max("partition").alias("partition")))
+    return {row["topic"]: row["partition"] for row in last}
+
+
+def _told(unseen: Unseen) -> Answer:
+    names = ", ".join(map(printable, unseen.nearest_names))
+    nearest = f"the nearest that it saw: {names}" if names else "and none with a name like it"
+    return {
+        "reason": f"the ledger never saw the {unseen.what} {printable(unseen.name)}, {nearest}",
+        "never_seen": unseen.what,
+        "nearest_names": unseen.nearest_names,
+    }
 
 
 def _why_removed(floor_ms: int | None, at: datetime) -> str | None:

@@ -105,7 +105,9 @@ def rebalances(
 @question
 @AT
 def owner(job: Job, *, name: str, topic: str, partition: int, at: datetime, as_json: bool) -> None:
-    """Show who owned a partition at an instant: owned, unowned, or unknown and why."""
+    """Show who owned a partition at an instant: owned, unowned, or unknown and why.
+
+    A group, a topic or a partition that the ledger never saw is unknown, with the names nearest to it."""
     tables = job.tables()
     from groupledger.jobs.ask.owner import owner as owner_of
 
@@ -113,8 +115,8 @@ def owner(job: Job, *, name: str, topic: str, partition: int, at: datetime, as_j
     if as_json:
         print_json(found)
         return
-    for answer in found:
-        print_answer("Owner", answer)
+    for answer in found:  # the reason names the nearest names
+        print_answer("Owner", {name: value for name, value in answer.items() if name != "nearest_names"})
 
 
 @click.command()

@@ -80,8 +80,8 @@ GENERATIONS = Table(
         column(
             "is_ownership_known",
             T.BooleanType(),
-            "Every member's assignment could be read: what has no owner here is unowned. Only those of consumers and Connect"
-            " are read.",
+            "Every member's assignment could be read: what has no owner here is unowned. Only those of consumers and"
+            " Connect are read.",
         ),
         column(
             "current_state_at",

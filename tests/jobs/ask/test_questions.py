@@ -86,6 +86,32 @@ def test_owner_unknown(ask: Ask) -> None:
     assert "nobody read the log between" in text
 
 
+@pytest.mark.parametrize(
+    ("group", "topic", "partition", "never_seen", "nearest"),
+    [
+        ("od", "orders", 0, "group", ["old"]),
+        ("old", "odrers", 0, "topic", ["orders"]),
+        ("old", "orders", 8, "partition", ["orders 7"]),
+        ("old", "\x1b[31m", 0, "topic", []),
+    ],
+)
+def test_owner_of_what_was_never_seen(
+    ask: Ask, group: str, topic: str, partition: int, never_seen: str, nearest: list[str]
+) -> None:
+    """Goal: a name that the ledger never saw is unknown and not unowned, in the table and in JSON, with those near it;
+    a partition that another group reads exists, and is unowned."""
+    question = ("owner", group, topic, str(partition), "--at", at(8))
+    (found,) = answers(ask(*question, "--json"))
+    told = (found["status"], found["never_seen"], found["nearest_names"], found["member_id"])
+    assert told == ("unknown", never_seen, nearest, None)
+    text = " ".join(ask(*question).stdout.replace("│", " ").split())
+    assert f"never saw the {never_seen}" in text
+    assert "\x1b" not in text
+    assert all(name in text for name in nearest)
+    (other,) = answers(ask("owner", "old", "orders", "7", "--at", at(8), "--json"))
+    assert (other["status"], other["never_seen"], other["nearest_names"]) == ("unowned", None, None)
+
+
 # Offsets
 
 

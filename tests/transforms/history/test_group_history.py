@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_groups_that_ended(spark: SparkSession) -> None:
         "again": [(0, 1), (0, None), (0, 1)],
         "meanwhile": [(0, 1), (1, 1), (0, None), (0, 1), (1, None), (1, 1)],
     }
-    rows = [
+    rows: list[tuple[Any, ...]] = [
         ("streams", 0, offset, None, kind, is_tombstone, None if is_tombstone else '{"epoch": 2}', *[None] * 4)
         for offset, (kind, is_tombstone) in enumerate(streams)
     ]

@@ -1,0 +1,52 @@
+"""Tells what in a question about an owner the ledger has never seen, and the names that may have been meant.
+
+A group that owns nothing of a topic that exists does not own it; about a topic that nobody ever read, committed or
+sampled the ledger can say nothing, and most often it is a name that was typed wrongly. Partitions are numbered from 0,
+so those below the highest one that was seen exist, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from groupledger.schemas.words import NeverSeen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """What was never seen (a word of `NeverSeen`), how the question names it, and the nearest names that were seen."""
+
+    what: str
+    name: str
+    nearest_names: list[str]
+
+
+def unseen_group(name: str, group_ids: Iterable[str]) -> Unseen:
+    """Returns the answer about a group of which the ledger has no row."""
+    return Unseen(NeverSeen.GROUP, name, _nearest(name, group_ids))
+
+
+def unseen_place(topic: str, partition: int, last_partitions: Mapping[str, int | None]) -> Unseen | None:
+    """Returns what was never seen of a topic and a partition of it; None if the partition exists.
+
+    `last_partitions` has the highest partition of each topic that was seen, None where only its name was.
+    """
+    if topic not in last_partitions:
+        return Unseen(NeverSeen.TOPIC, topic, _nearest(topic, last_partitions))
+    last = last_partitions[topic]
+    if last is not None and partition <= last:
+        return None
+    return Unseen(NeverSeen.PARTITION, f"{topic} {partition}", [] if last is None else [f"{topic} {last}"])
+
+
+def _nearest(name: str, names: Iterable[str]) -> list[str]:
+    """Returns up to three names, the nearest first; upper and lower case may be mixed up, too."""
+    folded: dict[str, list[str]] = {}
+    for each in sorted(names):
+        folded.setdefault(each.casefold(), []).append(each)
+    return [each for close in get_close_matches(name.casefold(), folded) for each in folded[close]][:3]
