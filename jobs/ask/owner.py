@@ -75,7 +75,9 @@ def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: date
             found["reason"] = reason or _why_unreadable(group, answer.generation)
         return [found]
     is_owner = F.col("member_id").isin(*answer.member_ids)
-    is_then = F.col("incarnation") == answer.interval["incarnation"]
+    began = F.lit(answer.interval["from_offset"])
+    is_then = (F.col("incarnation") == answer.interval["incarnation"]) & (F.col("from_offset") <= began)
+    is_then &= F.col("to_offset").isNull() | (began < F.col("to_offset"))
     members = collect(tables.rows_of_group(MEMBERS, name).where(is_then & is_owner))
     by_id = {member["member_id"]: member for member in members}
     return [

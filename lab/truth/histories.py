@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 GROUP = "g1"
 KEYS = {
     "generations": ("incarnation", "generation", "revision"),
-    "members": ("incarnation", "member_id"),
+    "members": ("incarnation", "member_id", "from_offset"),
     "assignments": ("incarnation", "topic", "partition", "from_offset"),
     "connect_assignments": ("incarnation", "connector", "task", "from_offset"),
     "rebalances": ("incarnation", "to_generation"),

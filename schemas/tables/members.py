@@ -1,5 +1,5 @@
-"""`members`: one tenure of one member of a classic group. Member ids are never used again within an
-incarnation of the group.
+"""`members`: one tenure of one member of a classic group. The ids that a broker makes up are never used again; those
+that a client brings along may come back, so that a tenure is told by the offset of its first record, too.
 
 Its columns are those of the newest record that names it. The broker writes down neither joins nor leaves: the times
 are those of the first record with the member and of the first one without it.
@@ -15,9 +15,9 @@ LEAVE_CAUSES = (*words_of(LeaveCause), *(each.name for each in TRIGGERS if each.
 
 MEMBERS = Table(
     name="members",
-    comment="One row for each member id of a classic group: one tenure.",
+    comment="One row for each tenure of a member of a classic group.",
     written_by="history",
-    key=("cluster", "group_id", "incarnation", "member_id"),
+    key=("cluster", "group_id", "incarnation", "member_id", "from_offset"),
     statistics_columns=("cluster", "group_id", "incarnation", "member_id", "joined_at", "left_at"),
     partition_columns=("cluster", "is_open"),
     end_column="left_at",

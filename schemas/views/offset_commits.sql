@@ -152,6 +152,8 @@ attributed AS (
     LEFT JOIN members
         ON given.cluster = members.cluster AND given.group_id = members.group_id
         AND given.incarnation = members.incarnation AND given.member_id = members.member_id
+        -- The tenure in which the interval began: an id that a client brings along may come back.
+        AND given.from_offset >= members.from_offset AND COALESCE(given.from_offset < members.to_offset, TRUE)
 )
 SELECT
     cluster, kafka_partition, kafka_offset, kafka_timestamp, group_id, topic,

@@ -87,26 +87,28 @@ def carried_over(table: Table, rows: DataFrame, horizon: DataFrame) -> DataFrame
         kept = kept.where(is_whole | (F.col("kafka_offset") < begins_at))
     elif table is REBALANCES:  # also the rebalance that led to the first remaining record
         kept = kept.where(is_whole | (F.col("kafka_offset") <= begins_at))
-    elif table is MEMBERS:  # the fold gives a member that stayed again, with the same id
-        kept = kept.where(is_whole | (F.col("to_offset") <= begins_at))
-    elif table in (ASSIGNMENTS, CONNECT_ASSIGNMENTS):
-        kept = _cut(kept.where(is_whole | (F.col("from_offset") < begins_at)))
+    elif table in (MEMBERS, ASSIGNMENTS, CONNECT_ASSIGNMENTS):
+        kept = _cut(table, kept.where(is_whole | (F.col("from_offset") < begins_at)))
     else:
         kept = kept.where(is_whole)
     return kept.select(*table.schema.names)
 
 
-def _cut(intervals: DataFrame) -> DataFrame:
+def _cut(table: Table, spans: DataFrame) -> DataFrame:
+    """Returns tenures or intervals of ownership, of which those that went on beyond the first remaining record end
+    there."""
     begins_at = F.col("begins_at")
     goes_on = begins_at.isNotNull() & (F.col("to_offset").isNull() | (F.col("to_offset") > begins_at))
     end = {
         "to_offset": begins_at,
-        "valid_to": F.col("begun_at"),
+        str(table.end_column): F.col("begun_at"),
         "to_generation": F.col("generation_before"),
         "is_end_known": F.lit(False),
         IS_OPEN.name: F.lit(0),
     }
-    marked = intervals.withColumn("goes_on", goes_on)
+    if table is MEMBERS:
+        end |= {"leave_cause": F.lit(None), "leave_cause_confidence": F.lit(None)}
+    marked = spans.withColumn("goes_on", goes_on)
     return marked.withColumns(
         {name: F.when(F.col("goes_on"), value).otherwise(F.col(name)) for name, value in end.items()}
     )

@@ -22,6 +22,7 @@ from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.lag import LAG
 from groupledger.transforms.by_group import batch_of, by_group
+from groupledger.transforms.history.tenures import with_tenure
 from groupledger.transforms.lag.rules import (
     Commit,
     End,
@@ -116,8 +117,7 @@ def history_events(inputs: LagInputs, from_offset: int) -> DataFrame:
             F.lit(kind).alias("kind"), "group_id", F.col(begin).alias("kafka_offset"), "to_offset", *columns
         )
 
-    hosts = inputs.members.select("group_id", "incarnation", "member_id", "client_host")
-    owned = inputs.assignments.join(hosts, ["group_id", "incarnation", "member_id"], "left")
+    owned = with_tenure(inputs.assignments, inputs.members, client_host="client_host")
     owners = intervals(owned, OWNER, "from_offset", "topic", "partition", "member_id", "client_id", "client_host")
     generations = intervals(inputs.generations, GENERATION, "kafka_offset", "kafka_partition", "is_ownership_known")
     members = intervals(inputs.members, MEMBER, "from_offset", F.col("subscribed_topics").alias("topics"))

@@ -29,6 +29,7 @@ from pyspark.sql import functions as F
 from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
 from groupledger.schemas.words import Attribution, Completeness, EndedBy
+from groupledger.transforms.history.tenures import with_tenure
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -157,10 +158,7 @@ def _with_generation(log: DataFrame, generations: DataFrame, groups: DataFrame) 
 
 
 def _with_owner(log: DataFrame, assignments: DataFrame, members: DataFrame) -> DataFrame:
-    tenure = members.select(
-        "cluster", "group_id", "incarnation", "member_id", F.col("to_offset").alias("member_to_offset")
-    )
-    interval = assignments.join(tenure, ["cluster", "group_id", "incarnation", "member_id"], "left").select(
+    interval = with_tenure(assignments, members, member_to_offset="to_offset").select(
         *("cluster", "group_id", "topic", "partition"),
         F.col("from_offset").alias("kafka_offset"),
         F.struct("incarnation", "member_id", "other_member_ids", "to_offset", "member_to_offset").alias("given"),

@@ -97,14 +97,17 @@ def facts(group: Row) -> dict[str, str]:
 
 def _members(rows: GroupRows, drawn: Sequence[Bar], begin: datetime) -> list[Row]:
     """Returns members in the order of their coming. An owner whose tenure was left out has what its intervals say."""
-    found = {(row["incarnation"], row["member_id"]): row for row in rows.members if _lasts(row["left_at"], begin)}
+    found = [row for row in rows.members if _lasts(row["left_at"], begin)]
+    known = {(row["incarnation"], row["member_id"]) for row in found}
     for row in (bar.interval for bar in drawn if bar.interval is not None):
         names = ("incarnation", "member_id", "group_instance_id", "client_id", "from_generation", "from_offset")
         unknown = ("client_host", "leave_cause", "leave_cause_confidence", "to_generation", "left_at", "is_end_known")
         owner = {name: row[name] for name in names} | dict.fromkeys(unknown)
         owner |= {"joined_at": row["valid_from"], "is_start_known": False}
-        found.setdefault((row["incarnation"], row["member_id"]), owner)
-    return sorted(found.values(), key=lambda row: (row["from_offset"], row["member_id"]))
+        if (row["incarnation"], row["member_id"]) not in known:
+            known.add((row["incarnation"], row["member_id"]))
+            found.append(owner)
+    return sorted(found, key=lambda row: (row["from_offset"], row["member_id"]))
 
 
 def _lasts(end: datetime | None, begin: datetime) -> bool:

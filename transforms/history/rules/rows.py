@@ -92,7 +92,7 @@ def put_member(
     facts = tenure.facts
     rows.put(
         "members",
-        (group.incarnation, facts.member_id),
+        (group.incarnation, facts.member_id, tenure.from_offset),
         {
             "group_id": group.group_id,
             "incarnation": group.incarnation,

@@ -78,6 +78,14 @@ def test_static_replacement_is_a_revision() -> None:
     assert tables.rows["rebalances"][1, 2]["partitions_kept"] == 2
 
 
+def test_a_member_id_that_comes_back_has_another_tenure() -> None:
+    """Goal: a client may make up the ids of its members, and use one again: the first tenure keeps its row."""
+    log = Log().record(1, member("a", 0), member("b", 1)).record(2, member("b", 0, 1))
+    tables = folded(log.record(3, member("a", 0), member("b", 1)).entries)
+    tenures = [(row["from_offset"], row["to_offset"]) for row in tables.table("members") if row["member_id"] == "a"]
+    assert tenures == [(1, 2), (3, None)]
+
+
 def test_identical_rewrite_adds_nothing() -> None:
     """Goal: a retried sync leaves every table as it was but for the group's position."""
     once = folded(Log().record(1, member("a", 0)).entries)

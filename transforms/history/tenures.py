@@ -1,0 +1,25 @@
+"""Tells in which tenure of its owner an interval of ownership began: an id that a client brings along may come back."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MEMBER = ("cluster", "group_id", "incarnation", "member_id")
+
+
+def with_tenure(assignments: DataFrame, members: DataFrame, **columns: str) -> DataFrame:
+    """Returns each interval of ownership with columns of its owner's tenure; `columns` are those of `members`, by their
+    new names, and null where the tenure is not kept."""
+    began = F.col("interval.from_offset")
+    is_within = F.col("tenure.from_offset") <= began
+    is_within &= F.col("tenure.to_offset").isNull() | (began < F.col("tenure.to_offset"))
+    is_owners = reduce(and_, (F.col(f"interval.{name}") == F.col(f"tenure.{name}") for name in MEMBER))
+    joined = assignments.alias("interval").join(members.alias("tenure"), is_owners & is_within, "left")
+    return joined.select("interval.*", *[F.col(f"tenure.{column}").alias(name) for name, column in columns.items()])
