@@ -112,12 +112,20 @@ def _explain(group: OpenGroup, transition: Transition) -> None:
     if moment_ms is None or transition.is_revision:
         moment_ms = record.kafka_timestamp_ms
     quiet = silences(group, members.gone, moment_ms)
+    since_join_ms = _since_join_ms(group.generation, moment_ms)
     for tenure in members.gone:
         member_id = tenure.facts.member_id
-        transition.departures[member_id] = departure(tenure.facts, quiet[member_id])
+        transition.departures[member_id] = departure(tenure.facts, quiet[member_id], since_join_ms)
     is_first = group.generation is None or group.generation.generation == 0
     is_start = is_first and not transition.is_revision
     transition.changes = [change(GROUP_STARTED)] if is_start else changes_between(group, record, members)
+
+
+def _since_join_ms(before: OpenGeneration | None, moment_ms: int) -> int | None:
+    """Returns the time since the join phase of the open generation, None where no record of its sync tells it."""
+    if before is None or before.revision or before.current_state_timestamp_ms is None:
+        return None
+    return moment_ms - before.current_state_timestamp_ms
 
 
 def _open_rebalance(group: OpenGroup, transition: Transition) -> None:

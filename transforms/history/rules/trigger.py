@@ -8,6 +8,9 @@ The triggers are rows of `schemas.kinds.triggers`. No record tells a leave from 
   session runs from a heartbeat, and heartbeats are at most a third of the session apart if Kafka's advice is kept.
 - A member that used to commit more often than once a session, and was silent for longer, expired. If it was silent for
   longer than max.poll.interval.ms, which a consumer sends as its rebalance timeout, its own client gave up and left.
+  Of a single commit, the time since the member got the partition is its rhythm, which is weaker evidence.
+- Every member begins a session when a join phase is complete. One that went sooner than a session after that did not
+  expire, whatever it committed.
 - The join phase is part of such a silence. It began, at the latest, when the first of the members that stayed fell
   silent to join again.
 
@@ -54,12 +57,14 @@ class Silence:
     """Tells how long a member had not committed when the join phase was complete, and at most how long when it began.
 
     The phase began one mean interval after the last commit of the member that stayed and fell silent first, to join
-    again. `cadence_ms` is the mean interval of the member's busiest partition, None where unknown.
+    again. `cadence_ms` is the mean interval of the member's busiest partition, None where unknown; `first_ms` is how
+    long it took at least to commit a partition for the first and only time.
     """
 
     silence_ms: int
     quiet_ms: float
     cadence_ms: float | None
+    first_ms: int | None = None
 
 
 def silences(group: OpenGroup, gone: Iterable[Tenure], moment_ms: int) -> dict[str, Silence | None]:
@@ -73,7 +78,8 @@ def silences(group: OpenGroup, gone: Iterable[Tenure], moment_ms: int) -> dict[s
         return {}
     times_ms: dict[str, int] = {}
     cadences: dict[str, float] = {}
-    for owner, unit in _owned(group.owners):
+    firsts: dict[str, int] = {}
+    for owner, unit, interval in _owned(group.owners):
         committed = group.commits.get(unit)
         if committed is None or committed.last_ms is None or not committed.owner_commits:
             continue
@@ -81,22 +87,32 @@ def silences(group: OpenGroup, gone: Iterable[Tenure], moment_ms: int) -> dict[s
         if committed.owner_commits >= TIMING_COMMITS_MIN:
             cadence_ms = (committed.last_ms - committed.owner_first_ms) / (committed.owner_commits - 1)
             cadences[owner] = min(cadence_ms, cadences.get(owner, cadence_ms))
+        elif interval.is_start_known:
+            first_ms = committed.last_ms - interval.valid_from_ms
+            firsts[owner] = min(first_ms, firsts.get(owner, first_ms))
     stayed = [(times_ms[owner], cadence_ms) for owner, cadence_ms in cadences.items() if owner not in found]
     for owner in times_ms.keys() & found.keys():
         last_ms = times_ms[owner]
         silence_ms = max(0, moment_ms - last_ms)
         # A member that was silent before was idle, so its silence tells nothing.
         begun_ms = (time_ms + rhythm_ms - last_ms for time_ms, rhythm_ms in stayed if time_ms > last_ms)
-        found[owner] = Silence(silence_ms, min((silence_ms, *begun_ms)), cadences.get(owner))
+        quiet_ms = min((silence_ms, *begun_ms))
+        found[owner] = Silence(silence_ms, quiet_ms, cadences.get(owner), firsts.get(owner))
     return found
 
 
-def _owned(owners: Mapping[TopicPartition, Interval]) -> Iterable[tuple[str, TopicPartition]]:
-    return ((owner, unit) for unit, interval in owners.items() for owner in interval.owners)
+def _owned(owners: Mapping[TopicPartition, Interval]) -> Iterable[tuple[str, TopicPartition, Interval]]:
+    return ((owner, unit, interval) for unit, interval in owners.items() for owner in interval.owners)
 
 
-def departure(facts: MemberFacts, silence: Silence | None) -> Guess:
+def departure(facts: MemberFacts, silence: Silence | None, since_join_ms: int | None) -> Guess:
+    """Guesses why a member went; `since_join_ms` is the time between the ends of two join phases, the last one with the
+    member and the first one without it, None if unknown."""
     is_static = facts.group_instance_id is not None
+    is_silent = silence is None or silence.silence_ms >= facts.session_timeout_ms
+    if is_silent and since_join_ms is not None and since_join_ms < _patience_ms(facts):
+        explanation = f"last join {since_join_ms} ms before, session timeout {facts.session_timeout_ms} ms"
+        return Guess(triggers.ADMIN_REMOVED, 0.7, explanation) if is_static else Guess(triggers.LEFT, 0.9, explanation)
     if silence is None:
         if is_static:
             return Guess(
@@ -108,15 +124,30 @@ def departure(facts: MemberFacts, silence: Silence | None) -> Guess:
         explanation += f", mean interval of its commits {silence.cadence_ms:.0f} ms"
     if silence.silence_ms < facts.session_timeout_ms:
         return _within_a_session(facts, silence, explanation)
-    if silence.cadence_ms is None or silence.cadence_ms > facts.session_timeout_ms:
-        explanation += ", no faster rhythm of commits known"
-        return (
-            Guess(triggers.SESSION_EXPIRED, 0.7, explanation) if is_static else Guess(triggers.LEFT, 0.5, explanation)
-        )
-    poll_ms = facts.rebalance_timeout_ms
-    if not is_static and facts.session_timeout_ms < poll_ms <= silence.silence_ms:
-        return Guess(triggers.LEFT_POLL_TIMEOUT, 0.7, f"{explanation}, rebalance timeout {poll_ms} ms")
-    return Guess(triggers.SESSION_EXPIRED, 0.85, explanation)
+    return _beyond_a_session(facts, silence, explanation)
+
+
+def _patience_ms(facts: MemberFacts) -> int:
+    """Returns for how long after a join phase the coordinator removes no member that it does not hear."""
+    is_told = facts.rebalance_timeout_ms > 0
+    return min(facts.session_timeout_ms, facts.rebalance_timeout_ms) if is_told else facts.session_timeout_ms
+
+
+def _beyond_a_session(facts: MemberFacts, silence: Silence, explanation: str) -> Guess:
+    is_static = facts.group_instance_id is not None
+    session_ms, poll_ms = facts.session_timeout_ms, facts.rebalance_timeout_ms
+    is_regular = silence.cadence_ms is not None and silence.cadence_ms <= session_ms
+    if not is_regular:
+        is_quick = silence.cadence_ms is None and silence.first_ms is not None and silence.first_ms <= session_ms
+        if is_static or not is_quick:
+            explanation += ", no faster rhythm of commits known"
+            cause, confidence = (triggers.SESSION_EXPIRED, 0.7) if is_static else (triggers.LEFT, 0.5)
+            return Guess(cause, confidence, explanation)
+        explanation += f", its only commit {silence.first_ms} ms after the assignment"
+    if not is_static and session_ms < poll_ms <= silence.silence_ms:
+        explanation += f", rebalance timeout {poll_ms} ms"
+        return Guess(triggers.LEFT_POLL_TIMEOUT, 0.7 if is_regular else 0.5, explanation)
+    return Guess(triggers.SESSION_EXPIRED, 0.85 if is_regular else 0.6, explanation)
 
 
 def _within_a_session(facts: MemberFacts, silence: Silence, explanation: str) -> Guess:

@@ -199,7 +199,7 @@ def test_departure_by_silence(silence_ms: int, options: dict[str, Any], trigger:
     tables = folded(log.entries)
     row = tables.rows["rebalances"][1, 2]
     assert row["inferred_trigger"] == trigger
-    left = tables.rows["members"][1, "b"]
+    left = tables.rows["members"][1, "b", 1]
     assert (left["leave_cause"], left["leave_cause_confidence"]) == (trigger, row["inferred_trigger_confidence"])
 
 
@@ -209,17 +209,54 @@ def test_a_long_join_phase_is_no_silence() -> None:
     log = session_log().commits(0, every_ms=1_000, times=1).wait(7_000)
     tables = folded(log.record(2, member("a", 0, 1)).entries)
     assert tables.rows["rebalances"][1, 2]["inferred_trigger"] == "left"
-    assert tables.rows["members"][1, "b"]["leave_cause"] == "left"
+    assert tables.rows["members"][1, "b", 1]["leave_cause"] == "left"
 
 
 def test_silence_without_rhythm_is_weak_evidence() -> None:
     """Goal: a member that never committed, or seldom, is given a low confidence."""
-    never = folded(Log().record(1, member("a", 0), member("b", 1)).record(2, member("a", 0)).entries)
+    log = Log().record(1, member("a", 0), member("b", 1)).wait(50_000)
+    never = folded(log.record(2, member("a", 0)).entries)
     log = Log().record(1, member("a", 0), member("b", 1)).commits(1, every_ms=60_000, times=3).wait(50_000)
     seldom = folded(log.record(2, member("a", 0)).entries)
-    for tables in (never, seldom):
+    log = Log().record(1, member("a", 0), member("b", 1)).wait(59_000).commit(1).wait(50_000)
+    late = folded(log.record(2, member("a", 0)).entries)
+    for tables in (never, seldom, late):
         row = tables.rows["rebalances"][1, 2]
         assert (row["inferred_trigger"], row["inferred_trigger_confidence"]) == ("left", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        ({}, ("left", 0.9)),
+        ({"group_instance_id": "x"}, ("admin_removed", 0.7)),
+        ({"session_timeout_ms": 2_000}, ("left", 0.5)),
+        ({"rebalance_timeout_ms": 2_000}, ("left", 0.5)),
+    ],
+)
+def test_nobody_expires_sooner_than_a_session_after_the_last_join_phase(
+    options: dict[str, Any], cause: tuple[str, float]
+) -> None:
+    """Goal: every member begins a session when a join phase is complete, so that one that went sooner was not removed
+    for its silence, though it never committed; nor for not joining again, if that takes as long."""
+    log = Log().record(1, member("a", 0), member("b", 1, **options)).wait(60_000)
+    log.record(2, member("b", 1, **options), member("a", 0)).wait(4_000)
+    left = folded(log.record(3, member("a", 0, 1)).entries).rows["members"][1, "b", 1]
+    assert (left["leave_cause"], left["leave_cause_confidence"]) == cause
+
+
+@pytest.mark.parametrize(
+    ("silence_ms", "cause"), [(12_000, ("session_expired", 0.6)), (301_000, ("left_poll_timeout", 0.5))]
+)
+def test_one_commit_soon_after_the_assignment_is_a_rhythm(silence_ms: int, cause: tuple[str, float]) -> None:
+    """Goal: a member that committed within a session of getting its partition, and then not for longer than a session,
+    likely died; so the only member of a group, too."""
+    for others in ([], [member("a", 0)]):
+        log = Log().record(1, *others, member("b", 1)).wait(7_000).commit(1).wait(silence_ms - 1_000)
+        tables = folded(log.record(2, *others).entries)
+        left = tables.rows["members"][1, "b", 1]
+        assert (left["leave_cause"], left["leave_cause_confidence"]) == cause
+        assert tables.rows["rebalances"][1, 2]["inferred_trigger"] == cause[0]
 
 
 @pytest.mark.parametrize(
@@ -243,7 +280,7 @@ def test_crash_and_quick_restart_begins_with_the_join() -> None:
     log.wait(11_000).record(2, member("a", 0), member("c", 1, **HOST))
     tables = folded(log.entries)
     assert tables.rows["rebalances"][1, 2]["inferred_trigger"] == "joined"
-    assert tables.rows["members"][1, "b"]["leave_cause"] == "session_expired"
+    assert tables.rows["members"][1, "b", 1]["leave_cause"] == "session_expired"
 
 
 @pytest.mark.parametrize(
@@ -264,6 +301,6 @@ def test_static_member_that_changes_the_protocol() -> None:
     log.record(2, member("a", 0), member("c", 1, group_instance_id="x"), protocol="range")
     log.record(3, member("a", 0), member("d", 1, group_instance_id="x"), protocol="roundrobin")
     tables = folded(log.entries)
-    assert tables.rows["members"][1, "b"]["leave_cause_confidence"] == 0.6
+    assert tables.rows["members"][1, "b", 1]["leave_cause_confidence"] == 0.6
     guesses = [row["inferred_trigger"] for row in tables.table("rebalances")]
     assert guesses == ["joined", "admin_removed", "protocol_changed"]
