@@ -91,6 +91,14 @@ class NeverSeen:
     PARTITION = "partition"
 
 
+class ExpiryCause:
+    """Says why Kafka will expire committed offsets (`groupledger idle`)."""
+
+    NO_MEMBERS = "no_members"
+    NOT_SUBSCRIBED = "not_subscribed"  # the group has members, but none of them subscribes to the topic
+    EXPLICIT = "explicit"  # the commit names its own expiry
+
+
 class EndedBy:
     """Says what ended a row of `generations` (`ended_by`)."""
 

@@ -9,12 +9,13 @@ from pyspark.sql import functions as F
 from groupledger.jobs.ask.answers import commits, no_group, rebalances_told, within
 from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.members import MEMBERS
+from groupledger.transforms.history.expiring_offsets import expiring_offsets
 from groupledger.transforms.history.group_activity import (
     commit_counts,
-    idle_groups,
     rebalance_counts,
     topic_readers,
     true_rebalances,
@@ -35,12 +36,8 @@ REBALANCE_COLUMNS = (
     *("inferred_trigger_confidence", "member_count", "partitions_moved", "pause_upper_ms", "hole_cause"),
 )
 IDLE_COLUMNS = (
-    "group_id",
-    "is_simple",
-    "committed_partition_count",
-    "last_commit_at",
-    "idle_since",
-    "offsets_expire_at",
+    *("group_id", "group_type", "is_simple", "cause", "topic", "committed_partition_count"),
+    *("last_commit_at", "idle_since", "offsets_expire_at"),
 )
 READER_COLUMNS = (
     *("group_id", "group_type", "partitions_owned", "members_subscribed", "partitions_committed", "last_commit_at"),
@@ -65,11 +62,17 @@ def rebalances_of(
 
 
 def idle(tables: ClusterTables, as_of: datetime, retention: timedelta, fraction: float) -> list[Answer]:
-    """Returns the groups without members; the one whose offsets expire first comes first."""
-    found = idle_groups(
-        tables.rows(GROUPS), tables.rows(GENERATIONS), as_of, idle_for=retention * fraction, retention=retention
+    """Returns the groups whose offsets will expire; what expires first comes first."""
+    found = expiring_offsets(
+        groups=tables.rows(GROUPS),
+        generations=tables.rows(GENERATIONS),
+        members=tables.rows(MEMBERS),
+        coordinator_records=tables.rows(COORDINATOR_RECORDS),
+        as_of=as_of,
+        idle_for=retention * fraction,
+        retention=retention,
     )
-    return collect(found.drop("cluster").orderBy("idle_since", "group_id"))
+    return collect(found.drop("cluster").orderBy("offsets_expire_at", "group_id", "cause", "topic"))
 
 
 def readers(tables: ClusterTables, topic: str) -> list[Answer]:

@@ -167,7 +167,8 @@ def offsets(job: Job, *, names: tuple[str, ...], at: datetime, form: str, as_jso
     help="Which part of the retention must have passed.",
 )
 def idle(job: Job, *, retention_days: float, fraction: float, as_json: bool) -> None:
-    """Show groups without members whose committed offsets will expire."""
+    """Show the groups whose committed offsets will expire: of groups without members, of topics that no member of a
+    group subscribes to, and those that name their own expiry."""
     tables = job.tables()
     from groupledger.jobs.ask.answers import known_until
     from groupledger.jobs.ask.group_activity import IDLE_COLUMNS

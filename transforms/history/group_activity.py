@@ -1,4 +1,4 @@
-"""Finds the groups that rebalance or commit most, that read a topic, or whose offsets will expire: one row per group.
+"""Finds the groups that rebalance or commit most, or that read a topic: one row per group.
 
 The inputs are rows of tables, of one cluster or several. To count a window of time only, filter them before.
 """
@@ -12,8 +12,6 @@ from pyspark.sql import functions as F
 from groupledger.schemas.kinds.changes import GROUP_STARTED
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-
     from pyspark.sql import Column, DataFrame
 
 GROUP = ["cluster", "group_id"]
@@ -87,28 +85,3 @@ def topic_readers(
     )
     readers = owned.join(subscribed, GROUP, "full").join(committed, GROUP, "full")
     return readers.na.fill(0).join(groups.select(*GROUP, "group_type", "is_simple"), GROUP, "left")
-
-
-def idle_groups(
-    groups: DataFrame, generations: DataFrame, as_of: datetime, idle_for: timedelta, retention: timedelta
-) -> DataFrame:
-    """Returns a row for each group that had no members for at least this long, and whose offsets Kafka will expire.
-
-    Kafka's OffsetExpirationConditionImpl counts from when a group became empty. It counts from each commit for a simple
-    consumer, and where the group's record does not tell when it became empty: the last commit is the one that counts
-    here, since with it the last offset goes.
-    """
-    empty = generations.where(F.col("is_current") & (F.col("member_count") == 0) & (F.col("protocol_type") != ""))
-    empty = empty.select(*GROUP, F.col("current_state_at").alias("empty_since"))
-    has_no_members = F.col("is_simple") | F.coalesce(F.col("member_count") == 0, F.lit(False))
-    idle_since = F.coalesce("empty_since", "last_commit_at")
-    found = groups.where(F.col("is_alive") & has_no_members & (F.col("committed_partition_count") > 0))
-    found = found.join(empty, GROUP, "left").withColumn("idle_since", idle_since)
-    return found.where(F.col("idle_since") <= F.lit(as_of - idle_for)).select(
-        *GROUP,
-        "is_simple",
-        "committed_partition_count",
-        "last_commit_at",
-        "idle_since",
-        (F.col("idle_since") + F.lit(retention)).alias("offsets_expire_at"),
-    )

@@ -200,8 +200,9 @@ def test_rebalances(ask: Ask) -> None:
 
 
 def test_idle(ask: Ask) -> None:
-    """Goal: groups without members, by when Kafka would expire their offsets; a hole tells nothing of that."""
+    """Goal: groups without members, by when Kafka would expire their offsets, and why; a hole tells nothing of that."""
     found = answers(ask("idle", "--retention-days", "0.001", "--json"))
+    assert {(row["cause"], row["topic"]) for row in found} == {("no_members", None)}
     assert [(row["group_id"], row["idle_since"], row["offsets_expire_at"]) for row in found] == [
         ("simple", "2025-10-09T08:53:21.500Z", "2025-10-09T08:54:47.900Z"),
         ("emptied", "2025-10-09T08:53:21.990Z", "2025-10-09T08:54:48.390Z"),

@@ -153,7 +153,7 @@ def test_a_rebuild_keeps_what_retention_has_removed(
     spark: SparkSession, simulated: Simulated, whole: Path, rebuilt: Path, tmp_path: Path
 ) -> None:
     """Goal: without the oldest date's records a rebuild loses no generation, no rebalance and no group, gives no owner
-    another time than it had, and marks what it took over; and the history goes on from there."""
+    and no member another time than it had, and marks what it took over; and the history goes on from there."""
     warehouse = tmp_path / "copy"
     shutil.copytree(rebuilt, warehouse)
     append(spark, warehouse, simulated.between(50, LAST_MINUTE), NEW)
@@ -163,6 +163,7 @@ def test_a_rebuild_keeps_what_retention_has_removed(
     flags = table(spark, warehouse, GENERATIONS).select("is_carried_over").distinct().collect()
     assert sorted(row[0] for row in flags) == [False, True]
     assert owned_seconds(spark, warehouse) == owned_seconds(spark, whole)
+    assert member_seconds(spark, warehouse) == member_seconds(spark, whole)
     groups = ("group_id", "incarnation", "generation", "committed_partition_count", "first_kafka_offset")
     found, kept = (table(spark, each, GROUPS).select(*groups, "first_seen_at").collect() for each in (warehouse, whole))
     assert sorted(found) == sorted(kept)
@@ -224,6 +225,14 @@ def owned_seconds(spark: SparkSession, warehouse: Path) -> list[tuple[Any, ...]]
     end = F.coalesce(F.unix_millis("valid_to"), F.lit(BEGAN_AT_MS + 2 * HOUR_MS))
     owned = rows.groupBy("group_id", "incarnation", "topic", "partition", "member_id")
     return sorted(map(tuple, owned.agg(F.sum(end - F.unix_millis("valid_from"))).collect()))
+
+
+def member_seconds(spark: SparkSession, warehouse: Path) -> list[tuple[Any, ...]]:
+    """For how long each member was one, in however many tenures that follow one another."""
+    end = F.coalesce(F.unix_millis("left_at"), F.lit(BEGAN_AT_MS + 2 * HOUR_MS))
+    lasted = F.sum(end - F.unix_millis("joined_at"))
+    by_member = table(spark, warehouse, MEMBERS).groupBy("group_id", "incarnation", "member_id").agg(lasted)
+    return sorted(map(tuple, by_member.collect()))
 
 
 def test_a_mixed_history(spark: SparkSession, simulated: Simulated, tmp_path: Path) -> None:
