@@ -44,6 +44,7 @@ def test_what_is_left_behind(tmp_path: Path) -> None:
     for folder in (work, scratch, made):
         folder.mkdir()
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(scratch)}
+    environment["JAVA_TOOL_OPTIONS"] = session.SHORT_LIVED
 
     def run(*arguments: str) -> None:
         command = [sys.executable, "-m", "groupledger.jobs.cli.main", *arguments]

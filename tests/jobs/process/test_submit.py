@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
 from groupledger.jobs.demo.simulate import simulate
-from groupledger.jobs.process.session import local_jars
+from groupledger.jobs.process.session import SHORT_LIVED, local_jars
 from tools.build_archive import ROOT, build
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -34,6 +34,7 @@ def test_pipeline_in_a_local_cluster(tmp_path: Path) -> None:
     ]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "PYTHONPATH"))}
     environment["SPARK_HOME"] = str(spark_home)
+    environment["JAVA_TOOL_OPTIONS"] = SHORT_LIVED
 
     warehouse = tmp_path / "warehouse"
     command = [*submit, "ingest", "--capture", str(tmp_path / "simulated" / "capture"), "--warehouse", str(warehouse)]
