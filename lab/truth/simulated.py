@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.model.log_lines import LogEvent
     from groupledger.coordinator.model.operation import Batch
+    from groupledger.coordinator.simulator.scenarios.registry import Scenario
     from groupledger.coordinator.simulator.scenarios.script import Script
     from groupledger.coordinator.simulator.simulation import Simulation
     from groupledger.transforms.history.rules import OwnerAnswer
@@ -96,7 +97,7 @@ def groups_in(
     """Returns the groups of a finished simulation, from its capture and its logs."""
     rows = _server_log_events(events)
     logs: dict[str, list[Entry]] = {group_id: [] for group_id in simulation.group_ids}
-    for group_id, entry in _decoded(capture_table(batches)):
+    for group_id, entry in decoded(capture_table(batches)):
         logs[group_id].append(entry)
     completeness = Completeness.COMPACTED if simulation.settings.is_compacted else Completeness.COMPLETE
     groups = []
@@ -117,6 +118,19 @@ def groups_in(
             )
         )
     return groups
+
+
+def in_one_partition(scenario: Scenario, seed: int, first_offset: int = 0) -> pa.Table:
+    """Plays a scenario, and returns its records as the rows of one partition, in the order of their times, with the
+    columns of Spark's Kafka source."""
+    simulation = prepare(scenario, seed)
+    simulation.run(BEGAN_AT_MS + round(scenario.hours * HOUR_MS))
+    order = [(name, "ascending") for name in ("timestamp", "partition", "offset")]
+    rows = capture_table(simulation.take(is_last=True).batches).sort_by(order)
+    offsets = pa.array(range(first_offset, first_offset + rows.num_rows), pa.int64())
+    for name, values in (("partition", pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)), ("offset", offsets)):
+        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), values)
+    return rows
 
 
 def ledger_of(group: Group) -> Ledger:
@@ -152,7 +166,8 @@ def _is_tombstone(entry: Entry) -> bool:
     return isinstance(entry, GroupTombstone) or (isinstance(entry, Commit) and entry.committed_offset is None)
 
 
-def _decoded(capture: pa.Table) -> Iterator[tuple[str, Entry]]:
+def decoded(capture: pa.Table) -> Iterator[tuple[str, Entry]]:
+    """Yields the group and the event or commit of each row."""
     for decoded in decode_batches(capture.to_batches()):
         times_us = decoded.column("kafka_timestamp").cast(pa.int64()).to_pylist()
         for row, time_us in zip(decoded.to_pylist(), times_us, strict=True):

@@ -8,21 +8,20 @@ all records.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.transforms.coverage.rules.stretches import stretches
 from groupledger.transforms.history.rules import Coverage, GroupTombstone
-from lab.faults.growing_log import HOUR_MS, MIX
+from lab.faults.growing_log import MIX
+from lab.truth.claims import false_claims, untold
 from lab.truth.cleaned_log import CleanedLog
-from lab.truth.histories import Commit, Tables, folded, position, stretch
-from lab.truth.simulated import groups_in
+from lab.truth.histories import Commit, Tables, folded, position
+from lab.truth.simulated import decoded, in_one_partition
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -35,26 +34,13 @@ pytestmark = pytest.mark.slow
 HOURS_SIMULATED = 2  # of which each has its own seed
 CLEANINGS = 30  # of each hour
 RETENTION_MS = 20 * 60_000  # of tombstones
-INSTANTS = 30
-STATED = ("from_generation", "happened_at", "generation_gap", "protocol_kind", "changes", "partitions_moved")
-
-Told = dict[str, Any]
 
 
 @cache
 def an_hour(seed: int) -> tuple[list[tuple[str, Entry]], dict[str, Tables]]:
     """Returns the records of all groups as a log of one partition, and what a ledger that saw them all says."""
-    simulation = prepare(MIX, seed)
-    simulation.run(BEGAN_AT_MS + HOUR_MS)
-    groups = groups_in(simulation, simulation.take(is_last=True).batches)
-    of_all = sorted(
-        ((group.group_id, entry) for group in groups for entry in group.log),
-        key=lambda each: (each[1].kafka_timestamp_ms, each[0], each[1].kafka_offset),  # type: ignore[union-attr]
-    )
-    log = [(group_id, replace(entry, kafka_offset=at)) for at, (group_id, entry) in enumerate(of_all)]  # type: ignore[arg-type]
-    return log, {
-        group.group_id: folded([entry for group_id, entry in log if group_id == group.group_id]) for group in groups
-    }
+    log = sorted(decoded(in_one_partition(MIX, seed)), key=lambda each: position(each[1]))
+    return log, {each: folded([entry for group_id, entry in log if group_id == each]) for each in sorted(dict(log))}
 
 
 def key_of(group_id: str, entry: Any) -> Hashable:
@@ -130,76 +116,9 @@ def test_every_claim_is_so(seed: int, cleaning: int) -> None:
     a rebalance whose two records survive in a complete stretch is told as it was."""
     passes = Passes(seed, cleaning)
     passes.run()
+    found = passes.stretches(passes.known_until_ms)
+    until_ms = (BEGAN_AT_MS, passes.cleaned.now_ms)
     for group_id, tables in passes.tables.items():
         truth = passes.truth[group_id]
-        assert false_rebalances(tables, truth) == []
-        assert (
-            false_rows(tables, truth, "assignments", ("topic", "partition", "member_id"), ("valid_from", "valid_to"))
-            == []
-        )
-        assert false_rows(tables, truth, "members", ("member_id",), ("joined_at", "left_at")) == []
-        assert findings(tables) <= findings(truth)
-        assert untold(passes, group_id) == []
-        assert false_owners(passes, group_id) == []
-
-
-def false_rebalances(tables: Tables, truth: Tables) -> list[Told]:
-    true = {row["kafka_offset"]: row for row in truth.table("rebalances")}
-    known = [row for row in tables.table("rebalances") if not row["is_hole"]]
-    return [row for row in known if any(row[name] != true[row["kafka_offset"]][name] for name in STATED)]
-
-
-def false_rows(tables: Tables, truth: Tables, table: str, names: tuple[str, ...], times: tuple[str, str]) -> list[Told]:
-    """Returns the rows with a begin or an end, claimed as known, that no true row with these names has."""
-    begin, end = times
-    found = []
-    true = truth.table(table)
-    begins = {tuple(row[name] for name in (*names, begin)) for row in true}
-    ends = {tuple(row[name] for name in (*names, end)) for row in true}
-    for row in tables.table(table):
-        has_begun = not row["is_start_known"] or tuple(row[name] for name in (*names, begin)) in begins
-        has_ended = not row["is_end_known"] or tuple(row[name] for name in (*names, end)) in ends
-        if not (has_begun and has_ended):
-            found.append(row)
-    return found
-
-
-def findings(tables: Tables) -> set[tuple[int, str]]:
-    return {(row["kafka_offset"], row["finding"]) for row in tables.table("generations") if row["finding"]}
-
-
-def untold(passes: Passes, group_id: str) -> list[Told]:
-    """Returns the true rebalances that are told otherwise, though nothing was removed around them."""
-    told = {row["kafka_offset"]: row for row in passes.tables[group_id].table("rebalances")}
-    offsets = sorted(row["kafka_offset"] for row in passes.truth[group_id].table("generations"))
-    complete = [each for each in passes.stretches() if each.completeness == "complete"]
-    found = []
-    for row in passes.truth[group_id].table("rebalances"):
-        at = row["kafka_offset"]
-        before = max((offset for offset in offsets if offset < at), default=at)
-        is_inside = any(each.from_offset <= before and at < each.to_offset for each in complete)
-        if is_inside and (at not in told or any(told[at][name] != row[name] for name in (*STATED, "is_hole"))):
-            found.append(row)
-    return found
-
-
-def false_owners(passes: Passes, group_id: str) -> list[object]:
-    coverage = [
-        stretch(each.from_offset, each.to_offset, None if None in times else times, each.completeness)  # type: ignore[arg-type]
-        for each in passes.stretches(passes.known_until_ms)
-        for times in [(each.from_time_ms, each.to_time_ms)]
-    ]
-    whole = [stretch(0, len(passes.log), (BEGAN_AT_MS, passes.cleaned.now_ms), "complete")]
-    tables, truth = passes.tables[group_id], passes.truth[group_id]
-    if not tables.rows["groups"]:
-        return []
-    partitions = sorted({(row["topic"], row["partition"]) for row in truth.table("assignments")})
-    found: list[object] = []
-    for _ in range(INSTANTS if partitions else 0):
-        topic, partition = passes.random.choice(partitions)
-        at_ms = passes.random.randrange(BEGAN_AT_MS, passes.cleaned.now_ms)
-        answer = tables.owner(coverage, topic, partition, at_ms)
-        true = truth.owner(whole, topic, partition, at_ms)
-        if answer.status != "unknown" and answer != true:
-            found.append((topic, partition, at_ms, answer, true))
-    return found
+        assert false_claims(tables, truth, found, until_ms, passes.random) == []
+        assert untold(tables, truth, found) == []

@@ -1,0 +1,106 @@
+"""Holds what a ledger claims of a group, whose log it read thinned, against a ledger that read every record.
+
+Nothing may be claimed that is not so, and what lies where nothing was removed must be told in full. Incarnations are
+not compared, since the number of those that went by unseen can't be known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.words import Completeness, Ownership
+from lab.truth.histories import stretch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+    from groupledger.transforms.coverage.rules.stretches import Stretch
+    from lab.truth.histories import Tables
+
+STATED = ("from_generation", "happened_at", "generation_gap", "protocol_kind", "changes", "partitions_moved")
+INSTANTS = 30
+
+Told = dict[str, Any]
+
+
+def false_claims(
+    tables: Tables, truth: Tables, found: Sequence[Stretch], until_ms: tuple[int, int], random: Random
+) -> list[object]:
+    """Returns what is claimed and not so. `found` is what coverage says, and `until_ms` the first and the last instant
+    of the whole log; owners are asked for at random instants in between."""
+    return [
+        *_false_rebalances(tables, truth),
+        *_false_rows(tables, truth, "assignments", ("topic", "partition", "member_id"), ("valid_from", "valid_to")),
+        *_false_rows(tables, truth, "members", ("member_id",), ("joined_at", "left_at")),
+        *(_findings(tables) - _findings(truth)),
+        *_false_owners(tables, truth, found, until_ms, random),
+    ]
+
+
+def untold(tables: Tables, truth: Tables, found: Sequence[Stretch]) -> list[Told]:
+    """Returns the true rebalances that are told otherwise, though nothing was removed around them."""
+    told = {row["kafka_offset"]: row for row in tables.table("rebalances")}
+    offsets = sorted(row["kafka_offset"] for row in truth.table("generations"))
+    complete = [each for each in found if each.completeness == Completeness.COMPLETE]
+    missing = []
+    for row in truth.table("rebalances"):
+        at = row["kafka_offset"]
+        before = max((offset for offset in offsets if offset < at), default=at)
+        is_inside = any(each.from_offset <= before and at < each.to_offset for each in complete)
+        if is_inside and (at not in told or any(told[at][name] != row[name] for name in (*STATED, "is_hole"))):
+            missing.append(row)
+    return missing
+
+
+def _false_rebalances(tables: Tables, truth: Tables) -> list[Told]:
+    true = {row["kafka_offset"]: row for row in truth.table("rebalances")}
+    known = [row for row in tables.table("rebalances") if not row["is_hole"]]
+    return [row for row in known if any(row[name] != true[row["kafka_offset"]][name] for name in STATED)]
+
+
+def _false_rows(
+    tables: Tables, truth: Tables, table: str, names: tuple[str, ...], times: tuple[str, str]
+) -> list[Told]:
+    """Returns the rows with a begin or an end, claimed as known, that no true row with these names has."""
+    begin, end = ((*names, time) for time in times)
+    true = truth.table(table)
+    begins, ends = ({_values(row, columns) for row in true} for columns in (begin, end))
+    return [
+        row
+        for row in tables.table(table)
+        if (row["is_start_known"] and _values(row, begin) not in begins)
+        or (row["is_end_known"] and _values(row, end) not in ends)
+    ]
+
+
+def _values(row: Told, columns: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in columns)
+
+
+def _findings(tables: Tables) -> set[tuple[int, str]]:
+    return {(row["kafka_offset"], row["finding"]) for row in tables.table("generations") if row["finding"]}
+
+
+def _false_owners(
+    tables: Tables, truth: Tables, found: Sequence[Stretch], until_ms: tuple[int, int], random: Random
+) -> list[object]:
+    if not tables.rows["groups"]:
+        return []
+    coverage = [_row(each) for each in found]
+    whole = [stretch(0, 2**62, until_ms, Completeness.COMPLETE)]
+    places = sorted({(row["topic"], row["partition"]) for row in truth.table("assignments")})
+    false: list[object] = []
+    for _ in range(INSTANTS if places else 0):
+        place, at_ms = random.choice(places), random.randrange(*until_ms)
+        answer = tables.owner(coverage, *place, at_ms)
+        true = truth.owner(whole, *place, at_ms)
+        if answer.status != Ownership.UNKNOWN and answer != true:
+            false.append((place, at_ms, answer, true))
+    return false
+
+
+def _row(each: Stretch) -> Told:
+    is_timed = each.from_time_ms is not None and each.to_time_ms is not None
+    times = (each.from_time_ms or 0, each.to_time_ms or 0) if is_timed else None
+    return stretch(each.from_offset, each.to_offset, times, each.completeness)
