@@ -25,7 +25,7 @@ from groupledger.jobs.kafka.offsets_topic import TopicRange
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": "86400000"}
+COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": "86400000", "min.compaction.lag.ms": "0"}
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,9 @@ def test_settings_of_the_cluster() -> None:
     found = list(setting_checks(COMPACTED, broker))
     assert [check.state for check in found] == [GOOD, GOOD]
     assert "tombstones stay for 24 hours" in found[0].finding
+    assert "may be removed at any time" in found[0].finding
+    (lagging, _) = setting_checks({**COMPACTED, "min.compaction.lag.ms": "600000"}, broker)
+    assert "may be removed 10 minutes after they were written" in lagging.finding
     assert "7 days" in found[1].finding
     bad = list(setting_checks({**COMPACTED, "cleanup.policy": "delete"}, {"offsets.retention.minutes": "1440"}))
     assert [check.state for check in bad] == [BAD, BAD]

@@ -1,0 +1,174 @@
+"""Goal: of a topic that Kafka's own cleaner thins between passes, the ledger claims nothing that is not so, and tells
+in full what lies where nothing was removed.
+
+An hour of ten simulated groups is written into the one partition of a real `__consumer_offsets`, in parts. Some are
+read at once, some when the cleaner has gone over them, and at last another ledger reads the whole for the first time.
+The truth is the same log, as it was written.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
+from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
+from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
+from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.warehouse.source import read_source
+from groupledger.schemas.kafka.names import ADMIN_CLIENT_ID, OFFSETS_TOPIC
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.transforms.coverage.rules.stretches import stretches
+from groupledger.transforms.history.rules import Coverage
+from lab.faults.growing_log import HOUR_MS, MIX
+from lab.kafka.local_broker import LocalBroker
+from lab.truth.claims import false_claims, untold
+from lab.truth.histories import Tables, folded, position
+from lab.truth.simulated import decoded, in_one_partition
+from lab.warehouses.ledgers import open_test_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from groupledger.transforms.coverage.rules.stretches import Stretch
+
+SEED = 4
+PROPERTIES = {"offsets.topic.num.partitions": "1", "log.cleaner.backoff.ms": "100"}
+# A segment for each minute of the simulated time: the cleaner takes all but the last.
+TOPIC_SETTINGS = {"cleanup.policy": "compact", "segment.ms": "60000"}
+RATIO = "min.cleanable.dirty.ratio"
+ALWAYS, NEVER = "0.001", "1"  # of dirty records, so that the cleaner works
+WAIT_S = 300
+BATCH = 5  # records: a segment is rolled between two batches
+PARTS = 9
+READ_AT_ONCE, READ_CLEANED = (1, 3, 6, 9), (2, 5, 8)  # after these parts; the others wait for the next pass
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    with LocalBroker(tmp_path_factory.mktemp("cleaner"), properties=PROPERTIES) as started:
+        make_topic(started.bootstrap_servers)
+        yield started
+
+
+def make_topic(bootstrap_servers: str) -> None:
+    """Makes the topic before the broker does: a member's record, of today, would come first, and its segment would
+    never be rolled for records of another day."""
+    topic = NewTopic(OFFSETS_TOPIC, 1, 1, config={**TOPIC_SETTINGS, RATIO: NEVER})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin.create_topics([topic])[OFFSETS_TOPIC].result()
+
+
+def end_of(broker: LocalBroker) -> int:
+    return describe_offsets_topic(broker.bootstrap_servers, load_settings().kafka)[1].high_watermark[0]
+
+
+def write(broker: LocalBroker, rows: pa.Table) -> None:
+    settings = {"client.id": ADMIN_CLIENT_ID, "enable.idempotence": True, "batch.num.messages": BATCH}
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **settings})
+    for row in rows.to_pylist():
+        at_ms = round(row["timestamp"].timestamp() * 1_000)
+        producer.produce(OFFSETS_TOPIC, row["value"], row["key"], partition=0, timestamp=at_ms)
+    assert producer.flush(WAIT_S) == 0
+
+
+def set_ratio(broker: LocalBroker, ratio: str) -> None:
+    entry = ConfigEntry(RATIO, ratio, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, OFFSETS_TOPIC, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.incremental_alter_configs([resource])[resource].result()
+
+
+def clean(broker: LocalBroker, above: int) -> None:
+    """Lets the cleaner work until it has gone beyond an offset, by its own checkpoint."""
+    set_ratio(broker, ALWAYS)
+    checkpoint = broker.data_directory / "cleaner-offset-checkpoint"
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
+        cleaned = [int(line.split()[2]) for line in lines if line.startswith(f"{OFFSETS_TOPIC} 0 ")]
+        if cleaned and cleaned[0] > above:
+            set_ratio(broker, NEVER)
+            return
+        time.sleep(0.1)
+    raise TimeoutError(f"the cleaner has not gone beyond offset {above}")
+
+
+class Ledger:
+    """A warehouse that reads the broker's topic in passes, and what the history says of the rows of each."""
+
+    def __init__(self, spark: SparkSession, warehouse: Path, truth: dict[str, Tables], log: pa.Table) -> None:
+        self.spark, self.warehouse = spark, warehouse
+        self.log = {entry.kafka_offset: (group, entry) for group, entry in decoded(log)}  # type: ignore[union-attr]
+        self.tables = {group_id: Tables() for group_id in truth}
+        self.read: set[int] = set()
+        self.end = 0
+
+    def pass_over(self, broker: LocalBroker) -> None:
+        with open_test_ledger(self.spark, self.warehouse) as ledger:
+            ingest_kafka(ledger, KafkaIngest(load_settings(), broker.bootstrap_servers), threading.Event())
+            rows = ledger.arrow(COORDINATOR_RECORDS, columns=["kafka_offset"]).column("kafka_offset").to_pylist()
+        new = set(rows) - self.read
+        self.read |= new
+        self.end = end_of(broker)
+        marks = [Coverage(each.from_offset, each.completeness, each.is_state_lost) for each in self.coverage()]
+        told = [self.log[offset] for offset in new if offset in self.log]
+        for group_id, tables in self.tables.items():
+            tables.take(sorted([*marks, *(entry for group, entry in told if group == group_id)], key=position))
+
+    def coverage(self, known_until_ms: int | None = None) -> list[Stretch]:
+        with open_test_ledger(self.spark, self.warehouse) as ledger:
+            source = read_source(ledger.storage, ledger.cluster)
+        assert source is not None
+        return stretches(source.readings[0], self.end, known_until_ms)
+
+
+def test_what_the_cleaner_leaves(spark: SparkSession, broker: LocalBroker, tmp_path: Path) -> None:
+    """Goal: passes before and behind a cleaning, and the first read of a thinned topic: no claim is false, and every
+    rebalance that lies where nothing was removed is told in full."""
+    log = in_one_partition(MIX, SEED)
+    entries = sorted(decoded(log), key=lambda each: position(each[1]))
+    truth = {each: folded([entry for group, entry in entries if group == each]) for each in sorted(dict(entries))}
+    often, late = (Ledger(spark, tmp_path / name, truth, log) for name in ("often", "late"))
+    size = -(-log.num_rows // PARTS)
+    for part in range(1, PARTS + 1):
+        begin = (part - 1) * size
+        write(broker, log.slice(begin, size))
+        if part in READ_CLEANED:
+            clean(broker, begin)
+        if part in (*READ_AT_ONCE, *READ_CLEANED):
+            often.pass_over(broker)
+    late.pass_over(broker)
+    assert end_of(broker) == log.num_rows
+
+    assert kinds(often) == ["complete", *["compacted", "complete"] * len(READ_CLEANED)]
+    assert kinds(late) == ["compacted", "complete"]
+    assert {row["is_hole"] for tables in often.tables.values() for row in tables.table("rebalances")} == {True, False}
+    for ledger in (often, late):
+        found = ledger.coverage(BEGAN_AT_MS + HOUR_MS)
+        assert len(ledger.read) < log.num_rows
+        random = Random(SEED)
+        for group_id, tables in ledger.tables.items():
+            assert false_claims(tables, truth[group_id], found, (BEGAN_AT_MS, BEGAN_AT_MS + HOUR_MS), random) == []
+            assert untold(tables, truth[group_id], found) == []
+
+
+def kinds(ledger: Ledger) -> list[str]:
+    return [each.completeness for each in ledger.coverage()]
