@@ -7,6 +7,7 @@ told: it was not unowned.
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -28,7 +29,9 @@ from groupledger.transforms.history.rules.never_seen import unseen_group, unseen
 from groupledger.transforms.history.rules.ownership_answer import owner_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
 
     from groupledger.jobs.process.output import Answer
     from groupledger.jobs.warehouse.tables import ClusterTables
@@ -58,10 +61,9 @@ def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: date
     place = (F.col("topic") == F.lit(topic)) & (F.col("partition") == F.lit(partition))
     intervals = collect(tables.rows_of_group(ASSIGNMENTS, name).where(place))
     answer = owner_at(group, generations, intervals, coverage, topic, partition, at)
-    if answer.status != Ownership.OWNED:
-        unseen = unseen_place(topic, partition, _last_partitions(tables))
-        if unseen is not None:
-            return [found | _told(unseen)]
+    unseen = None if intervals else _unseen(tables, topic, partition)
+    if unseen is not None:
+        return [found | _told(unseen)]
     found |= {
         "status": answer.status,
         "incarnation": answer.generation and answer.generation["incarnation"],
@@ -88,14 +90,22 @@ def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: date
     ]
 
 
-def _last_partitions(tables: ClusterTables) -> dict[str, int | None]:
-    """Returns the highest partition of each topic that the ledger has seen of any group or has sampled, None where it
-    has only seen that a member subscribes to it."""
+def _unseen(tables: ClusterTables, topic: str, partition: int) -> Unseen | None:
+    """Returns what the ledger has not seen of a place that the group never owned; None if the place exists. All commits
+    are read only for a place that nobody owned and no round sampled."""
     subscribed = tables.rows(MEMBERS).select(F.explode("subscribed_topics").alias("topic"))
-    places = (tables.rows(ASSIGNMENTS), tables.rows_if_any(WATERMARKS), commits(tables))
-    seen = subscribed.withColumn("partition", F.lit(None).cast("int"))
-    for rows in places:
-        seen = seen.union(rows.select("topic", "partition"))
+    places = [
+        subscribed.withColumn("partition", F.lit(None).cast("int")),
+        *(rows.select("topic", "partition") for rows in (tables.rows(ASSIGNMENTS), tables.rows_if_any(WATERMARKS))),
+    ]
+    if unseen_place(topic, partition, _last_partitions(places)) is None:
+        return None
+    return unseen_place(topic, partition, _last_partitions([*places, commits(tables).select("topic", "partition")]))
+
+
+def _last_partitions(places: Sequence[DataFrame]) -> dict[str, int | None]:
+    """Returns the highest partition of each topic, None where only the topic was seen."""
+    seen = reduce(lambda one, other: one.union(other), places)
     last = collect(seen.groupBy("topic").agg(F.max("partition").alias("partition")))
     return {row["topic"]: row["partition"] for row in last}
 
