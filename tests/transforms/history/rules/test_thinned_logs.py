@@ -57,7 +57,8 @@ class Passes:
     def __init__(self, seed: int, cleaning: int) -> None:
         self.log, self.truth = an_hour(seed)
         self.random = Random(f"{seed} {cleaning}")
-        self.cleaned = CleanedLog(random=self.random, key_count=40, retention_ms=RETENTION_MS, now_ms=BEGAN_AT_MS)
+        keys = self.random.choice((30, 1_000))  # that the map of the cleaner takes; there are some hundred
+        self.cleaned = CleanedLog(random=self.random, key_count=keys, retention_ms=RETENTION_MS, now_ms=BEGAN_AT_MS)
         self.readings: list[Reading] = []
         self.position = 0
         self.known_until_ms = 0
@@ -122,3 +123,13 @@ def test_every_claim_is_so(seed: int, cleaning: int) -> None:
         truth = passes.truth[group_id]
         assert false_claims(tables, truth, found, until_ms, passes.random) == []
         assert untold(tables, truth, found) == []
+
+
+def test_the_cleaner_had_work() -> None:
+    """Goal: the logs above are thinned in earnest: at least three of ten lose a tenth before it is read."""
+    left = []
+    for cleaning in range(10):
+        passes = Passes(0, cleaning)
+        passes.run()
+        left.append(len(passes.read) / len(passes.log))
+    assert sum(share < 0.9 for share in left) >= 3, left
