@@ -29,10 +29,16 @@ def append(log: CleanedLog, count: int) -> None:
         log.now_ms += size
 
 
-@pytest.mark.parametrize("seed", range(1000))
-def test_no_claim_is_false(seed: int) -> None:
+@pytest.mark.parametrize("first_seed", range(0, 1_000, 100))
+def test_no_claim_is_false(first_seed: int) -> None:
     """Goal: in a complete stretch no committed record is missing, and at its begin the newest record of every key is
     among the rows, or there was none; pieces that were judged before a crash are judged again."""
+    for seed in range(first_seed, first_seed + 100):
+        read_in_passes(seed)
+
+
+def read_in_passes(seed: int) -> None:
+    """Plays a log with its cleaner, reads it in passes, and checks each verdict."""
     log = a_log(seed)
     readings: list[Reading] = []
     rows: dict[int, object] = {}
