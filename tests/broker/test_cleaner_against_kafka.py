@@ -15,14 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
@@ -39,6 +32,7 @@ from lab.truth.claims import false_claims, untold
 from lab.truth.histories import Tables, folded, position
 from lab.truth.simulated import decoded, in_one_partition
 from lab.warehouses.ledgers import open_test_ledger
+from tests.fault.topic import set_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,10 +84,7 @@ def write(broker: LocalBroker, rows: pa.Table) -> None:
 
 
 def set_ratio(broker: LocalBroker, ratio: str) -> None:
-    entry = ConfigEntry(RATIO, ratio, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, OFFSETS_TOPIC, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.incremental_alter_configs([resource])[resource].result()
+    set_topic(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), {RATIO: ratio})
 
 
 def clean(broker: LocalBroker, above: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, overload
 
 import numpy as np
 
@@ -11,8 +12,28 @@ from groupledger.transforms.coverage.rules.evidence import Gap
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
 
-def gaps(offsets: Offsets, begin: int, end: int) -> list[Gap]:
+class Gaps(Sequence[Gap]):
+    """The gaps of a partition, each made when it is asked for: an old topic has millions, and the last few decide."""
+
+    def __init__(self, begins: Offsets, ends: Offsets) -> None:
+        self._begins = begins
+        self._ends = ends
+
+    def __len__(self) -> int:
+        return len(self._begins)
+
+    @overload
+    def __getitem__(self, at: int) -> Gap: ...
+    @overload
+    def __getitem__(self, at: slice) -> Gaps: ...
+    def __getitem__(self, at: int | slice) -> Gap | Gaps:
+        if isinstance(at, slice):
+            return Gaps(self._begins[at], self._ends[at])
+        return Gap(int(self._begins[at]), int(self._ends[at]))
+
+
+def gaps(offsets: Offsets, begin: int, end: int) -> Gaps:
     """Returns the stretches of [begin, end) without a row, in order. `offsets` are those of the rows, in any order."""
     known = np.concatenate([[begin - 1], np.sort(offsets[(offsets >= begin) & (offsets < end)]), [end]])
     (before,) = np.nonzero(np.diff(known) > 1)
-    return [Gap(int(known[at]) + 1, int(known[at + 1])) for at in before]
+    return Gaps(known[before] + 1, known[before + 1])

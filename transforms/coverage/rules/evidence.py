@@ -82,15 +82,21 @@ def explained_from(found: Sequence[Gap], begin: int, headers: Headers) -> int:
     It goes down from the last gap, and asks no further than to the first gap that is not explained. Raises UnreadError
     if a record was not delivered.
     """
-    left = list(found)
+    left = len(found)  # gaps, of which the last may reach into the window before
+    low = found[-1].end if found else begin
     while left:
-        end = left[-1].end
+        end = min(found[left - 1].end, low)
         low = max(begin, end - WINDOW)
-        inside = [Gap(max(gap.begin, low), gap.end) for gap in left if gap.end > low]
-        unexplained = _last_unexplained(inside, headers(low, end))
+        inside: list[Gap] = []
+        while left and found[left - 1].end > low:
+            gap = found[left - 1]
+            inside.append(Gap(max(gap.begin, low), min(gap.end, end)))
+            if gap.begin < low:
+                break
+            left -= 1
+        unexplained = _last_unexplained(inside[::-1], headers(low, end))
         if unexplained is not None:
             return unexplained + 1
-        left = [Gap(gap.begin, min(gap.end, low)) for gap in left if gap.begin < low]
     return begin
 
 
