@@ -1,0 +1,199 @@
+"""Plays what happens to groups of KIP-848 with Kafka's own consumers, and keeps the records that a broker writes of it.
+
+`python -m lab.kafka.consumer_protocol_log FOLDER FILE` makes `FILE` again: a JSON line for each record of the three
+groups, in the order of their log, with the last step that had begun by its time. Random ids of topics and members are
+named by first appearance (`id-1`), and times count from the first record, so that it holds nothing of the machine. The
+broker's data lies in FOLDER.
+
+A step ends when the consumers own everything between them and have said nothing for a moment.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka.admin import KafkaAdminClient
+
+from groupledger.schemas.codec.records import decode_record
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from lab.kafka.local_broker import LocalBroker
+from lab.kafka.matrix import JAVA, Host, now_ms
+from lab.kafka.oracle import read_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+DYNAMIC, STATIC, MIGRATED = "dynamic", "static", "migrated"
+TOPICS = {DYNAMIC: 4, STATIC: 2, MIGRATED: 2}
+PROPERTIES = {"group.consumer.session.timeout.ms": "3000", "offsets.topic.num.partitions": "1"}
+SETTLE_S_MAX, QUIET_S = 40, 1.2
+RANDOM_ID = re.compile(r'"([A-Za-z0-9_-]{22}|(?:[\w-]+-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"')
+
+
+class Stage:
+    """Runs the consumers of a group, by short names, and remembers when each step began."""
+
+    def __init__(self, bootstrap_servers: str, host: Host) -> None:
+        self.admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+        self.host = host
+        self.steps: list[tuple[int, str]] = []
+
+    def step(self, name: str) -> None:
+        self.steps.append((now_ms(), name))
+
+    def start(self, group: str, name: str, *, host: Host | None = None, **settings: str) -> None:
+        given = {
+            "group.id": group,
+            "client.id": f"{group}-{name}",
+            "group.protocol": "consumer",
+            "auto.commit.interval.ms": "500",
+            "metadata.max.age.ms": "500",
+            **{key.replace("_", "."): value for key, value in settings.items()},
+        }
+        words = [word for pair in given.items() for word in pair]
+        (host or self.host).tell("start", f"{group}-{name}", group, *words)
+
+    def tell(self, action: str, group: str, name: str) -> None:
+        self.host.tell(action, f"{group}-{name}")
+
+    def settle(self, group: str, *names: str, partitions: int = 0, hosts: tuple[Host, ...] = ()) -> None:
+        """Waits until these own all partitions between them, each of them something."""
+        wanted = partitions or TOPICS[group]
+
+        def is_settled() -> bool:
+            of_host = [(host, f"{group}-{name}") for host in (self.host, *hosts) for name in names]
+            owned = [host.owned[name] for host, name in of_host if host.owned.get(name)]
+            spoke_at = max(host.spoke_at.get(name, 0.0) for host, name in of_host)
+            is_whole = len(owned) == len(names) and sum(map(len, owned)) == len(set().union(*owned)) == wanted
+            return is_whole and time.monotonic() - spoke_at > QUIET_S
+
+        await_(is_settled, f"{', '.join(names)} of {group} to own {wanted} partitions")
+
+
+def await_(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + SETTLE_S_MAX
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {SETTLE_S_MAX} s for {what}")
+        time.sleep(0.05)
+
+
+def play_dynamic(stage: Stage, victims: Host) -> None:
+    """Joins, a release that waits for a poll loop, a kill, another partition, and leaves."""
+    stage.step("a joins")
+    stage.start(DYNAMIC, "a")
+    stage.settle(DYNAMIC, "a")
+    stage.step("b joins, and a does not poll")
+    stage.tell("stall", DYNAMIC, "a")
+    stage.start(DYNAMIC, "b")
+    time.sleep(QUIET_S)
+    stage.step("a polls again")
+    stage.tell("resume", DYNAMIC, "a")
+    stage.settle(DYNAMIC, "a", "b")
+    stage.step("v joins")
+    stage.start(DYNAMIC, "v", host=victims)
+    stage.settle(DYNAMIC, "a", "b", "v", hosts=(victims,))
+    stage.step("v is killed")
+    victims.kill()
+    stage.settle(DYNAMIC, "a", "b")
+    stage.step("the topic grows")
+    stage.admin.create_partitions({DYNAMIC: TOPICS[DYNAMIC] + 1})
+    stage.settle(DYNAMIC, "a", "b", partitions=TOPICS[DYNAMIC] + 1)
+    stage.step("b leaves")
+    stage.tell("close", DYNAMIC, "b")
+    stage.settle(DYNAMIC, "a", partitions=TOPICS[DYNAMIC] + 1)
+    stage.step("a leaves")
+    stage.tell("close", DYNAMIC, "a")
+    time.sleep(QUIET_S)
+
+
+def play_static(stage: Stage) -> None:
+    """A static member goes away and comes back under another member id."""
+    stage.step("i0 and i1 join")
+    for name in ("i0", "i1"):
+        stage.start(STATIC, name, group_instance_id=name)
+    stage.settle(STATIC, "i0", "i1")
+    stage.step("i1 goes away")
+    stage.tell("close", STATIC, "i1")
+    time.sleep(QUIET_S)
+    stage.step("i1 comes back")
+    stage.start(STATIC, "i1", group_instance_id="i1")
+    stage.settle(STATIC, "i0", "i1")
+    stage.step("i0 and i1 go away and their sessions end")
+    for name in ("i0", "i1"):
+        stage.tell("close", STATIC, name)
+    time.sleep(int(PROPERTIES["group.consumer.session.timeout.ms"]) / 1000 + QUIET_S)
+
+
+def play_migration(stage: Stage) -> None:
+    """A classic member is joined by one of KIP-848, which leaves again."""
+    stage.step("a classic member joins")
+    stage.start(MIGRATED, "classic", group_protocol="classic")
+    stage.settle(MIGRATED, "classic")
+    stage.step("a member of KIP-848 joins: an upgrade")
+    stage.start(MIGRATED, "new")
+    stage.settle(MIGRATED, "classic", "new")
+    stage.step("it leaves: a downgrade")
+    stage.tell("close", MIGRATED, "new")
+    stage.settle(MIGRATED, "classic")
+    stage.step("the classic member leaves")
+    stage.tell("close", MIGRATED, "classic")
+    time.sleep(QUIET_S)
+
+
+def play(broker: LocalBroker) -> list[tuple[int, str]]:
+    """Returns the steps, with the time when each began."""
+    with Host(JAVA, broker.bootstrap_servers) as host, Host(JAVA, broker.bootstrap_servers) as victims:
+        stage = Stage(broker.bootstrap_servers, host)
+        with closing(stage.admin):
+            wanted = {name: {"num_partitions": count, "replication_factor": 1} for name, count in TOPICS.items()}
+            stage.admin.create_topics(wanted, wait_for_metadata=True)
+            play_dynamic(stage, victims)
+            play_static(stage)
+            play_migration(stage)
+    return stage.steps
+
+
+def group_level_records(broker: LocalBroker, steps: list[tuple[int, str]]) -> Iterator[dict[str, object]]:
+    """Yields the records but for the offset commits."""
+    stored = sorted(read_topic(broker, OFFSETS_TOPIC, "read_uncommitted").items())
+    began_ms = stored[0][1].timestamp_ms
+    for (_, offset), each in stored:
+        record = decode_record(each.key, each.value)
+        if "offset_commit" not in record.record_type:
+            yield {
+                "step": [name for at_ms, name in steps if at_ms <= each.timestamp_ms][-1],
+                "kafka_offset": offset,
+                "after_ms": each.timestamp_ms - began_ms,
+                "record_type": record.record_type,
+                "key": record.key,
+                "value": record.value,
+            }
+
+
+def anonymous(line: str, names: dict[str, str]) -> str:
+    """Returns the line with a name by first appearance for each random id."""
+
+    def name_of(found: re.Match[str]) -> str:
+        return f'"{names.setdefault(found[1], f"id-{len(names) + 1}")}"'
+
+    return RANDOM_ID.sub(name_of, line)
+
+
+def main(folder: str, file: str) -> None:
+    with LocalBroker(Path(folder), properties=PROPERTIES) as broker:
+        steps = play(broker)
+        names: dict[str, str] = {}
+        records = group_level_records(broker, steps)
+        lines = [anonymous(json.dumps(record, default=lambda data: data.hex()), names) for record in records]
+    Path(file).write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
