@@ -130,7 +130,7 @@ def _end_incarnation(group: OpenGroup, *, keeps_offsets: bool = False) -> None:
     """Ends it. The broker removes the offsets of a group before the group; of one that only changes its type it removes
     none."""
     forget_classic(group)
-    group.is_alive, group.number, group.ending = False, None, None
+    group.is_alive, group.number, group.ending, group.upgraded_generation = False, None, None, None
     if not keeps_offsets:
         group.commits = {}
 
@@ -161,6 +161,7 @@ def _settle_ending(group: OpenGroup, rows: Rows, event: GroupRecord | OtherGroup
     else:
         end = End(ending.kafka_offset, ending.kafka_timestamp_ms, is_known=ending.is_known)
         close_classic_rows(group, rows, end, EndedBy.UPGRADE)
+        group.upgraded_generation = None if group.generation is None else group.generation.generation
         forget_classic(group)
         group.ending = None
     return True
@@ -212,11 +213,14 @@ def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> No
 
 
 def _group_record(group: OpenGroup, record: GroupRecord, rows: Rows) -> None:
-    is_downgrade = group.group_type != GroupType.CLASSIC and _goes_on_as_classic(group, record)
-    _settle_ending(group, rows, record)
-    if group.is_alive and group.group_type != GroupType.CLASSIC:
-        _end_incarnation(group)
-    is_known = _is_known(group) and not is_downgrade
+    was_other_type = group.group_type != GroupType.CLASSIC and _goes_on_as_classic(group, record)
+    if _is_live_downgrade(group, record):
+        group.ending, group.group_type, group.upgraded_generation = None, GroupType.CLASSIC, None
+    else:
+        _settle_ending(group, rows, record)
+        if group.is_alive and group.group_type != GroupType.CLASSIC:
+            _end_incarnation(group)
+    is_known = _is_known(group) and not was_other_type
     group.is_state_known = True
     finding = None
     if group.number is not None and record.generation < group.number:
@@ -241,6 +245,19 @@ def _goes_on_as_classic(group: OpenGroup, record: GroupRecord) -> bool:
     if group.ending is None:
         return group.is_alive
     return record.generation > 0 and record.kafka_timestamp_ms == group.ending.kafka_timestamp_ms
+
+
+def _is_live_downgrade(group: OpenGroup, record: GroupRecord) -> bool:
+    """Returns whether the record goes on with the members of a `consumer` group whose tombstone stands before it in the
+    same operation: its generation is their last epoch. One that the classic group had reached before its upgrade would
+    replace the row of then, and so begins another incarnation."""
+    return (
+        group.group_type == GroupType.CONSUMER
+        and group.ending is not None
+        and group.ending.kafka_timestamp_ms == record.kafka_timestamp_ms
+        and bool(record.members)
+        and record.generation == group.number != group.upgraded_generation
+    )
 
 
 # Commits

@@ -124,7 +124,8 @@ class Ending:
 
 @dataclass(slots=True, kw_only=True)
 class OpenGroup:
-    """What the fold knows of a group. `number` is the last generation or epoch of this incarnation. `is_state_known`
+    """What the fold knows of a group. `number` is the last generation or epoch of this incarnation,
+    `upgraded_generation` the one of its classic group when that became a `consumer` group. `is_state_known`
     says that nothing about the group was missed since its last record. `record_offset` is that of the last group-level
     event. `pending` holds the units that nobody owns now, with the identity of the member that gave each up; `revokers`
     are the members that have to join again because of it."""
@@ -141,6 +142,7 @@ class OpenGroup:
     is_alive: bool = False
     group_type: str = GroupType.CLASSIC
     number: int | None = None
+    upgraded_generation: int | None = None
     first_seen_ms: int | None = None
     last_seen_ms: int | None = None
     last_commit_ms: int | None = None

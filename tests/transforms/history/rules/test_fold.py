@@ -123,8 +123,8 @@ def test_decrease_without_tombstone() -> None:
 
 
 def test_live_upgrade_closes_the_classic_rows() -> None:
-    """Goal: KIP-848 records of the tombstone's own operation keep the incarnation; the downgrade is one that began
-    before."""
+    """Goal: KIP-848 records of the tombstone's own operation keep the incarnation; so does the downgrade, whose
+    generation is the last epoch; the rebalance behind it is told."""
     log = Log().record(4, member("a", 0)).tombstone().other("consumer", same_time=True)
     pending = folded(log.entries)
     assert pending.table("generations")[0]["ended_by"] == "tombstone"
@@ -135,11 +135,33 @@ def test_live_upgrade_closes_the_classic_rows() -> None:
     assert tables.table("assignments")[0]["is_end_known"]
     assert (tables.group["group_type"], tables.group["group_epoch"], tables.group["incarnation"]) == ("consumer", 5, 1)
     log.other("consumer", gone=True).removed("consumer")
-    log.record(6, member("a", 0), same_time=True)
+    log.record(5, member("a", 0), same_time=True)
     tables = folded(log.entries)
-    assert (tables.group["group_type"], tables.group["incarnation"], tables.group["generation"]) == ("classic", 2, 6)
+    assert (tables.group["group_type"], tables.group["incarnation"], tables.group["generation"]) == ("classic", 1, 5)
+    assert tables.group["committed_partition_count"] == 1
     assert [row["to_generation"] for row in tables.table("rebalances")] == [4]  # a conversion is no rebalance
     assert tables.table("generations")[-1]["is_start_known"] is False
+    tables = folded(log.record(6, member("a", 0), member("b")).entries)
+    assert [row["to_generation"] for row in tables.table("rebalances")] == [4, 6]
+    assert tables.kinds(6) == ["member_joined"]
+
+
+@pytest.mark.parametrize(
+    ("generation", "same_time"),
+    [(4, True), (5, False)],
+    ids=["no epoch since the upgrade", "a later group"],
+)
+def test_no_live_downgrade(generation: int, *, same_time: bool) -> None:
+    """Goal: a record of another operation is another incarnation, and so is one that would replace a row of before."""
+    log = Log().record(4, member("a", 0)).tombstone().other("consumer", same_time=True)
+    log.other("consumer", 4, same_time=True)
+    if not same_time:
+        log.other("consumer", 5)
+    log.other("consumer", gone=True).record(generation, member("a", 0), same_time=same_time)
+    tables = folded(log.entries)
+    assert tables.group["incarnation"] == 2
+    assert tables.table("generations")[0]["generation"] == 4
+    assert tables.table("generations")[0]["ended_by"] == "upgrade"
 
 
 @pytest.mark.parametrize(
