@@ -25,7 +25,9 @@ from groupledger.jobs.derive.rebalance_stats import COUNTED, rebuild_rebalance_s
 from groupledger.jobs.ingest.stream import must_stop, wait
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
+from groupledger.jobs.warehouse.delta_log import check_commits
 from groupledger.jobs.warehouse.ledger import set_checkpoint_aside
+from groupledger.jobs.warehouse.readers import reader_of
 from groupledger.jobs.warehouse.rebuilds import is_unfinished, rebuild_request, remove_request, remove_versions
 from groupledger.jobs.warehouse.source import read_source
 from groupledger.jobs.warehouse.upsert import of_table, replace_cluster, upsert, upsert_arrow
@@ -78,7 +80,8 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     """Folds the rows of `coordinator_records` that the history has not folded yet; first makes a rebuild if one was
     requested or is unfinished.
 
-    Raises InputError if there is nothing to read, or if a table of the history is gone.
+    Raises InputError if there is nothing to read, or if a table of the history is gone, and OutsideError if a commit
+    that it would read was emptied.
     """
     if is_unfinished(ledger.storage, ledger.cluster):
         ledger.say("history: a rebuild was begun and not finished: it is made again")
@@ -95,6 +98,7 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
             f"The history has been written before, and its tables {', '.join(missing)} are gone: run `groupledger"
             " history --rebuild` to make all of them again."
         )
+    check_commits(ledger.storage, COORDINATOR_RECORDS, next_version(ledger) or 0)
     prepare_tables(ledger)
     return fold_all(ledger, stop) if is_first else follow(ledger, HistoryTotals({}), stop)
 
@@ -102,6 +106,7 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
 def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     """Folds all rows of `coordinator_records` again."""
     request = rebuild_request(ledger)
+    check_commits(ledger.storage, COORDINATOR_RECORDS)
     prepare_tables(ledger)
     rebuild.begin(ledger)
     set_checkpoint_aside(ledger.storage, checkpoint_folder(ledger))
@@ -117,6 +122,12 @@ def prepare_tables(ledger: Ledger) -> None:
     """
     ledger.rows(COORDINATOR_RECORDS)
     ledger.create(COORDINATOR_RECORDS, *TABLES)
+
+
+def next_version(ledger: Ledger) -> int | None:
+    """Returns the version of `coordinator_records` that the history reads next, None before its first whole batch."""
+    reader = reader_of(ledger.storage, ledger.cluster, CHECKPOINT_NAME)
+    return None if reader is None else reader.next_version
 
 
 def checkpoint_folder(ledger: Ledger) -> str:

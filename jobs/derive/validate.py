@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.derive.history import CHECKPOINT_NAME, all_events, records_of, table_rows
+from groupledger.jobs.derive.history import all_events, next_version, records_of, table_rows
 from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.warehouse.readers import readers
+from groupledger.jobs.warehouse.delta_log import check_commits
 from groupledger.jobs.warehouse.rebuilds import is_unfinished, rebuild_request
 from groupledger.jobs.warehouse.retention import read_floors
 from groupledger.jobs.warehouse.upsert import replace_cluster
@@ -33,10 +33,13 @@ if TYPE_CHECKING:
 
 
 def validate(ledger: Ledger) -> list[Row]:
-    """Returns the findings, in log order. Raises InputError if there is nothing to replay."""
+    """Returns the findings, in log order. Raises InputError if there is nothing to replay, and OutsideError if records
+    are missing because the file of their commit was emptied: no other table holds them."""
     if is_unfinished(ledger.storage, ledger.cluster):
         ledger.say("validate: a rebuild of the history was not finished: run `groupledger history` to finish it")
-    records = records_of(ledger, ledger.rows(COORDINATOR_RECORDS)).persist()
+    stored = ledger.rows(COORDINATOR_RECORDS)
+    check_commits(ledger.storage, COORDINATOR_RECORDS)
+    records = records_of(ledger, stored).persist()
     ledger.create(REPLAY_FINDINGS)
     found = replay_findings(*all_events(ledger, records)).withColumn("cluster", F.lit(ledger.cluster))
     replace_cluster(ledger, REPLAY_FINDINGS, found)
@@ -48,12 +51,11 @@ def damaged_groups(ledger: Ledger) -> list[Row]:
     """Returns the groups whose rows in the tables of the history are not those that a fold of the records gives, as
     `transforms.history.differences`. A group of which retention has removed records can't be compared, and a history
     that has to be rebuilt anyway, or was never written to the end of a batch, is not."""
-    here = (ledger.cluster, CHECKPOINT_NAME)
-    versions = [reader.next_version - 1 for reader in readers(ledger.storage) if (reader.cluster, reader.name) == here]
-    if not versions or is_unfinished(ledger.storage, ledger.cluster) or rebuild_request(ledger) is not None:
+    unread = next_version(ledger)
+    if unread is None or is_unfinished(ledger.storage, ledger.cluster) or rebuild_request(ledger) is not None:
         return []
     floors = list(read_floors(ledger.storage, ledger.cluster))
-    records = ledger.rows(COORDINATOR_RECORDS, versions[0]).where(~F.col("kafka_partition").isin(floors))
+    records = ledger.rows(COORDINATOR_RECORDS, unread - 1).where(~F.col("kafka_partition").isin(floors))
     folded = fold_groups(*all_events(ledger, records_of(ledger, records))).persist()
     compared = records.select("group_id").distinct()
     found: list[Row] = []

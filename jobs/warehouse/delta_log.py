@@ -27,7 +27,7 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.dataset import FileSystemDataset, ParquetFileFormat, ParquetFragmentScanOptions
 from pyarrow.fs import PyFileSystem
 
-from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.local_files import local_files
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
 
 
+COMMIT_FILE = re.compile(r"[0-9]{20}\.json")
 # In a local path delta-rs takes these for others, or panics.
 MISREAD = re.compile(r"[\x00-\x1f\x7f\[\]\\^|]|%[0-9A-Fa-f]{2}")
 
@@ -130,6 +131,15 @@ def last_transaction(warehouse: str, table: Table, application_id: str) -> int |
     return open_table(warehouse, table).transaction_version(application_id)
 
 
+def check_commits(storage: Storage, table: Table, since_version: int = 0) -> None:
+    """Reads the commits that the log still holds, from a version on. Raises OutsideError for one whose file is
+    empty."""
+    for name in storage.names(f"{table.name}/_delta_log"):
+        version = int(name.removesuffix(".json")) if COMMIT_FILE.fullmatch(name) else -1
+        if version >= since_version:
+            added_by(storage, table, version)
+
+
 @dataclass(frozen=True, slots=True)
 class Added:
     """The files that one version added, by path within the table, with the number of rows of each. `has_replaced` says
@@ -141,10 +151,20 @@ class Added:
 
 
 def added_by(storage: Storage, table: Table, version: int) -> Added | None:
-    """Returns what a version added to a table, or None if there is no such version, or no longer."""
+    """Returns what a version added to a table, or None if there is no such version, or no longer.
+
+    Raises OutsideError if the file of the commit is empty: Delta's readers take it for a commit that did nothing, and
+    its rows would be missing without a word.
+    """
     text = storage.read(f"{table.name}/_delta_log/{version:020}.json")
     if text is None:
         return None
+    if not text.strip():
+        raise OutsideError(
+            f"The file of commit {version} of the table {table.name} is empty, and the rows of that commit are missing:"
+            f" restore _delta_log/{version:020}.json from a copy, and don't run `groupledger maintain` before, which"
+            " would delete what the commit had added."
+        )
     files: dict[str, int] = {}
     at_ms, has_replaced = 0, False
     for action in map(json.loads, text.splitlines()):

@@ -40,13 +40,18 @@ def readers(storage: Storage) -> list[Reader]:
     found = []
     for cluster in storage.names(CHECKPOINTS):
         for name in storage.names(f"{CHECKPOINTS}/{cluster}"):
-            folder = f"{CHECKPOINTS}/{cluster}/{name}"
-            checkpoint = None if ".replaced-" in name else whole_checkpoint(storage, folder)
-            offset = None if checkpoint is None else source_offset(storage, folder, checkpoint.committed_batch)
-            reader = None if offset is None else reader_at(cluster, name, offset)
+            reader = None if ".replaced-" in name else reader_of(storage, cluster, name)
             if reader is not None:
                 found.append(reader)
     return found
+
+
+def reader_of(storage: Storage, cluster: str, name: str) -> Reader | None:
+    """Returns the reader whose checkpoint has this name, or None if it reads no Delta table, or nothing yet."""
+    folder = f"{CHECKPOINTS}/{cluster}/{name}"
+    checkpoint = whole_checkpoint(storage, folder)
+    offset = None if checkpoint is None else source_offset(storage, folder, checkpoint.committed_batch)
+    return None if offset is None else reader_at(cluster, name, offset)
 
 
 def reader_at(cluster: str, name: str, offset: str) -> Reader | None:

@@ -265,6 +265,28 @@ def test_a_mixed_history(spark: SparkSession, simulated: Simulated, tmp_path: Pa
         assert damaged_groups(ledger) == []
 
 
+def test_a_commit_of_records_that_was_emptied(spark: SparkSession, simulated: Simulated, tmp_path: Path) -> None:
+    """Goal: neither a pass of the history nor `validate` takes records for read whose commit is lost; both go on once
+    its file is restored."""
+    append(spark, tmp_path, simulated.between(0, 30))
+    with open_test_ledger(spark, tmp_path) as ledger:
+        version = ledger.version(COORDINATOR_RECORDS)
+    file = tmp_path / COORDINATOR_RECORDS.name / "_delta_log" / f"{version:020}.json"
+    whole = file.read_bytes()
+    file.write_bytes(b"")
+    with pytest.raises(OutsideError, match="is empty, and the rows of that commit are missing"):
+        run(spark, tmp_path)
+    with (
+        open_test_ledger(spark, tmp_path) as ledger,
+        pytest.raises(OutsideError, match="is empty, and the rows of that commit are missing"),
+    ):
+        validate(ledger)
+    file.write_bytes(whole)
+    run(spark, tmp_path)
+    with open_test_ledger(spark, tmp_path) as ledger:
+        assert damaged_groups(ledger) == []
+
+
 def test_validate_finds_a_planted_lie(
     spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
