@@ -106,8 +106,19 @@ class EndedBy:
     REVISION = "revision"
     TOMBSTONE = "tombstone"
     UPGRADE = "upgrade"  # to a group of KIP-848
+    DOWNGRADE = "downgrade"  # of a group of KIP-848 to a classic one
     HOLE = "hole"
     GENERATION_DECREASE = "generation_decrease"
+
+
+class MemberState:
+    """Says how far a member of a KIP-848 group has come towards its target (`member_epochs.state`)."""
+
+    STABLE = "stable"
+    UNREVOKED = "unrevoked"  # it still holds what it has to give up
+    UNRELEASED = "unreleased"  # it waits for what others still hold
+    AWAY = "away"  # a static member that left for a while: its partitions are reserved, and nobody processes them
+    UNKNOWN = "unknown"  # a state that this version does not know
 
 
 class HoleCause:
@@ -148,6 +159,7 @@ class TimelineEvent:
     REVISION = "revision"
     GROUP_DELETED = "group_deleted"
     UPGRADED = "upgraded"
+    DOWNGRADED = "downgraded"
     NOT_COVERED = "not_covered"
     GENERATION_DECREASED = "generation_decreased"
 

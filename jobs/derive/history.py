@@ -22,19 +22,28 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.derive import rebuild
 from groupledger.jobs.derive.rebalance_stats import COUNTED, rebuild_rebalance_stats, update_rebalance_stats
+from groupledger.jobs.derive.topic_names import topic_names_of
 from groupledger.jobs.ingest.stream import must_stop, wait
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
-from groupledger.jobs.warehouse.delta_log import check_commits
+from groupledger.jobs.warehouse.delta_log import check_commits, dataset
 from groupledger.jobs.warehouse.ledger import set_checkpoint_aside
 from groupledger.jobs.warehouse.readers import reader_of
 from groupledger.jobs.warehouse.rebuilds import is_unfinished, rebuild_request, remove_request, remove_versions
 from groupledger.jobs.warehouse.source import read_source
+from groupledger.jobs.warehouse.topic_names import known_names
 from groupledger.jobs.warehouse.upsert import of_table, replace_cluster, upsert, upsert_arrow
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
-from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
+from groupledger.schemas.tables.table import GROUP_TYPE, IS_CARRIED_OVER, IS_OPEN
+from groupledger.schemas.tables.topic_names import TOPIC_NAMES
+from groupledger.schemas.wire.consumer_group import (
+    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
+)
 from groupledger.transforms.coverage.rules.stretches import stretches
 from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
 from groupledger.transforms.history.rules import Coverage
@@ -49,6 +58,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.history.group_history import Marks
+    from groupledger.transforms.history.rules.consumer_records import TopicNames
 
     Extents = Mapping[int, tuple[int, int]]
     """The first and the last offset of each partition of `__consumer_offsets`."""
@@ -58,7 +68,13 @@ CHECKPOINT_NAME = "history"
 RECORD_COLUMNS = (
     *("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "record_type", "is_tombstone", "decode_error"),
     *("offset_commit.topic", "offset_commit.partition", "offset_commit.offset as committed_offset", "record_json"),
+    "offset_commit.topic_id",
 )
+NAMING_TOPICS_BY_ID = (
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER.record_type,
+    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT.record_type,
+)
+TOPIC_ID_IN_JSON = '"topic_id": "([A-Za-z0-9_-]{22})"'
 # What the driver folds at once: its result is a fraction of 2 GiB.
 RECORDS_PER_DRIVER_FOLD = 200_000
 # A Delta commit must be folded in one batch, since its files have no order among each other: so batches have no limit.
@@ -93,6 +109,9 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     checkpoint = whole_checkpoint(ledger.storage, checkpoint_folder(ledger))
     is_first = checkpoint is None or checkpoint.planned_batch is None
     missing = [table.name for table in TABLES if not ledger.exists(table)]
+    if not is_first and missing in ([], [MEMBER_EPOCHS.name]) and (missing or is_of_older_release(ledger)):
+        ledger.say("history: rebuilt, because an older release wrote it, which left out groups of KIP-848")
+        return rebuild_history(ledger, stop)
     if missing and not is_first:
         raise InputError(
             f"The history has been written before, and its tables {', '.join(missing)} are gone: run `groupledger"
@@ -115,13 +134,22 @@ def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     return totals
 
 
+def is_of_older_release(ledger: Ledger) -> bool:
+    """Returns whether the cluster's rows come from a release that knew classic groups only. Another cluster's writer
+    may have given the tables the columns that came since."""
+    if GROUP_TYPE.name not in dataset(ledger.warehouse, GENERATIONS).schema.names:
+        return True
+    is_old = (pc.field(IS_OPEN.name) == 1) & pc.field(GROUP_TYPE.name).is_null()
+    return bool(ledger.arrow(GENERATIONS, is_old, ["group_id"]).num_rows)
+
+
 def prepare_tables(ledger: Ledger) -> None:
     """Creates the tables that the history writes, and migrates older tables to this release's definition.
 
     Raises InputError if there is nothing to read.
     """
     ledger.rows(COORDINATOR_RECORDS)
-    ledger.create(COORDINATOR_RECORDS, *TABLES)
+    ledger.create(COORDINATOR_RECORDS, TOPIC_NAMES, *TABLES)
 
 
 def next_version(ledger: Ledger) -> int | None:
@@ -190,12 +218,14 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
     """
     records = records_of(ledger, records).persist()
     try:
-        extents, record_count, groups = extents_of(records)
-        marks = marks_of(ledger, extents)
-        if is_rebuild or record_count > RECORDS_PER_DRIVER_FOLD:
-            counts = _apply_many(ledger, records, extents, marks, is_rebuild=is_rebuild)
+        found = extents_of(records)
+        marks = marks_of(ledger, found.extents)
+        names = topic_names_of(ledger, records, found.topic_ids)
+        if is_rebuild or found.record_count > RECORDS_PER_DRIVER_FOLD:
+            counts = _apply_many(ledger, records, found.extents, marks, names, is_rebuild=is_rebuild)
         else:
-            counts = _apply_few(ledger, records, open_groups_in_memory(ledger, records, groups, marks), marks)
+            open_groups = open_groups_in_memory(ledger, records, found.groups, marks)
+            counts = _apply_few(ledger, records, open_groups, marks, names)
     except PythonException as error:
         unknown = re.search(rf"{UnknownStateError.__name__}: (.*)", str(error))
         raise (error if unknown is None else InputError(unknown[1])) from error
@@ -207,9 +237,11 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
     return counts
 
 
-def _apply_few(ledger: Ledger, records: DataFrame, open_groups: DataFrame, marks: Marks) -> dict[str, int]:
+def _apply_few(
+    ledger: Ledger, records: DataFrame, open_groups: DataFrame, marks: Marks, names: TopicNames
+) -> dict[str, int]:
     """Folds a batch whose result the driver holds: one query of Spark's, and then merges from memory."""
-    folded = fold_groups(group_events(records, open_groups, marks), marks).toArrow()
+    folded = fold_groups(group_events(records, open_groups, marks), marks, names).toArrow()
     rows = {table: arrow_rows(folded, table, ledger.cluster) for table in (*DERIVED_TABLES, OPEN_GROUPS)}
     for table in DERIVED_TABLES:
         ledger.give_way()
@@ -222,13 +254,13 @@ def _apply_few(ledger: Ledger, records: DataFrame, open_groups: DataFrame, marks
 
 
 def _apply_many(
-    ledger: Ledger, records: DataFrame, extents: Extents, marks: Marks, *, is_rebuild: bool
+    ledger: Ledger, records: DataFrame, extents: Extents, marks: Marks, names: TopicNames, *, is_rebuild: bool
 ) -> dict[str, int]:
     """Folds a batch of any size, whose result stays with Spark's tasks."""
     retained_from = {partition: first for partition, (first, _) in extents.items()}
     before = rebuild.HistoryBefore(ledger, retained_from) if is_rebuild else None
     open_groups = open_groups_of(ledger, records) if before is None else before.open_groups(marks)
-    folded = fold_groups(group_events(records, open_groups, marks), marks).persist()
+    folded = fold_groups(group_events(records, open_groups, marks), marks, names).persist()
     try:
         tables = (*DERIVED_TABLES, OPEN_GROUPS)
         counts: dict[str, int] = (
@@ -259,18 +291,36 @@ def records_of(ledger: Ledger, records: DataFrame) -> DataFrame:
     return records.where(F.col("cluster") == F.lit(ledger.cluster)).selectExpr(*RECORD_COLUMNS)
 
 
-def extents_of(records: DataFrame) -> tuple[Extents, int, set[str]]:
-    """Returns the extent of each partition, the number of records, and their groups."""
+@dataclass(frozen=True)
+class Found:
+    """Says what a batch has: the extent of each partition, the number of records, their groups, and the ids of topics
+    that records of `consumer` groups name."""
+
+    extents: Extents
+    record_count: int
+    groups: set[str]
+    topic_ids: set[str]
+
+
+def extents_of(records: DataFrame) -> Found:
+    # Commits have no `record_json`, or one without this type; the ids of a record are in arrays of any depth.
+    names_topics = F.when(F.col("record_type").isin(*NAMING_TOPICS_BY_ID), F.col("record_json"))
+    topic_ids = F.flatten(F.collect_set(F.regexp_extract_all(names_topics, F.lit(TOPIC_ID_IN_JSON), 1)))
     offsets = (F.min("kafka_offset"), F.max("kafka_offset"), F.count(F.lit(1)), F.collect_set("group_id"))
-    found = records.groupBy("kafka_partition").agg(*offsets).collect()
-    extents = {partition: (first, last) for partition, first, last, *_ in found}
-    return extents, sum(row[3] for row in found), {group for row in found for group in row[4]}
+    found = records.groupBy("kafka_partition").agg(*offsets, F.array_distinct(topic_ids)).collect()
+    return Found(
+        extents={partition: (first, last) for partition, first, last, *_ in found},
+        record_count=sum(row[3] for row in found),
+        groups={group for row in found for group in row[4]},
+        topic_ids={topic_id for row in found for topic_id in row[5]},
+    )
 
 
-def all_events(ledger: Ledger, records: DataFrame) -> tuple[DataFrame, Marks]:
-    """Returns the events of every group from its first record on, and the marks of coverage."""
-    marks = marks_of(ledger, extents_of(records)[0])
-    return group_events(records, records.sparkSession.createDataFrame([], OPEN_GROUPS.schema), marks), marks
+def all_events(ledger: Ledger, records: DataFrame) -> tuple[DataFrame, Marks, TopicNames]:
+    """Returns the events of every group from its first record on, the marks of coverage, and the names of topics."""
+    marks = marks_of(ledger, extents_of(records).extents)
+    none_open = records.sparkSession.createDataFrame([], OPEN_GROUPS.schema)
+    return group_events(records, none_open, marks), marks, known_names(ledger)[0]
 
 
 def open_groups_of(ledger: Ledger, records: DataFrame) -> DataFrame:

@@ -34,6 +34,7 @@ from groupledger.jobs.ingest.log_files import (
     too_large,
 )
 from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.warehouse.topic_names import known_names, learn
 from groupledger.jobs.warehouse.upsert import insert, of_rows, upsert_arrow
 from groupledger.schemas.tables.all_tables import date_column
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
@@ -269,19 +270,23 @@ class LogImport:
         """Returns the requests with names for topic ids: from the log itself, and from what else the warehouse
         holds."""
         ledger = self._ledger
-        said = parsed.where(F.col(TOPIC_NAME).isNotNull()).select(f"{TOPIC_NAME}.*").distinct()
-        known = ledger.rows(TOPIC_NAMES)
-        if not said.join(known, "topic_id", "left_anti").isEmpty():
-            self._insert(TOPIC_NAMES, said)
-        unnamed = unnamed_topic_ids(rows).join(ledger.rows(TOPIC_NAMES), "topic_id", "left_anti")
-        asked = sorted({row[0] for row in unnamed.collect()} - self._asked)
+        known, _ = known_names(ledger)
+        self._learn(parsed.where(F.col(TOPIC_NAME).isNotNull()).select(f"{TOPIC_NAME}.*"), known)
+        unnamed = {row[0] for row in unnamed_topic_ids(rows).collect()} - known.keys()
+        asked = sorted(unnamed - self._asked)
         self._asked.update(asked)
         if asked:
             for table, struct in ((WATERMARKS, ""), (COORDINATOR_RECORDS, "offset_commit.")):
                 if ledger.exists(table):
                     found = ledger.rows(table).select(f"{struct}topic_id", f"{struct}topic")
-                    self._insert(TOPIC_NAMES, found.where(F.col("topic_id").isin(asked)).distinct())
+                    self._learn(found.where(F.col("topic_id").isin(asked)), known)
         return with_topic_names(rows, ledger.rows(TOPIC_NAMES))
+
+    def _learn(self, told: DataFrame, known: dict[str, str]) -> None:
+        """Writes the names that are new, and adds them to the known ones."""
+        new = {topic_id: topic for topic_id, topic in told.distinct().collect() if topic_id not in known}
+        learn(self._ledger, new)
+        known |= new
 
     def _insert(self, table: Table, rows: DataFrame, source_files: Sequence[str] = ()) -> None:
         """Adds rows whose key is not there yet. Rows of a file lie together: its name leaves out most of the table."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.words import GroupType
 from groupledger.transforms.history.rules import (
     Commits,
     Coverage,
@@ -23,6 +24,7 @@ from groupledger.transforms.history.rules import (
     fold,
     owner_at,
 )
+from groupledger.transforms.history.rules.consumer_records import EpochRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +35,7 @@ GROUP = "g1"
 KEYS = {
     "generations": ("incarnation", "generation", "revision"),
     "members": ("incarnation", "member_id", "from_offset"),
+    "member_epochs": ("incarnation", "member_id", "from_offset"),
     "assignments": ("incarnation", "topic", "partition", "from_offset"),
     "connect_assignments": ("incarnation", "connector", "task", "from_offset"),
     "rebalances": ("incarnation", "to_generation"),
@@ -219,7 +222,8 @@ class Log:
 
     def other(self, group_type: str, epoch: int | None = None, *, same_time: bool = False, gone: bool = False) -> Log:
         offset, now_ms = self._next(0 if same_time else 1_000)
-        self.entries.append(OtherGroupType(offset, now_ms, group_type, epoch, gone, gone))
+        content = None if epoch is None or group_type != GroupType.CONSUMER else EpochRecord(epoch, metadata_hash=0)
+        self.entries.append(OtherGroupType(offset, now_ms, group_type, epoch, gone, gone, content))
         return self
 
     def removed(self, group_type: str) -> Log:

@@ -33,6 +33,13 @@ DYNAMIC_RESTART = ChangeKind(
 SUBSCRIPTION_CHANGED = ChangeKind(
     name="subscription_changed", meaning="A member that stayed, or was replaced, subscribes to other topics."
 )
+REGEX_RESOLVED = ChangeKind(
+    name="regex_resolved", meaning="The regular expression of a subscription stands for other topics (KIP-848)."
+)
+TOPICS_CHANGED = ChangeKind(
+    name="topics_changed",
+    meaning="Subscribed topics have other partitions or racks, or are new or gone (KIP-848: another metadata hash).",
+)
 PARTITIONS_ADDED = ChangeKind(
     name="partitions_added", meaning="A topic has more assigned partitions than were ever seen before."
 )

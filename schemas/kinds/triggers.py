@@ -39,7 +39,12 @@ ADMIN_REMOVED = Trigger(
     name="admin_removed", meaning="An administrator removed a member, by its instance id.", is_departure=True
 )
 METADATA_CHANGED = Trigger(
-    name="metadata_changed", meaning="A member joined again with another subscription or other owned partitions."
+    name="metadata_changed",
+    meaning="A member joined again with another subscription or other owned partitions, or changed its subscription"
+    " (KIP-848).",
+)
+TOPICS_CHANGED = Trigger(
+    name="topics_changed", meaning="The coordinator saw that subscribed topics had changed (KIP-848)."
 )
 LEADER_REJOINED = Trigger(
     name="leader_rejoined", meaning="The leader joined again, as it does when the topics' partitions change."

@@ -1,13 +1,15 @@
-"""`generations`: one row for each state of a classic group that a `group_metadata` record states.
+"""`generations`: one row for each state of a group that a `group_metadata` record states, or an epoch of KIP-848.
 
-Revision 0 is the record of the leader's sync, or of a group that became empty; a static member's replacement adds a
-revision. A row is in force from its record to the next one of the group, by offset: times are for people.
+Revision 0 is the record of the leader's sync, of a group that became empty, or of an epoch. A static member's
+replacement adds a revision, and so does a conversion to the other protocol that keeps the number. A row is in force
+from its record to the next one of the group, by offset: times are for people.
 """
 
 from pyspark.sql import types as T
 
 from groupledger.schemas.tables.rebalances import CHANGE
 from groupledger.schemas.tables.table import (
+    GROUP_TYPE,
     IS_CARRIED_OVER,
     IS_OPEN,
     KAFKA_PARTITION,
@@ -20,7 +22,7 @@ from groupledger.schemas.words import EndedBy, FindingKind, one_of, words_of
 
 GENERATIONS = Table(
     name="generations",
-    comment="One row for each generation of a classic group, and for each of its revisions.",
+    comment="One row for each generation of a classic group or epoch of a KIP-848 one, and for each of its revisions.",
     written_by="history",
     key=("cluster", "group_id", "incarnation", "generation", "revision"),
     statistics_columns=(
@@ -36,8 +38,9 @@ GENERATIONS = Table(
     end_column="ended_at",
     schema=struct(
         *OF_INCARNATION,
-        column("generation", T.IntegerType(), "The generation."),
+        column("generation", T.IntegerType(), "The generation; the group epoch of a KIP-848 group."),
         column("revision", T.IntegerType(), "0, then one more for each rewrite with another content."),
+        GROUP_TYPE,
         KAFKA_PARTITION,
         column("kafka_offset", T.LongType(), "Offset of the record."),
         column("to_offset", T.LongType(), "Offset of what ended it; null while open."),
@@ -46,15 +49,30 @@ GENERATIONS = Table(
             T.StringType(),
             "consumer, connect, or a name of the clients' own; empty before the first join.",
         ),
-        column("protocol", T.StringType(), "The assignor that the members chose; null in an empty generation."),
-        column("leader", T.StringType(), "Member id of the leader; null in an empty generation."),
+        column(
+            "protocol",
+            T.StringType(),
+            "The assignor that the members chose; null in an empty generation, and where the broker chose it.",
+        ),
+        column(
+            "leader", T.StringType(), "Member id of the leader; null in an empty generation, and in KIP-848 groups."
+        ),
         column("member_count", T.IntegerType(), "Members in the record."),
         column(
             "owned_count",
             T.IntegerType(),
-            "Partitions, or connectors and tasks, that have an owner; null where no assignment can be read.",
+            "Partitions, or connectors and tasks, that have an owner; in an epoch, those in its target. Null where no"
+            " assignment can be read, or no target was written.",
         ),
         column("started_at", T.TimestampType(), "Time of the record."),
+        column(
+            "targeted_at", T.TimestampType(), "KIP-848: when the target of the epoch was written; null if it was not."
+        ),
+        column(
+            "converged_at",
+            T.TimestampType(),
+            "KIP-848: when the last member was stable at the epoch; null if the next one overtook it, or if unknown.",
+        ),
         column("ended_at", T.TimestampType(), "Time of what ended it; null while open."),
         column("is_current", T.BooleanType(), "Nothing has ended it."),
         column(
@@ -70,7 +88,8 @@ GENERATIONS = Table(
         column(
             "ended_by",
             T.StringType(),
-            f"What ended it: {one_of(words_of(EndedBy))}; null while open. An upgrade is one to KIP-848.",
+            f"What ended it: {one_of(words_of(EndedBy))}; null while open. An upgrade is one to KIP-848, a"
+            " downgrade one from it.",
         ),
         column(
             "generation_gap",

@@ -1,5 +1,5 @@
-"""`members`: one tenure of one member of a classic group. The ids that a broker makes up are never used again; those
-that a client brings along may come back, so that a tenure is told by the offset of its first record, too.
+"""`members`: one tenure of one member of a group. The ids that a broker makes up are never used again; those
+that a client brings along (KIP-848) may come back, so that a tenure is told by the offset of its first record, too.
 
 Its columns are those of the newest record that names it. The broker writes down neither joins nor leaves: the times
 are those of the first record with the member and of the first one without it.
@@ -8,14 +8,14 @@ are those of the first record with the member and of the first one without it.
 from pyspark.sql import types as T
 
 from groupledger.schemas.kinds.triggers import TRIGGERS
-from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN, OF_INCARNATION, Table, column, struct
+from groupledger.schemas.tables.table import GROUP_TYPE, IS_CARRIED_OVER, IS_OPEN, OF_INCARNATION, Table, column, struct
 from groupledger.schemas.words import LeaveCause, one_of, words_of
 
 LEAVE_CAUSES = (*words_of(LeaveCause), *(each.name for each in TRIGGERS if each.is_departure))
 
 MEMBERS = Table(
     name="members",
-    comment="One row for each tenure of a member of a classic group.",
+    comment="One row for each tenure of a member of a classic or KIP-848 consumer group.",
     written_by="history",
     key=("cluster", "group_id", "incarnation", "member_id", "from_offset"),
     statistics_columns=("cluster", "group_id", "incarnation", "member_id", "joined_at", "left_at"),
@@ -24,11 +24,17 @@ MEMBERS = Table(
     schema=struct(
         *OF_INCARNATION,
         column("member_id", T.StringType(), "The member."),
+        GROUP_TYPE,
+        column("is_classic", T.BooleanType(), "It speaks the classic protocol, also inside a KIP-848 group."),
         column("group_instance_id", T.StringType(), "Instance id of a static member; null for a dynamic one."),
         column("client_id", T.StringType(), "The client's name for itself."),
         column("client_host", T.StringType(), "Its address as the broker saw it, with a slash before."),
         column("rack_id", T.StringType(), "The rack that a consumer names."),
-        column("session_timeout_ms", T.IntegerType(), "Without a heartbeat for so long, the member is removed."),
+        column(
+            "session_timeout_ms",
+            T.IntegerType(),
+            "Without a heartbeat for so long, the member is removed; null where the broker's setting counts (KIP-848).",
+        ),
         column(
             "rebalance_timeout_ms",
             T.IntegerType(),
@@ -39,6 +45,8 @@ MEMBERS = Table(
             T.ArrayType(T.StringType()),
             "Topics of a consumer's subscription, sorted; null if it can't be read.",
         ),
+        column("subscribed_regex", T.StringType(), "The regular expression that it subscribes to (KIP-848)."),
+        column("server_assignor", T.StringType(), "The assignor that it asks the broker for (KIP-848)."),
         column("subscription_error", T.StringType(), "Why the subscription can't be read."),
         column("assignment_error", T.StringType(), "Why the assignment can't be read."),
         column("from_generation", T.IntegerType(), "The first generation with the member."),

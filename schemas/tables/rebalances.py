@@ -1,4 +1,4 @@
-"""`rebalances`: one row for each increment of a classic group's generation that has a record.
+"""`rebalances`: one row for each increment of a group's generation or KIP-848 epoch that has a record.
 
 `changes` are what differs between the two records; the trigger from the server log is joined when read, and here is the
 inferred one only. Where `is_hole` (increments without a record, or something that may lie unseen in between) the row
@@ -51,7 +51,7 @@ INFERRED_TRIGGERS = [each.name for each in TRIGGERS if not each.is_only_logged]
 
 REBALANCES = Table(
     name="rebalances",
-    comment="One row for each rebalance of a classic group: what changed, what it cost, and what probably started it.",
+    comment="One row for each rebalance of a group: what changed, what it cost, and what probably started it.",
     written_by="history",
     key=("cluster", "group_id", "incarnation", "to_generation"),
     statistics_columns=("cluster", "group_id", "incarnation", "to_generation", "happened_at"),

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import BooleanType, DataType, IntegerType, StringType, StructField, StructType
 
+from groupledger.schemas.words import GroupType, one_of, words_of
+
 # Features that other Delta readers lack stay off, and the log outlives the longest downtime that a reader may have.
 # Type widening is off unless it is turned on, and delta-rs makes no table that so much as names it.
 COMMON_PROPERTIES = {
@@ -82,6 +84,11 @@ INCARNATION = column(
     "incarnation",
     IntegerType(),
     "Which incarnation of the group, from 1; its tombstone ends one, or the removal of a simple group's last offset.",
+)
+GROUP_TYPE = column(
+    "group_type",
+    StringType(),
+    f"{one_of(words_of(GroupType))}; null in rows of releases that knew classic groups only.",
 )
 KAFKA_PARTITION = column("kafka_partition", IntegerType(), "Partition of __consumer_offsets that holds the group.")
 TOPIC = column("topic", StringType(), "The topic.")

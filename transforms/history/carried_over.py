@@ -8,7 +8,8 @@ Retention removes whole dates of the oldest rows of `coordinator_records`. For a
   that ended there or before are kept; old rows that went on beyond it are cut there, with an unknown end, and the new
   rows that continue them have an unknown start. So the history says less than before, and nothing wrong.
 - A group without such a record keeps all its rows and its open state, from which its history goes on. If this version
-  can't read the state, one is made from the group's open rows.
+  can't read the state, one is made from the group's open rows. So does a `consumer` group (KIP-848), since a record of
+  it tells one thing only: what the lost ones told of its members no later one repeats.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalances import REBALANCES
-from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
-from groupledger.schemas.words import Completeness
+from groupledger.schemas.tables.table import GROUP_TYPE, IS_CARRIED_OVER, IS_OPEN
+from groupledger.schemas.words import Completeness, GroupType
 from groupledger.transforms.by_group import map_rows
 from groupledger.transforms.history.rules import Coverage
 from groupledger.transforms.history.rules.horizon import OpenRows, readable_state, state_before
@@ -51,9 +53,14 @@ def horizons(groups: DataFrame, generations: DataFrame, retained_from: Mapping[i
     """
     floor = _floor("kafka_partition", retained_from)
     lost = groups.where(F.col("first_kafka_offset") < F.coalesce(floor, F.lit(2**63 - 1)))
+    classic = lost.where(F.col("group_type") != GroupType.CONSUMER).select("group_id")
     first = F.struct("kafka_offset", "started_at", "incarnation")
     is_left = (F.col("kafka_offset") >= floor) & (F.col("revision") == 0)
-    begin = generations.groupBy("group_id").agg(F.min(F.when(is_left, first)).alias("begin"))
+    begin = (
+        generations.join(classic, "group_id", "left_semi")
+        .groupBy("group_id")
+        .agg(F.min(F.when(is_left, first)).alias("begin"))
+    )
     before = generations.join(begin, "group_id").where(F.col("kafka_offset") < F.col("begin.kafka_offset"))
     before = before.groupBy("group_id").agg(F.max_by("generation", "kafka_offset").alias("generation_before"))
     return (
@@ -82,12 +89,14 @@ def carried_over(table: Table, rows: DataFrame, horizon: DataFrame) -> DataFrame
     kept = rows.join(horizon, "group_id")
     if IS_CARRIED_OVER.name in table.schema.names:
         kept = kept.withColumn(IS_CARRIED_OVER.name, F.lit(True))
+    if GROUP_TYPE.name in table.schema.names:  # older releases knew no other
+        kept = kept.withColumn(GROUP_TYPE.name, F.coalesce(GROUP_TYPE.name, F.lit(GroupType.CLASSIC)))
     begins_at, is_whole = F.col("begins_at"), F.col("begins_at").isNull()
     if table is GENERATIONS:
         kept = kept.where(is_whole | (F.col("kafka_offset") < begins_at))
     elif table is REBALANCES:  # also the rebalance that led to the first remaining record
         kept = kept.where(is_whole | (F.col("kafka_offset") <= begins_at))
-    elif table in (MEMBERS, ASSIGNMENTS, CONNECT_ASSIGNMENTS):
+    elif table in (MEMBERS, MEMBER_EPOCHS, ASSIGNMENTS, CONNECT_ASSIGNMENTS):
         kept = _cut(table, kept.where(is_whole | (F.col("from_offset") < begins_at)))
     else:
         kept = kept.where(is_whole)
@@ -95,8 +104,7 @@ def carried_over(table: Table, rows: DataFrame, horizon: DataFrame) -> DataFrame
 
 
 def _cut(table: Table, spans: DataFrame) -> DataFrame:
-    """Returns tenures or intervals of ownership, of which those that went on beyond the first remaining record end
-    there."""
+    """Returns tenures, steps or intervals of ownership. Those that went on beyond the first remaining record end there."""
     begins_at = F.col("begins_at")
     goes_on = begins_at.isNotNull() & (F.col("to_offset").isNull() | (F.col("to_offset") > begins_at))
     end = {
@@ -110,7 +118,11 @@ def _cut(table: Table, spans: DataFrame) -> DataFrame:
         end |= {"leave_cause": F.lit(None), "leave_cause_confidence": F.lit(None)}
     marked = spans.withColumn("goes_on", goes_on)
     return marked.withColumns(
-        {name: F.when(F.col("goes_on"), value).otherwise(F.col(name)) for name, value in end.items()}
+        {
+            name: F.when(F.col("goes_on"), value).otherwise(F.col(name))
+            for name, value in end.items()
+            if name in table.schema.names
+        }
     )
 
 

@@ -1,8 +1,8 @@
 """Runs the rules of `transforms.history.rules` in Spark, over rows of `coordinator_records`.
 
     group_events(records, open_groups, marks)   returns what is new of each group, with its commits summed up
-    fold_groups(events, marks)                  calls the fold for each group; returns the rows to upsert
-    by_log(events, marks, rule, schema)         calls another rule with the log of each group
+    fold_groups(events, marks, names)                  calls the fold for each group; returns the rows to upsert
+    by_log(events, marks, names, rule, schema)         calls another rule with the log of each group
 
 Everything about a group lies in one partition of `__consumer_offsets`, and order is kafka_offset. No state is kept
 here: it comes with `open_groups` and goes out as a new row of it. A group takes part if it has new records, or if a
@@ -26,6 +26,7 @@ from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalances import REBALANCES
@@ -33,6 +34,7 @@ from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
 from groupledger.schemas.words import GroupType
 from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.rules import Commits, Coverage, GroupTombstone, OtherGroupType, fold, group_record
+from groupledger.transforms.history.rules.consumer_records import consumer_content
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,12 +42,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from groupledger.transforms.history.rules import Event
+    from groupledger.transforms.history.rules.consumer_records import TopicNames
     from groupledger.transforms.history.rules.events import GroupRecord
 
     Marks = Mapping[int, Sequence[Coverage]]
     RecordEvent = GroupRecord | GroupTombstone | OtherGroupType | Commits
 
-DERIVED_TABLES = (GENERATIONS, MEMBERS, ASSIGNMENTS, CONNECT_ASSIGNMENTS, REBALANCES, GROUPS)
+DERIVED_TABLES = (GENERATIONS, MEMBERS, MEMBER_EPOCHS, ASSIGNMENTS, CONNECT_ASSIGNMENTS, REBALANCES, GROUPS)
 """The tables that the fold writes, before `open_groups`."""
 
 
@@ -146,16 +149,16 @@ def _is_behind_a_hole(marks: Marks) -> Column:
     return found
 
 
-def fold_groups(events: DataFrame, marks: Marks) -> DataFrame:
+def fold_groups(events: DataFrame, marks: Marks, names: TopicNames) -> DataFrame:
     """Returns the rows to upsert, as `FOLDED`. Its tasks raise `LogOrderError` if the log was not read in order, and
     `UnknownStateError` if a newer version of groupledger has written a state."""
 
     def fold_group(log: GroupLog) -> Iterator[dict[str, Any]]:
-        folded = fold(log.group_id, log.kafka_partition, log.state, log.events)
+        folded = fold(log.group_id, log.kafka_partition, log.state, log.events, names)
         for table, rows in {**folded.rows, OPEN_GROUPS.name: [folded.open_group]}.items():
             yield from ({**_NO_ROWS, table: row} for row in rows)
 
-    return by_log(events, marks, fold_group, FOLDED)
+    return by_log(events, marks, names, fold_group, FOLDED)
 
 
 @dataclass(frozen=True)
@@ -169,31 +172,36 @@ class GroupLog:
 
 
 def by_log(
-    events: DataFrame, marks: Marks, rule: Callable[[GroupLog], Iterable[dict[str, Any]]], schema: StructType
+    events: DataFrame,
+    marks: Marks,
+    names: TopicNames,
+    rule: Callable[[GroupLog], Iterable[dict[str, Any]]],
+    schema: StructType,
 ) -> DataFrame:
-    """Returns the rows that a rule gives for the log of each group; `events` are those of `group_events`."""
+    """Returns the rows that a rule gives for the log of each group; `events` are those of `group_events`, and `names`
+    the names of topics by id."""
 
     def of_group(group_id: str, told: Iterator[dict[str, Any]]) -> Iterable[dict[str, Any]]:
         rows = list(told)
         kafka_partition = rows[0]["kafka_partition"]
         state = rows.pop(0)["state"] if rows[0]["state"] is not None else None
-        return rule(GroupLog(group_id, kafka_partition, state, _events(rows, marks.get(kafka_partition, ()))))
+        return rule(GroupLog(group_id, kafka_partition, state, _events(rows, marks.get(kafka_partition, ()), names)))
 
     return by_group(events, ["group_id"], ["kafka_offset", "topic", "partition"], of_group, schema)
 
 
-def _events(rows: list[dict[str, Any]], marks: Sequence[Coverage]) -> Iterator[Event]:
+def _events(rows: list[dict[str, Any]], marks: Sequence[Coverage], names: TopicNames) -> Iterator[Event]:
     """Yields the events of a group, each after the marks up to it, and then the marks behind the last event."""
     waiting = list(marks)
     for row in rows:
-        event = _event(row)
+        event = _event(row, names)
         while waiting and waiting[0].from_offset <= event.first_kafka_offset:
             yield waiting.pop(0)
         yield event
     yield from waiting
 
 
-def _event(row: dict[str, Any]) -> RecordEvent:
+def _event(row: dict[str, Any], names: TopicNames) -> RecordEvent:
     offset, timestamp_ms, record_type = row["kafka_offset"], row["timestamp_ms"], row["record_type"]
     if record_type is None:
         return Commits(
@@ -214,5 +222,13 @@ def _event(row: dict[str, Any]) -> RecordEvent:
         return group_record(offset, timestamp_ms, row["record_json"])
     (group_type,) = (name for start, name in OTHER_GROUP_TYPES.items() if record_type.startswith(start))
     is_tombstone, is_group_metadata = row["is_tombstone"], record_type == f"{group_type}_{GROUP_METADATA}"
-    epoch = json.loads(row["record_json"])["epoch"] if is_group_metadata and not is_tombstone else None
-    return OtherGroupType(offset, timestamp_ms, group_type, epoch, is_group_metadata and is_tombstone, is_tombstone)
+    fields = json.loads(row["record_json"])
+    return OtherGroupType(
+        offset,
+        timestamp_ms,
+        group_type,
+        fields["epoch"] if is_group_metadata and not is_tombstone else None,
+        is_group_metadata and is_tombstone,
+        is_tombstone,
+        consumer_content(record_type, fields, names, is_tombstone=is_tombstone),
+    )

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from groupledger.transforms.history.group_history import GroupLog, Marks
+    from groupledger.transforms.history.rules.consumer_records import TopicNames
 
 
-def replay_findings(events: DataFrame, marks: Marks) -> DataFrame:
+def replay_findings(events: DataFrame, marks: Marks, names: TopicNames) -> DataFrame:
     """Returns the rows of the table without the column `cluster`. `events` are the result of `group_events` over the
     whole log of each group."""
 
     def findings(log: GroupLog) -> Iterator[dict[str, Any]]:
         return map(asdict, replay(log.group_id, log.kafka_partition, log.events))
 
-    return by_log(events, marks, findings, REPLAY_FINDINGS.without("cluster"))
+    return by_log(events, marks, names, findings, REPLAY_FINDINGS.without("cluster"))

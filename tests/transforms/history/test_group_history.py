@@ -27,7 +27,7 @@ def test_a_record_type_about_no_known_type_of_group(spark: SparkSession) -> None
     types = ("group_metadata", "group_metadata_of_tomorrow", "share_group_metadata", "cluster_link", "members")
     rows = [(f"of {each}", 0, offset, None, each, True, *[None] * 5) for offset, each in enumerate(types)]
     events = group_events(spark.createDataFrame(rows, RECORDS), spark.createDataFrame([], OPEN_GROUPS.schema), {})
-    folded = fold_groups(events, {}).where("open_groups IS NOT NULL").select("open_groups.group_id").collect()
+    folded = fold_groups(events, {}, {}).where("open_groups IS NOT NULL").select("open_groups.group_id").collect()
     assert {row.group_id for row in folded} == {"of group_metadata", "of share_group_metadata"}
 
 
@@ -55,7 +55,7 @@ def test_groups_that_ended(spark: SparkSession) -> None:
             rows.append((group, number, offset, when, "offset_commit", is_removed, None, None, *commit))
     marks = {number: [Coverage(0, Completeness.COMPLETE)] for number in range(len(commits) + 1)}
     events = group_events(spark.createDataFrame(rows, RECORDS), spark.createDataFrame([], OPEN_GROUPS.schema), marks)
-    folded = fold_groups(events, marks).where("groups IS NOT NULL").select("groups.*").collect()
+    folded = fold_groups(events, marks, {}).where("groups IS NOT NULL").select("groups.*").collect()
     assert {row.group_id: (row.is_alive, row.incarnation) for row in folded} == {
         "streams": (False, 1),
         "gone": (False, 1),

@@ -47,7 +47,7 @@ def change(kind: kinds.ChangeKind, **columns: Any) -> Change:
     return {**dict.fromkeys(CHANGE_COLUMNS), "kind": kind.name, **columns}
 
 
-def _about(kind: kinds.ChangeKind, facts: MemberFacts, **columns: Any) -> Change:
+def about(kind: kinds.ChangeKind, facts: MemberFacts, **columns: Any) -> Change:
     return change(
         kind,
         member_id=facts.member_id,
@@ -111,12 +111,12 @@ def changes_between(group: OpenGroup, record: GroupRecord, members: Turnover) ->
     before = group.generation
     if before is None:
         raise ValueError(f"the group has no generation before the record at offset {record.kafka_offset}")
-    found = [_about(kinds.MEMBER_JOINED, member.facts) for member in members.joined]
-    found += [_about(kinds.MEMBER_LEFT, tenure.facts) for tenure in members.left]
+    found = [about(kinds.MEMBER_JOINED, member.facts) for member in members.joined]
+    found += [about(kinds.MEMBER_LEFT, tenure.facts) for tenure in members.left]
     for kind, pairs in ((kinds.MEMBER_REPLACED, members.replaced), (kinds.DYNAMIC_RESTART, members.restarted)):
-        found += [_about(kind, new.facts, previous_member_id=old.facts.member_id) for old, new in pairs]
+        found += [about(kind, new.facts, previous_member_id=old.facts.member_id) for old, new in pairs]
     for old, new in (*members.stayed, *members.replaced):
-        found += _subscription_change(old.facts, new.facts)
+        found += subscription_change(old.facts, new.facts)
     if record.protocol_type == CONSUMER:
         found += _partitions_added(group.universe, record)
         found += [change(kinds.TOPIC_DELETED, topic=topic) for topic in _vanished_topics(group.universe, record)]
@@ -131,11 +131,14 @@ def changes_between(group: OpenGroup, record: GroupRecord, members: Turnover) ->
     return found
 
 
-def _subscription_change(old: MemberFacts, new: MemberFacts) -> list[Change]:
-    if old.topics is None or new.topics is None or old.topics == new.topics:
+def subscription_change(old: MemberFacts, new: MemberFacts) -> list[Change]:
+    """Returns one change if the member subscribes to other topics, by name or by a regular expression."""
+    if old.topics is None or new.topics is None:
+        return []
+    if (old.topics, old.subscribed_regex) == (new.topics, new.subscribed_regex):
         return []
     added, removed = sorted({*new.topics} - {*old.topics}), sorted({*old.topics} - {*new.topics})
-    return [_about(kinds.SUBSCRIPTION_CHANGED, new, topics_added=added, topics_removed=removed)]
+    return [about(kinds.SUBSCRIPTION_CHANGED, new, topics_added=added, topics_removed=removed)]
 
 
 def _partitions_added(universe: Mapping[str, int], record: GroupRecord) -> list[Change]:

@@ -12,12 +12,12 @@ and after; a cooperative one stops only the partitions that change hands.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import PauseScope, ProtocolKind
-from groupledger.transforms.history.rules.rows import micros
+from groupledger.transforms.history.rules.rows import micros, put_rebalance
 from groupledger.transforms.history.rules.state import OpenRebalance, Watch
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from groupledger.transforms.history.rules.changes import Turnover
     from groupledger.transforms.history.rules.events import Commits, GroupRecord, MemberFacts
+    from groupledger.transforms.history.rules.rows import Rows
     from groupledger.transforms.history.rules.state import OpenGroup
 
 Identities = tuple[str, ...]
@@ -64,16 +65,25 @@ def movement(group: OpenGroup, record: GroupRecord) -> Movement | None:
     old_members = {member_id: tenure.facts for member_id, tenure in group.members.items()}
     before.update({unit: _identities(interval.owners, old_members) for unit, interval in group.owners.items()})
     members = {member.facts.member_id: member.facts for member in record.members}
+    after = {unit: _identities(member_ids, members) for unit, member_ids in record.owners.items()}
+    found = movement_between(before, after)
+    # What a round before took from its owner is lost already.
+    return replace(found, lost=[unit for unit in found.lost if unit in group.owners])
+
+
+def movement_between(
+    before: Mapping[TopicPartition, Identities], after: Mapping[TopicPartition, Identities]
+) -> Movement:
+    """Returns the movement from the owners of one instant to those of another."""
     found = Movement([], [], [], [])
-    owners = record.owners
-    for unit, member_ids in owners.items():
+    for unit, owners in after.items():
         if unit not in before:
             found.gained.append(unit)
-        elif before[unit] == _identities(member_ids, members):
+        elif before[unit] == owners:
             found.kept.append(unit)
         else:
             found.moved.append(unit)
-    found.lost.extend(unit for unit in group.owners if unit not in owners)
+    found.lost.extend(unit for unit in before if unit not in after)
     return found
 
 
@@ -148,6 +158,13 @@ def observe(rebalance: OpenRebalance, commits: Commits) -> None:
     if watched is not None and watched.first_ms is None:
         watched.first_ms, watched.committed_after = commits.first_commit_timestamp_ms, commits.first_committed_offset
         rebalance.is_dirty = True
+
+
+def write_rebalance(rows: Rows, group: OpenGroup) -> None:
+    """Writes the row of the group's newest rebalance, if it has changed."""
+    if group.rebalance is not None and group.rebalance.is_dirty:
+        put_rebalance(rows, group.rebalance, pauses(group.rebalance))
+        group.rebalance.is_dirty = False
 
 
 def pauses(rebalance: OpenRebalance) -> dict[str, Any]:

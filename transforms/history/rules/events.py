@@ -22,24 +22,31 @@ from groupledger.schemas.words import Completeness
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from groupledger.transforms.history.rules.consumer_records import ConsumerContent
+
 CONSUMER = "consumer"
 CONNECT = "connect"
 
 
 @dataclass(frozen=True, slots=True)
 class MemberFacts:
-    """Describes a member without what it owns. `topics`, sorted, is None where the subscription can't be read."""
+    """Describes a member without what it owns. `topics`, sorted, is None where the subscription can't be read, and
+    `session_timeout_ms` where the broker's own setting counts (KIP-848). `is_classic`: the member speaks the classic
+    protocol, be its group a classic one or not."""
 
     member_id: str
     group_instance_id: str | None
     client_id: str
     client_host: str
-    session_timeout_ms: int
+    session_timeout_ms: int | None
     rebalance_timeout_ms: int
     rack_id: str | None = None
     topics: tuple[str, ...] | None = None
     subscription_error: str | None = None
     assignment_error: str | None = None
+    subscribed_regex: str | None = None
+    server_assignor: str | None = None
+    is_classic: bool = True
 
     @property
     def identity(self) -> str:
@@ -113,13 +120,14 @@ class OtherGroupType(GroupEvent):
     """A record of another type of group: `consumer` (KIP-848), `share` or `streams`.
 
     Only the group's own metadata record tells an epoch; `is_group_tombstone` is that record's tombstone. `is_tombstone`
-    is any record's, as a member's or a topology's.
+    is any record's, as a member's or a topology's. `content` is what a record of a `consumer` group says.
     """
 
     group_type: str
     group_epoch: int | None = None
     is_group_tombstone: bool = False
     is_tombstone: bool = False
+    content: ConsumerContent | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import Completeness, EndedBy, FindingKind, GroupType
-from groupledger.transforms.history.rules import cost
+from groupledger.transforms.history.rules import consumer, cost, reconciliation
+from groupledger.transforms.history.rules.consumer_state import Reconciliation
 from groupledger.transforms.history.rules.events import (
     Commits,
     Coverage,
@@ -21,13 +22,14 @@ from groupledger.transforms.history.rules.events import (
     GroupTombstone,
     OtherGroupType,
 )
-from groupledger.transforms.history.rules.generation import close_classic_rows, forget_classic, open_generation
-from groupledger.transforms.history.rules.rows import End, Rows, open_group_row, put_group, put_rebalance
+from groupledger.transforms.history.rules.generation import close_rows, forget, open_generation
+from groupledger.transforms.history.rules.rows import End, Rows, open_group_row, put_group
 from groupledger.transforms.history.rules.state import Ending, OpenGroup, PartitionCommits, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from groupledger.transforms.history.rules.consumer_records import TopicNames
 
 FIRST_EPOCH = 1  # of a new consumer group
 
@@ -44,13 +46,20 @@ class Folded:
     open_group: dict[str, Any]
 
 
-def fold(group_id: str, kafka_partition: int, open_state: str | None, events: Iterable[Event]) -> Folded:
+def fold(
+    group_id: str,
+    kafka_partition: int,
+    open_state: str | None,
+    events: Iterable[Event],
+    topic_names: TopicNames | None = None,
+) -> Folded:
     """Returns the rows and the state that the events lead to.
 
     `events` are in log order; a `Coverage` mark stands before what lies at its offset. Marks may be repeated.
+    `topic_names` are those by which the events call topics that the state may still call by their ids.
     """
     new = OpenGroup(group_id=group_id, kafka_partition=kafka_partition)
-    group = new if open_state is None else load(open_state)
+    group = new if open_state is None else load(open_state, topic_names or {})
     rows = Rows()
     guard = group.last_kafka_offset
     has_lost_all = False
@@ -66,7 +75,7 @@ def fold(group_id: str, kafka_partition: int, open_state: str | None, events: It
             has_lost_all = _has_lost_all(group, event)
     if has_lost_all:
         _end_incarnation(group)
-    _write_rebalance(group, rows)
+    cost.write_rebalance(rows, group)
     put_group(rows, group)
     return Folded(rows.by_table(), open_group_row(group))
 
@@ -102,9 +111,11 @@ def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
     if mark.hides_ends:
         if group.ending is not None:
             _end_incarnation(group)
-        _write_rebalance(group, rows)
-        close_classic_rows(group, rows, End(mark.from_offset, group.last_seen_ms or 0, is_known=False), EndedBy.HOLE)
+        cost.write_rebalance(rows, group)
+        _close(group, rows, End(mark.from_offset, group.last_seen_ms or 0, is_known=False), EndedBy.HOLE)
         group.owners, group.rebalance, group.is_state_known = {}, None, False
+        if group.reconciliation is not None:
+            group.reconciliation = Reconciliation(is_whole=False)
         for committed in group.commits.values():
             committed.last_ms, committed.owner_commits = None, 0
     elif is_first:
@@ -119,6 +130,12 @@ def _is_known(group: OpenGroup) -> bool:
 # Incarnations
 
 
+def _close(group: OpenGroup, rows: Rows, end: End, ended_by: str) -> None:
+    """Ends what is open of a group of any type."""
+    close_rows(group, rows, end, ended_by)
+    reconciliation.close_steps(group, rows, end)
+
+
 def _begin_incarnation(group: OpenGroup) -> None:
     if not group.is_alive:
         group.is_alive = True
@@ -129,8 +146,10 @@ def _begin_incarnation(group: OpenGroup) -> None:
 def _end_incarnation(group: OpenGroup, *, keeps_offsets: bool = False) -> None:
     """Ends it. The broker removes the offsets of a group before the group; of one that only changes its type it removes
     none."""
-    forget_classic(group)
-    group.is_alive, group.number, group.ending, group.upgraded_generation = False, None, None, None
+    if group.group_type != GroupType.CLASSIC:  # else a `consumer` group may have begun already
+        group.reconciliation = None
+    forget(group)
+    group.is_alive, group.number, group.ending = False, None, None
     if not keeps_offsets:
         group.commits = {}
 
@@ -160,10 +179,10 @@ def _settle_ending(group: OpenGroup, rows: Rows, event: GroupRecord | OtherGroup
         _end_incarnation(group, keeps_offsets=True)
     else:
         end = End(ending.kafka_offset, ending.kafka_timestamp_ms, is_known=ending.is_known)
-        close_classic_rows(group, rows, end, EndedBy.UPGRADE)
-        group.upgraded_generation = None if group.generation is None else group.generation.generation
-        forget_classic(group)
-        group.ending = None
+        _close(group, rows, end, EndedBy.UPGRADE)
+        upgraded = group.generation
+        forget(group)
+        group.generation, group.ending = upgraded, None
     return True
 
 
@@ -181,59 +200,89 @@ def _group_tombstone(group: OpenGroup, event: GroupTombstone, rows: Rows) -> Non
         _end_incarnation(group)
     if group.is_alive or not group.incarnation:
         _begin_incarnation(group)
-        _write_rebalance(group, rows)
+        cost.write_rebalance(rows, group)
         end = End(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_known)
-        close_classic_rows(group, rows, end, EndedBy.TOMBSTONE)
+        _close(group, rows, end, EndedBy.TOMBSTONE)
         group.ending, group.rebalance = Ending(event.kafka_offset, event.kafka_timestamp_ms, is_known), None
 
 
 def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> None:
     if event.is_tombstone and not event.is_group_tombstone:
-        return  # a member's or a topology's, which may come after the group's own
+        # It may come after the group's own, as a topology's does.
+        if (
+            event.content is not None
+            and group.is_alive
+            and group.ending is None
+            and group.group_type == event.group_type
+        ):
+            consumer.fold_record(group, event, rows, is_known=_is_known(group))
+        return
     is_settled = _settle_ending(group, rows, event)
     is_known = _is_known(group)
-    group.is_state_known = True
     if not is_settled:
+        consumer.fold_record(group, event, rows, is_known=is_known)
         return
+    if event.group_type != GroupType.CONSUMER or event.group_epoch is not None:
+        group.is_state_known = True
+    generation = group.generation
+    if generation is not None and group.group_type == GroupType.CLASSIC and generation.ended_by != EndedBy.UPGRADE:
+        # The tombstone of this incarnation is missing in the log.
+        cost.write_rebalance(rows, group)
+        _close(group, rows, End(event.kafka_offset, event.kafka_timestamp_ms, is_known=False), EndedBy.HOLE)
+        forget(group)
     epoch = event.group_epoch
-    if group.generation is not None:  # the tombstone of this incarnation is missing in the log
-        _write_rebalance(group, rows)
-        close_classic_rows(group, rows, End(event.kafka_offset, event.kafka_timestamp_ms, is_known=False), EndedBy.HOLE)
-        forget_classic(group)
     if epoch is not None and group.number is not None and epoch < group.number:
+        cost.write_rebalance(rows, group)
+        end = End(event.kafka_offset, event.kafka_timestamp_ms, is_known=False)
+        _close(group, rows, end, EndedBy.GENERATION_DECREASE)
         _end_incarnation(group)
     if event.is_group_tombstone:
-        if group.is_alive:
-            group.ending = Ending(event.kafka_offset, event.kafka_timestamp_ms, is_known)
+        _end_other_group(group, event, rows, is_known=is_known)
         return
     _begin_incarnation(group)
     group.group_type = event.group_type
     if epoch is not None:
         group.number = epoch
+    if event.content is not None:
+        consumer.fold_record(group, event, rows, is_known=is_known)
+
+
+def _end_other_group(group: OpenGroup, event: OtherGroupType, rows: Rows, *, is_known: bool) -> None:
+    if not group.is_alive:
+        return
+    cost.write_rebalance(rows, group)
+    consumer.end_group(group, rows)
+    _close(group, rows, End(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_known), EndedBy.TOMBSTONE)
+    group.owners, group.rebalance = {}, None
+    group.ending = Ending(event.kafka_offset, event.kafka_timestamp_ms, is_known)
 
 
 def _group_record(group: OpenGroup, record: GroupRecord, rows: Rows) -> None:
+    is_downgrade = _is_live_downgrade(group, record)
     was_other_type = group.group_type != GroupType.CLASSIC and _goes_on_as_classic(group, record)
-    if _is_live_downgrade(group, record):
-        group.ending, group.group_type, group.upgraded_generation = None, GroupType.CLASSIC, None
+    if is_downgrade:
+        consumer.hand_over(group, rows, {member.facts.member_id for member in record.members})
+        group.ending, group.group_type = None, GroupType.CLASSIC
     else:
         _settle_ending(group, rows, record)
         if group.is_alive and group.group_type != GroupType.CLASSIC:
+            end = End(record.kafka_offset, record.kafka_timestamp_ms, is_known=False)
+            _close(group, rows, end, EndedBy.HOLE)
             _end_incarnation(group)
-    is_known = _is_known(group) and not was_other_type
+    is_known = _is_known(group) and (is_downgrade or not was_other_type)
     group.is_state_known = True
     finding = None
     if group.number is not None and record.generation < group.number:
-        _write_rebalance(group, rows)
+        cost.write_rebalance(rows, group)
         end = End(record.kafka_offset, record.kafka_timestamp_ms, is_known=False)
-        close_classic_rows(group, rows, end, EndedBy.GENERATION_DECREASE)
+        _close(group, rows, end, EndedBy.GENERATION_DECREASE)
         _end_incarnation(group)
         finding = FindingKind.GENERATION_DECREASED if is_known else None
         is_known = False
     _begin_incarnation(group)
     is_new = group.generation is None or group.generation.generation != record.generation
     if is_new:
-        _write_rebalance(group, rows)
+        cost.write_rebalance(rows, group)
         group.rebalance = None
     open_generation(group, record, rows, is_known=is_known, finding=finding)
     group.number = record.generation
@@ -249,14 +298,13 @@ def _goes_on_as_classic(group: OpenGroup, record: GroupRecord) -> bool:
 
 def _is_live_downgrade(group: OpenGroup, record: GroupRecord) -> bool:
     """Returns whether the record goes on with the members of a `consumer` group whose tombstone stands before it in the
-    same operation: its generation is their last epoch. One that the classic group had reached before its upgrade would
-    replace the row of then, and so begins another incarnation."""
+    same operation: its generation is their last epoch."""
     return (
         group.group_type == GroupType.CONSUMER
         and group.ending is not None
         and group.ending.kafka_timestamp_ms == record.kafka_timestamp_ms
         and bool(record.members)
-        and record.generation == group.number != group.upgraded_generation
+        and record.generation == group.number
     )
 
 
@@ -290,12 +338,6 @@ def _remember_commits(group: OpenGroup, event: Commits) -> None:
     is_hole = group.generation is not None and group.generation.ended_by is not None
     if not group.members and not is_hole:
         group.last_memberless_commit_ms = cost.later(group.last_memberless_commit_ms, last_ms)
-
-
-def _write_rebalance(group: OpenGroup, rows: Rows) -> None:
-    if group.rebalance is not None and group.rebalance.is_dirty:
-        put_rebalance(rows, group.rebalance, cost.pauses(group.rebalance))
-        group.rebalance.is_dirty = False
 
 
 _FOLDED_BY: dict[type[Event], Callable[[OpenGroup, Any, Rows], None]] = {

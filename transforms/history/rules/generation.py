@@ -267,7 +267,7 @@ def _prepare_next(group: OpenGroup, transition: Transition) -> None:
         group.cause_generation = record.generation
 
 
-def close_classic_rows(group: OpenGroup, rows: Rows, end: End, ended_by: str) -> None:
+def close_rows(group: OpenGroup, rows: Rows, end: End, ended_by: str) -> None:
     """Ends what is open at a tombstone, a conversion or a hole. Over a hole members stay members: an id is never used
     again, so that a member that is seen behind the hole was there all the time."""
     generation = group.generation
@@ -285,7 +285,7 @@ def close_classic_rows(group: OpenGroup, rows: Rows, end: End, ended_by: str) ->
             put_member(rows, group, tenure, end, to_generation=generation.generation, cause=cause)
 
 
-def forget_classic(group: OpenGroup) -> None:
-    """Removes from the state what only open rows of a classic group need."""
+def forget(group: OpenGroup) -> None:
+    """Removes from the state what only open rows need."""
     group.generation = group.rebalance = group.cause_generation = None
     group.members, group.owners, group.universe, group.pending, group.revokers = {}, {}, {}, {}, []

@@ -43,6 +43,7 @@ REBALANCE_COLUMNS = (
 ENDINGS = {
     EndedBy.TOMBSTONE: TimelineEvent.GROUP_DELETED,
     EndedBy.UPGRADE: TimelineEvent.UPGRADED,
+    EndedBy.DOWNGRADE: TimelineEvent.DOWNGRADED,
     EndedBy.HOLE: TimelineEvent.NOT_COVERED,
     EndedBy.GENERATION_DECREASE: TimelineEvent.GENERATION_DECREASED,
 }

@@ -15,6 +15,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.words import GroupType
+from groupledger.transforms.history.rules.consumer_state import Reconciliation
 from groupledger.transforms.history.rules.events import MemberFacts
 from groupledger.transforms.history.rules.rows import open_group_row
 from groupledger.transforms.history.rules.state import (
@@ -103,6 +105,7 @@ def state_of_rows(rows: OpenRows, stretch: Coverage) -> OpenGroup:
             )
             for row in rows.assignments
         },
+        reconciliation=Reconciliation(is_whole=False) if group["group_type"] == GroupType.CONSUMER else None,
     )
 
 
@@ -113,7 +116,9 @@ def millis(microseconds: int | None) -> int | None:
 def _generation(row: Mapping[str, Any]) -> OpenGeneration:
     same = {each.name: row[each.name] for each in fields(OpenGeneration) if each.name in row}
     return OpenGeneration(
-        **same,
+        **same | {"group_type": row["group_type"] or GroupType.CLASSIC},
+        targeted_at_ms=millis(row["targeted_at"]),
+        converged_at_ms=millis(row["converged_at"]),
         started_at_ms=row["started_at"] // 1_000,
         current_state_timestamp_ms=millis(row["current_state_at"]),
     )
@@ -128,4 +133,5 @@ def _tenure(row: Mapping[str, Any]) -> Tenure:
         from_offset=row["from_offset"],
         joined_at_ms=row["joined_at"] // 1_000,
         is_start_known=row["is_start_known"],
+        group_type=row["group_type"] or GroupType.CLASSIC,
     )

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.words import GroupType
+from groupledger.schemas.words import GroupType, MemberState
+from groupledger.transforms.history.rules.consumer_records import STABLE, UNRELEASED, UNREVOKED
+from groupledger.transforms.history.rules.consumer_state import by_topic
 from groupledger.transforms.history.rules.events import CONNECT
 from groupledger.transforms.history.rules.state import dump
 
@@ -17,9 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from groupledger.schemas.kafka.topic_partition import TopicPartition
+    from groupledger.transforms.history.rules.consumer_state import Step
     from groupledger.transforms.history.rules.state import Interval, OpenGeneration, OpenGroup, OpenRebalance, Tenure
 
-TABLES = ("generations", "members", "assignments", "connect_assignments", "rebalances", "groups")
+TABLES = ("generations", "members", "member_epochs", "assignments", "connect_assignments", "rebalances", "groups")
+
+_MEMBER_STATES = {
+    STABLE: MemberState.STABLE,
+    UNREVOKED: MemberState.UNREVOKED,
+    UNRELEASED: MemberState.UNRELEASED,
+}
 
 
 def micros(milliseconds: int | None) -> int | None:
@@ -57,6 +66,7 @@ def put_generation(rows: Rows, group: OpenGroup, generation: OpenGeneration, end
             "incarnation": group.incarnation,
             "generation": generation.generation,
             "revision": generation.revision,
+            "group_type": generation.group_type,
             "kafka_partition": group.kafka_partition,
             "kafka_offset": generation.kafka_offset,
             "to_offset": end and end.kafka_offset,
@@ -66,6 +76,8 @@ def put_generation(rows: Rows, group: OpenGroup, generation: OpenGeneration, end
             "member_count": generation.member_count,
             "owned_count": generation.owned_count,
             "started_at": micros(generation.started_at_ms),
+            "targeted_at": micros(generation.targeted_at_ms),
+            "converged_at": micros(generation.converged_at_ms),
             "ended_at": micros(None if end is None else end.at_ms),
             "is_current": end is None,
             "is_start_known": generation.is_start_known,
@@ -97,6 +109,8 @@ def put_member(
             "group_id": group.group_id,
             "incarnation": group.incarnation,
             "member_id": facts.member_id,
+            "group_type": tenure.group_type,
+            "is_classic": facts.is_classic,
             "group_instance_id": facts.group_instance_id,
             "client_id": facts.client_id,
             "client_host": facts.client_host,
@@ -104,6 +118,8 @@ def put_member(
             "session_timeout_ms": facts.session_timeout_ms,
             "rebalance_timeout_ms": facts.rebalance_timeout_ms,
             "subscribed_topics": None if facts.topics is None else list(facts.topics),
+            "subscribed_regex": facts.subscribed_regex,
+            "server_assignor": facts.server_assignor,
             "subscription_error": facts.subscription_error,
             "assignment_error": facts.assignment_error,
             "from_generation": tenure.from_generation,
@@ -118,6 +134,39 @@ def put_member(
             "leave_cause_confidence": cause[1],
         },
     )
+
+
+def put_step(rows: Rows, group: OpenGroup, member_id: str, step: Step, end: End | None = None) -> None:
+    """Writes a member's step towards its target, a row of `member_epochs`."""
+    current = step.current
+    rows.put(
+        "member_epochs",
+        (group.incarnation, member_id, step.from_offset),
+        {
+            "group_id": group.group_id,
+            "incarnation": group.incarnation,
+            "member_id": member_id,
+            "from_offset": step.from_offset,
+            "to_offset": end and end.kafka_offset,
+            "member_epoch": current.member_epoch,
+            "previous_member_epoch": current.previous_member_epoch,
+            "state": MemberState.AWAY if current.is_away else _MEMBER_STATES.get(current.state, MemberState.UNKNOWN),
+            "assigned": _topics(current.assigned),
+            "pending_revocation": _topics(current.pending),
+            "target": _topics(step.target),
+            "waits_for": [
+                {"topic": topic, "partition": number, "held_by": holder} for (topic, number), holder in step.waits_for
+            ],
+            "targeted_at": micros(step.targeted_at_ms),
+            "valid_from": micros(step.valid_from_ms),
+            "valid_to": micros(None if end is None else end.at_ms),
+            "is_end_known": end and end.is_known,
+        },
+    )
+
+
+def _topics(units: Iterable[TopicPartition]) -> list[dict[str, Any]]:
+    return [{"topic": topic, "partitions": numbers} for topic, numbers in sorted(by_topic(units).items())]
 
 
 def put_intervals(

@@ -19,10 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import Completeness, GroupType
+from groupledger.transforms.history.rules import consumer_state
 from groupledger.transforms.history.rules.events import MemberFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from groupledger.transforms.history.rules.consumer_records import TopicNames
 
 FORMAT = 3
 
@@ -57,6 +60,9 @@ class OpenGeneration:
     changes: list[dict[str, Any]] | None = None
     finding: str | None = None
     ended_by: str | None = None
+    group_type: str = GroupType.CLASSIC
+    targeted_at_ms: int | None = None
+    converged_at_ms: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +74,7 @@ class Tenure:
     from_offset: int
     joined_at_ms: int
     is_start_known: bool
+    group_type: str = GroupType.CLASSIC
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,8 +131,7 @@ class Ending:
 
 @dataclass(slots=True, kw_only=True)
 class OpenGroup:
-    """What the fold knows of a group. `number` is the last generation or epoch of this incarnation,
-    `upgraded_generation` the one of its classic group when that became a `consumer` group. `is_state_known`
+    """What the fold knows of a group. `number` is the last generation or epoch of this incarnation. `is_state_known`
     says that nothing about the group was missed since its last record. `record_offset` is that of the last group-level
     event. `pending` holds the units that nobody owns now, with the identity of the member that gave each up; `revokers`
     are the members that have to join again because of it."""
@@ -142,7 +148,6 @@ class OpenGroup:
     is_alive: bool = False
     group_type: str = GroupType.CLASSIC
     number: int | None = None
-    upgraded_generation: int | None = None
     first_seen_ms: int | None = None
     last_seen_ms: int | None = None
     last_commit_ms: int | None = None
@@ -157,6 +162,7 @@ class OpenGroup:
     pending: dict[TopicPartition, str] = field(default_factory=dict)
     commits: dict[TopicPartition, PartitionCommits] = field(default_factory=dict)
     rebalance: OpenRebalance | None = None
+    reconciliation: consumer_state.Reconciliation | None = None
 
     @property
     def is_simple(self) -> bool:
@@ -194,7 +200,8 @@ _NAMES_OF_FORMAT_2 = {
     ],
 }
 _GETTERS = {of: attrgetter(*_NAMES[kind]) for kind, of in _KINDS.items()}
-_RECORDS = ("ending", "generation", "members", "owners", "pending", "commits", "rebalance")
+_RECORDS = ("ending", "generation", "members", "owners", "pending", "commits", "rebalance", "reconciliation")
+_FORMER = ("upgraded_generation",)  # fields that an older version wrote, and nothing needs any more
 _SCALARS = tuple(each.name for each in fields(OpenGroup) if each.name not in _RECORDS)
 
 
@@ -217,12 +224,14 @@ def dump(group: OpenGroup) -> str:
         "pending": _pack_shared(group.pending.items()),
         "commits": _pack(group.commits),
         "rebalance": group.rebalance and _pack_rebalance(group.rebalance),
+        "reconciliation": group.reconciliation and consumer_state.pack(group.reconciliation),
     }
     return json.dumps(packed, separators=(",", ":"))
 
 
-def load(text: str) -> OpenGroup:
-    """Returns the state that a text of `dump` holds, of this version or an older one. Raises UnknownStateError."""
+def load(text: str, topic_names: TopicNames | None = None) -> OpenGroup:
+    """Returns the state that a text of `dump` holds, of this version or an older one, with the names of topics that it
+    calls by their ids. Raises UnknownStateError."""
     packed = _parse(text)
     names = packed.pop("names")
 
@@ -235,7 +244,8 @@ def load(text: str) -> OpenGroup:
     def make(kind: str, values: Iterable[Any]) -> Any:
         return _KINDS[kind](*values) if kind in in_order else _KINDS[kind](**by_name(kind, values))
 
-    records = {name: packed.pop(name) for name in (*_RECORDS, "topic_lists")}
+    is_of_today = "reconciliation" in packed
+    records = {name: packed.pop(name, None) for name in (*_RECORDS, "topic_lists")}
     group = OpenGroup(**packed)
     group.completeness = Completeness.today(group.completeness)
     group.ending = records["ending"] and make("ending", records["ending"])
@@ -258,6 +268,17 @@ def load(text: str) -> OpenGroup:
         rebalance.watched = {unit: make("watch", values) for unit, values in _unpack(rebalance.watched)}
         rebalance.is_dirty = False
         group.rebalance = rebalance
+    if group.group_type == GroupType.CONSUMER and not is_of_today:
+        # A version that read nothing of these groups has written the state.
+        group.is_state_known, group.reconciliation = False, consumer_state.Reconciliation(is_whole=False)
+    if records["reconciliation"]:
+        group.reconciliation = consumer_state.unpack(records["reconciliation"])
+        if topic_names:
+            consumer_state.rename(group.reconciliation, topic_names)
+            group.owners = {
+                TopicPartition(topic_names.get(topic, topic), number): interval
+                for (topic, number), interval in group.owners.items()
+            }
     return group
 
 
@@ -268,6 +289,8 @@ def _parse(text: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise UnknownStateError("a form other than JSON") from error
     found = packed.pop("format", None)
+    for name in _FORMER:
+        packed.pop(name, None)
     if found not in (2, FORMAT):
         raise UnknownStateError(f"format {found}")
     unknown = packed.keys() - {*_SCALARS, *_RECORDS, "topic_lists", "names"}

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 TIMING_COMMITS_MIN = 2  # one commit has no interval
 HEARTBEATS_PER_SESSION = 3  # at least, as the documentation of heartbeat.interval.ms asks for
+SESSION_DEFAULT_MS = 45_000  # of a KIP-848 group, where the broker's setting counts and no record tells it
 _OF_A_REPLACEMENT = {kinds_of_change.MEMBER_REPLACED, kinds_of_change.LEADER_CHANGED, kinds_of_change.PROTOCOL_CHANGED}
 
 
@@ -109,9 +110,10 @@ def departure(facts: MemberFacts, silence: Silence | None, since_join_ms: int | 
     """Guesses why a member went; `since_join_ms` is the time between the ends of two join phases, the last one with the
     member and the first one without it, None if unknown."""
     is_static = facts.group_instance_id is not None
-    is_silent = silence is None or silence.silence_ms >= facts.session_timeout_ms
+    session_ms = _session_ms(facts)
+    is_silent = silence is None or silence.silence_ms >= session_ms
     if is_silent and since_join_ms is not None and since_join_ms < _patience_ms(facts):
-        explanation = f"last join {since_join_ms} ms before, session timeout {facts.session_timeout_ms} ms"
+        explanation = f"last join {since_join_ms} ms before, session timeout {session_ms} ms"
         return Guess(triggers.ADMIN_REMOVED, 0.7, explanation) if is_static else Guess(triggers.LEFT, 0.9, explanation)
     if silence is None:
         if is_static:
@@ -119,23 +121,27 @@ def departure(facts: MemberFacts, silence: Silence | None, since_join_ms: int | 
                 triggers.SESSION_EXPIRED, 0.6, "a static member never committed; it does not leave when it closes"
             )
         return Guess(triggers.LEFT, 0.5, "the member never committed")
-    explanation = f"last commit {silence.silence_ms} ms before, session timeout {facts.session_timeout_ms} ms"
+    explanation = f"last commit {silence.silence_ms} ms before, session timeout {session_ms} ms"
     if silence.cadence_ms is not None:
         explanation += f", mean interval of its commits {silence.cadence_ms:.0f} ms"
-    if silence.silence_ms < facts.session_timeout_ms:
+    if silence.silence_ms < session_ms:
         return _within_a_session(facts, silence, explanation)
     return _beyond_a_session(facts, silence, explanation)
+
+
+def _session_ms(facts: MemberFacts) -> int:
+    return SESSION_DEFAULT_MS if facts.session_timeout_ms is None else facts.session_timeout_ms
 
 
 def _patience_ms(facts: MemberFacts) -> int:
     """Returns for how long after a join phase the coordinator removes no member that it does not hear."""
     is_told = facts.rebalance_timeout_ms > 0
-    return min(facts.session_timeout_ms, facts.rebalance_timeout_ms) if is_told else facts.session_timeout_ms
+    return min(_session_ms(facts), facts.rebalance_timeout_ms) if is_told else _session_ms(facts)
 
 
 def _beyond_a_session(facts: MemberFacts, silence: Silence, explanation: str) -> Guess:
     is_static = facts.group_instance_id is not None
-    session_ms, poll_ms = facts.session_timeout_ms, facts.rebalance_timeout_ms
+    session_ms, poll_ms = _session_ms(facts), facts.rebalance_timeout_ms
     is_regular = silence.cadence_ms is not None and silence.cadence_ms <= session_ms
     if not is_regular:
         is_quick = silence.cadence_ms is None and silence.first_ms is not None and silence.first_ms <= session_ms
@@ -151,9 +157,9 @@ def _beyond_a_session(facts: MemberFacts, silence: Silence, explanation: str) ->
 
 
 def _within_a_session(facts: MemberFacts, silence: Silence, explanation: str) -> Guess:
-    heartbeat_ms = facts.session_timeout_ms / HEARTBEATS_PER_SESSION
+    heartbeat_ms = _session_ms(facts) / HEARTBEATS_PER_SESSION
     is_regular = silence.cadence_ms is not None and silence.cadence_ms <= heartbeat_ms
-    if is_regular and silence.quiet_ms >= facts.session_timeout_ms - heartbeat_ms:
+    if is_regular and silence.quiet_ms >= _session_ms(facts) - heartbeat_ms:
         return Guess(triggers.SESSION_EXPIRED, 0.6, f"{explanation}; commits in transactions do not reset it")
     if facts.group_instance_id is not None:
         return Guess(triggers.ADMIN_REMOVED, 0.7, explanation)

@@ -6,9 +6,7 @@ tests hold for each run of it.
 
 from __future__ import annotations
 
-import json
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,15 +14,7 @@ import pytest
 from groupledger.schemas.codec.records import Record, decode_record, encode_record
 from groupledger.schemas.wire import consumer_group as wire
 from groupledger.schemas.wire.group_metadata import GROUP_METADATA
-from groupledger.schemas.words import Completeness, GroupType
-from groupledger.transforms.history.rules.events import (
-    Coverage,
-    Event,
-    GroupTombstone,
-    OtherGroupType,
-    group_record,
-)
-from groupledger.transforms.history.rules.fold import fold
+from tests.transforms.history.rules.consumer_groups import consumer_groups
 
 CLASSIC = GROUP_METADATA.record_type
 EPOCH = wire.CONSUMER_GROUP_METADATA.record_type
@@ -40,8 +30,7 @@ UPGRADE = "a member of KIP-848 joins: an upgrade"
 
 @pytest.fixture(scope="module")
 def log() -> list[dict[str, Any]]:
-    text = (Path(__file__).parent / "data" / "consumer_groups.jsonl").read_text(encoding="ascii")
-    return [json.loads(line) for line in text.splitlines()]
+    return consumer_groups()
 
 
 def of_step(log: list[dict[str, Any]], step: str) -> list[dict[str, Any]]:
@@ -142,38 +131,3 @@ def test_epochs_go_back_through_the_codec(log: list[dict[str, Any]], kind: str) 
         if each["record_type"] == kind:
             record = Record(kind, each["key"], None if each["value"] is None else 0, each["value"])
             assert decode_record(*encode_record(record)) == record
-
-
-def event(record: dict[str, Any]) -> Event:
-    """Returns what the fold is told of a record."""
-    offset, at_ms, value = record["kafka_offset"], record["after_ms"], record["value"]
-    if record["record_type"] == CLASSIC:
-        return GroupTombstone(offset, at_ms) if value is None else group_record(offset, at_ms, json.dumps(value))
-    is_epoch, is_gone = record["record_type"] == EPOCH, value is None
-    epoch = value["epoch"] if is_epoch and not is_gone else None
-    return OtherGroupType(offset, at_ms, GroupType.CONSUMER, epoch, is_epoch and is_gone, is_gone)
-
-
-@pytest.mark.parametrize("is_cut", [False, True], ids=["whole", "cut at every record"])
-def test_a_group_that_is_upgraded_and_downgraded_is_one_incarnation(log: list[dict[str, Any]], *, is_cut: bool) -> None:
-    """Goal: a live upgrade and the live downgrade behind it keep the incarnation, so that the generations on both sides
-    are one line; the first rebalance behind the downgrade is told in full."""
-    events: list[Event] = [event(record) for record in log if record["key"]["group_id"] == "migrated"]
-    mark = Coverage(0, Completeness.COMPLETE)
-    state: str | None = None
-    generations: dict[tuple[int, int], dict[str, Any]] = {}
-    rebalances: dict[int, dict[str, Any]] = {}
-    for part in [[each] for each in events] if is_cut else [events]:
-        folded = fold("migrated", 0, state, [mark, *part])
-        state = folded.open_group["state"]
-        for row in folded.rows.get("generations", []):
-            generations[row["generation"], row["revision"]] = row
-        rebalances |= {row["to_generation"]: row for row in folded.rows.get("rebalances", [])}
-    assert {row["incarnation"] for row in generations.values()} == {1}
-    assert [number for number, _ in generations] == sorted(number for number, _ in generations)
-    behind = rebalances[max(rebalances)]
-    assert (behind["is_hole"], [each["kind"] for each in behind["changes"]]) == (
-        False,
-        ["member_left", "group_emptied"],
-    )
-    assert all(row["changes"] is not None for row in rebalances.values())

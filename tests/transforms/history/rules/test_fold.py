@@ -139,26 +139,27 @@ def test_live_upgrade_closes_the_classic_rows() -> None:
     tables = folded(log.entries)
     assert (tables.group["group_type"], tables.group["incarnation"], tables.group["generation"]) == ("classic", 1, 5)
     assert tables.group["committed_partition_count"] == 1
-    assert [row["to_generation"] for row in tables.table("rebalances")] == [4]  # a conversion is no rebalance
-    assert tables.table("generations")[-1]["is_start_known"] is False
+    assert [row["to_generation"] for row in tables.table("rebalances")] == [4, 5]  # a conversion is no rebalance
+    rows = [(row["generation"], row["revision"], row["ended_by"]) for row in tables.table("generations")]
+    assert rows == [(4, 0, "upgrade"), (4, 1, "generation"), (5, 0, "downgrade"), (5, 1, None)]
     tables = folded(log.record(6, member("a", 0), member("b")).entries)
-    assert [row["to_generation"] for row in tables.table("rebalances")] == [4, 6]
+    assert [row["to_generation"] for row in tables.table("rebalances")] == [4, 5, 6]
     assert tables.kinds(6) == ["member_joined"]
 
 
-@pytest.mark.parametrize(
-    ("generation", "same_time"),
-    [(4, True), (5, False)],
-    ids=["no epoch since the upgrade", "a later group"],
-)
-def test_no_live_downgrade(generation: int, *, same_time: bool) -> None:
-    """Goal: a record of another operation is another incarnation, and so is one that would replace a row of before."""
-    log = Log().record(4, member("a", 0)).tombstone().other("consumer", same_time=True)
-    log.other("consumer", 4, same_time=True)
-    if not same_time:
-        log.other("consumer", 5)
-    log.other("consumer", gone=True).record(generation, member("a", 0), same_time=same_time)
+def test_a_downgrade_with_no_epoch_since_the_upgrade() -> None:
+    """Goal: a number that stays the same through both conversions has a revision for each of them."""
+    log = Log().record(4, member("a", 0)).tombstone().other("consumer", 4, same_time=True)
+    log.other("consumer", gone=True).record(4, member("a", 0), same_time=True)
     tables = folded(log.entries)
+    rows = [(row["incarnation"], row["revision"], row["group_type"]) for row in tables.table("generations")]
+    assert rows == [(1, 0, "classic"), (1, 1, "consumer"), (1, 2, "classic")]
+
+
+def test_no_live_downgrade() -> None:
+    """Goal: a record of another operation than the tombstone's is another incarnation."""
+    log = Log().record(4, member("a", 0)).tombstone().other("consumer", 4, same_time=True).other("consumer", 5)
+    tables = folded(log.other("consumer", gone=True).record(5, member("a", 0)).entries)
     assert tables.group["incarnation"] == 2
     assert tables.table("generations")[0]["generation"] == 4
     assert tables.table("generations")[0]["ended_by"] == "upgrade"
@@ -182,7 +183,8 @@ def test_an_empty_group_that_changes_its_type_is_another_one_with_its_offsets() 
         log.commit(0, 1).tombstone().other("consumer", same_time=True).other("consumer", 1, same_time=True)
         tables = folded(log.entries)
         assert (tables.group["group_type"], tables.group["incarnation"]) == ("consumer", 2)
-        assert {row["ended_by"] for row in tables.table("generations")} <= {"generation", "tombstone"}
+        classic = [row for row in tables.table("generations") if row["group_type"] == "classic"]
+        assert {row["ended_by"] for row in classic} <= {"generation", "tombstone"}
         assert tables.group["committed_partition_count"] == 2
         log.other("consumer", gone=True).record(0, protocol_type="", same_time=True)
         back = folded(log.entries).group
@@ -203,7 +205,8 @@ def test_a_group_is_upgraded_while_its_first_members_join() -> None:
     log = Log().birth().record(1).tombstone().other("consumer", 2, same_time=True)
     tables = folded(log.entries)
     assert (tables.group["group_type"], tables.group["incarnation"]) == ("consumer", 1)
-    assert tables.table("generations")[-1]["ended_by"] == "upgrade"
+    assert tables.table("generations")[-2]["ended_by"] == "upgrade"
+    assert tables.table("rebalances")[-1]["hole_cause"] == "not_synced"
 
 
 @pytest.mark.parametrize("group_type", ["streams", "share", "consumer"])
@@ -326,7 +329,7 @@ def test_owner_at_an_instant() -> None:
     assert [answer.member_ids for answer in answers[2:4]] == [("a",), ("b",)]
     assert tables.owner(coverage, "orders", 1, 2_000).status == "unowned"
     assert tables.owner([stretch(0, 100, (0, 10_000), "compacted")], "orders", 0, 2_000).status == "unknown"
-    other = folded(Log().other("consumer", 1).entries)
+    other = folded(Log().other("share", 1).entries)
     assert other.owner(everything(), "orders", 0, 2_000).status == "unknown"
 
 

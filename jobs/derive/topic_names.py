@@ -1,0 +1,97 @@
+"""Finds the names of the topics that the records of `consumer` groups (KIP-848) name by id, before they are folded.
+
+A name may be known already, be in the samples of watermarks, or in a commit that carries the id. Where it is in none of
+them, the history is written with the id in place of the name; as soon as a later batch or sample tells the name, the
+rows of `assignments` and `member_epochs` are written again with it. A pause in `rebalances` is told by commits, which
+name their topics, so that the first pauses of such a topic are missing until the next rebuild.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from groupledger.jobs.warehouse.topic_names import known_names, learn, set_awaited
+from groupledger.jobs.warehouse.upsert import upsert_arrow
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
+from groupledger.schemas.tables.watermarks import WATERMARKS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+# A topic that has no name yet, and exists, is in the next sample.
+NEW_SAMPLES = timedelta(days=1)
+
+
+def topic_names_of(ledger: Ledger, records: DataFrame, mentioned: Collection[str]) -> dict[str, str]:
+    """Returns the names by id, and writes down what is new. `mentioned` are the ids in the batch's `records`, which
+    have `topic_id` and `topic` of the commits."""
+    names, awaited = known_names(ledger)
+    unnamed = {*mentioned} - names.keys()
+    told_since = {topic_id: names[topic_id] for topic_id in awaited & names.keys()}
+    open_ids = sorted(unnamed | awaited - names.keys())
+    if open_ids:
+        found = _told_by_commits(records, open_ids)
+        is_all_new = bool(unnamed - awaited)
+        found |= _told_by_samples(ledger, [each for each in open_ids if each not in found], is_all=is_all_new)
+        learn(ledger, found)
+        set_awaited(ledger, unnamed - found.keys() - awaited, is_awaited=True)
+        names |= found
+        told_since |= {topic_id: found[topic_id] for topic_id in awaited & found.keys()}
+    if told_since:
+        _rename(ledger, told_since)
+        set_awaited(ledger, told_since, is_awaited=False)
+    return names
+
+
+def _told_by_commits(records: DataFrame, topic_ids: Collection[str]) -> dict[str, str]:
+    told = records.where(F.col("topic_id").isin([*topic_ids])).groupBy("topic_id").agg(F.max("topic"))
+    return dict(told.collect())
+
+
+def _told_by_samples(ledger: Ledger, topic_ids: Collection[str], *, is_all: bool) -> dict[str, str]:
+    """Returns what the samples say: all of them, or those of the last day."""
+    if not topic_ids or not ledger.exists(WATERMARKS):
+        return {}
+    is_asked = pc.field("topic_id").isin(pa.array(topic_ids, pa.string()))
+    if not is_all:
+        is_asked &= pc.field("sample_date") >= datetime.now(timezone.utc).date() - NEW_SAMPLES
+    found = ledger.arrow(WATERMARKS, is_asked, ["topic_id", "topic"])
+    return dict(zip(found["topic_id"].to_pylist(), found["topic"].to_pylist(), strict=True))
+
+
+def _rename(ledger: Ledger, names: dict[str, str]) -> None:
+    """Writes the rows under the names before it removes those under the ids: a run that was killed in between is made
+    again."""
+    owned = ledger.arrow(ASSIGNMENTS, pc.field("topic").isin(pa.array(names.keys(), pa.string())))
+    rows = owned.to_pylist()
+    if not rows:
+        return
+    named = [row | {"topic": names[row["topic"]]} for row in rows]
+    upsert_arrow(ledger, ASSIGNMENTS, pa.Table.from_pylist(named, owned.schema))
+    # An id is base64 for URLs, and so nothing that SQL would read as more than text.
+    listed = ", ".join(f"'{topic_id}'" for topic_id in sorted(names))
+    ledger.commits.delete(ASSIGNMENTS, f"cluster = '{ledger.cluster}' AND topic IN ({listed})")
+    groups = pa.array({row["group_id"] for row in rows}, pa.string())
+    steps = ledger.arrow(MEMBER_EPOCHS, pc.field("group_id").isin(groups))
+    told = [_named_step(row, names) for row in steps.to_pylist()]
+    upsert_arrow(ledger, MEMBER_EPOCHS, pa.Table.from_pylist(told, steps.schema))
+
+
+def _named_step(row: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    def named(column: str, *order: str) -> list[dict[str, Any]]:
+        found = [each | {"topic": names.get(each["topic"], each["topic"])} for each in row[column]]
+        return sorted(found, key=itemgetter(*order))
+
+    by_topic = {column: named(column, "topic") for column in ("assigned", "pending_revocation", "target")}
+    return row | by_topic | {"waits_for": named("waits_for", "topic", "partition")}

@@ -1,0 +1,188 @@
+"""The fold of KIP-848 groups, over a real broker's log: epochs and their causes, members, owners, convergence."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Any
+
+import pytest
+
+from groupledger.schemas.words import Completeness, MemberState
+from groupledger.transforms.history.rules import Coverage
+from tests.transforms.history.rules.consumer_groups import Table, consumer_groups, event, of_group, tables_of
+
+GROUPS = ("dynamic", "static", "migrated")
+CURRENT = "consumer_group_current_member_assignment"
+
+
+@pytest.fixture(scope="module")
+def log() -> list[dict[str, Any]]:
+    return consumer_groups()
+
+
+def whole(log: list[dict[str, Any]], group_id: str) -> dict[str, Table]:
+    return tables_of(group_id, [[event(record) for record in of_group(log, group_id)]])
+
+
+@pytest.mark.parametrize("group_id", GROUPS)
+def test_cut_anywhere(log: list[dict[str, Any]], group_id: str) -> None:
+    """Goal: a log that is folded record by record gives the tables of the whole, though operations are cut in two."""
+    events = [event(record) for record in of_group(log, group_id)]
+    assert tables_of(group_id, [[each] for each in events]) == whole(log, group_id)
+
+
+def test_causes(log: list[dict[str, Any]]) -> None:
+    """Goal: each epoch names what its operation did, and how sure its trigger is; a leave and a kill look the same."""
+    rebalances = whole(log, "dynamic")["rebalances"].values()
+    told = [
+        ([each["kind"] for each in row["changes"]], row["inferred_trigger"], row["inferred_trigger_confidence"] == 1)
+        for row in rebalances
+    ]
+    assert told == [
+        (["group_started"], "joined", True),
+        (["member_joined"], "joined", True),
+        (["member_joined"], "joined", True),
+        (["member_left"], "left", False),
+        (["topics_changed"], "topics_changed", True),
+        (["member_left"], "left", False),
+        (["member_left", "group_emptied"], "left", False),
+    ]
+    assert not any(row["is_hole"] for row in rebalances)
+
+
+def test_movement_is_by_target(log: list[dict[str, Any]]) -> None:
+    """Goal: a rebalance moves what its target gives to others; the new partition of a topic is gained."""
+    columns = ("partitions_kept", "partitions_moved", "partitions_gained", "partitions_lost")
+    moved = {key[1]: [row[name] for name in columns] for key, row in whole(log, "dynamic")["rebalances"].items()}
+    assert moved[1] == [0, 0, 4, 0]
+    assert moved[2] == [2, 2, 0, 0]
+    assert moved[5] == [4, 0, 1, 0]
+    assert moved[6] == [2, 3, 0, 0]
+    assert moved[7] == [None] * 4  # nobody was there to ask for a target
+
+
+def owners_by_records(records: list[dict[str, Any]]) -> list[tuple[int, dict[tuple[str, int], str]]]:
+    """Returns who owned what behind each record, told from the current assignments by the rule alone."""
+    held: dict[str, set[tuple[str, int]]] = {}
+    found = []
+    for record in records:
+        if record["record_type"] == CURRENT:
+            value = record["value"]
+            units = [] if value is None or value["member_epoch"] == -2 else value["assigned_partitions"]
+            units = units if not units else [*units, *value["partitions_pending_revocation"]]
+            held[record["key"]["member_id"]] = {(each["topic_id"], n) for each in units for n in each["partitions"]}
+        found.append((record["kafka_offset"], {unit: who for who, units in held.items() for unit in units}))
+    return found
+
+
+def owners_at(assignments: Table, offset: int) -> dict[tuple[str, int], str]:
+    return {
+        (row["topic"], row["partition"]): row["member_id"]
+        for row in assignments.values()
+        if row["from_offset"] <= offset and (row["to_offset"] is None or offset < row["to_offset"])
+    }
+
+
+@pytest.mark.parametrize("group_id", ["dynamic", "static"])
+def test_owners(log: list[dict[str, Any]], group_id: str) -> None:
+    """Goal: behind every record, the owners are those that the members' newest assignments name; who is away owns
+    nothing."""
+    records = of_group(log, group_id)
+    assignments = whole(log, group_id)["assignments"]
+    told = [(offset, owners_at(assignments, offset)) for offset, _ in owners_by_records(records)]
+    assert told == owners_by_records(records)
+
+
+def test_who_waited_for_whom(log: list[dict[str, Any]]) -> None:
+    """Goal: while a poll loop stands still, the steps say for which partitions the new member waits, and for whom."""
+    steps = whole(log, "dynamic")["member_epochs"].values()
+    waiting = [row for row in steps if row["state"] == MemberState.UNRELEASED and row["member_epoch"] == 2]
+    (holder,) = (row for row in steps if row["state"] == MemberState.UNREVOKED and row["member_epoch"] == 1)
+    assert {each["held_by"] for row in waiting for each in row["waits_for"]} == {holder["member_id"]}
+    (pending,) = holder["pending_revocation"]
+    assert [each["partition"] for each in waiting[0]["waits_for"]] == pending["partitions"]
+
+
+def test_convergence(log: list[dict[str, Any]]) -> None:
+    """Goal: an epoch has converged when the last of its members is stable at it, and an overtaken one never has."""
+    tables = whole(log, "dynamic")
+    stable: dict[int, int] = {}
+    for row in tables["member_epochs"].values():
+        if row["state"] == MemberState.STABLE:
+            stable[row["member_epoch"]] = max(stable.get(row["member_epoch"], 0), row["valid_from"])
+    converged = {key[1]: row["converged_at"] for key, row in tables["generations"].items()}
+    assert {epoch: at for epoch, at in converged.items() if at is not None} == stable
+    assert {row["generation"] for row in whole(log, "static")["generations"].values() if not row["converged_at"]} == {
+        3,
+        4,
+    }
+
+
+def test_a_static_member_that_comes_back(log: list[dict[str, Any]]) -> None:
+    """Goal: the return of a static member is a revision that replaces it, and no rebalance."""
+    tables = whole(log, "static")
+    revision = tables["generations"][1, 2, 1]
+    (change,) = revision["changes"]
+    assert (change["kind"], change["group_instance_id"]) == ("member_replaced", "i1")
+    causes = {row["member_id"]: row["leave_cause"] for row in tables["members"].values()}
+    assert causes[change["previous_member_id"]] == "replaced"
+    assert [key[1] for key in tables["rebalances"]] == [1, 2, 3, 4]
+
+
+def test_there_and_back(log: list[dict[str, Any]]) -> None:
+    """Goal: a live upgrade and the live downgrade behind it keep the incarnation and the numbers; who left at the
+    downgrade is who is missing in the classic record, and every rebalance is told in full."""
+    tables = whole(log, "migrated")
+    rows = [(*key, row["group_type"], row["ended_by"]) for key, row in tables["generations"].items()]
+    assert rows == [
+        (1, 0, 0, "classic", "generation"),
+        (1, 1, 0, "classic", "upgrade"),
+        (1, 1, 1, "consumer", "generation"),
+        (1, 2, 0, "consumer", "downgrade"),
+        (1, 2, 1, "classic", "generation"),
+        (1, 3, 0, "classic", "generation"),
+        (1, 4, 0, "classic", None),
+    ]
+    (left,) = tables["generations"][1, 2, 1]["changes"]
+    assert (left["kind"], left["client_id"]) == ("member_left", "migrated-new")
+    assert not any(row["is_hole"] for row in tables["rebalances"].values())
+    stays = [row for row in tables["members"].values() if row["member_id"] != left["member_id"]]
+    assert [(row["group_type"], row["to_generation"]) for row in stays] == [("classic", 1), ("classic", 3)]
+
+
+def compacted(records: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """Returns the log as the cleaner leaves it when it has cleaned the first `count` records: of each key its newest,
+    and no tombstone."""
+    newest: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for record in records[:count]:
+        newest[(record["record_type"], *record["key"].values())] = record
+    kept = [record for record in newest.values() if record["value"] is not None]
+    return [*sorted(kept, key=itemgetter("kafka_offset")), *records[count:]]
+
+
+@pytest.mark.parametrize("group_id", GROUPS)
+def test_a_compacted_beginning(log: list[dict[str, Any]], group_id: str) -> None:
+    """Goal: behind a compacted beginning of any length the owners are the true ones, and no epoch, cause, movement or
+    convergence is told otherwise than by the whole log."""
+    records = of_group(log, group_id)
+    truth = whole(log, group_id)
+    for count in range(1, len(records)):
+        begin = records[count]["kafka_offset"]
+        if records[count]["after_ms"] == records[count - 1]["after_ms"]:
+            continue  # a batch is cleaned as a whole
+        marks = [Coverage(0, Completeness.COMPACTED), Coverage(begin, Completeness.COMPLETE)]
+        found = tables_of(group_id, [[event(record) for record in compacted(records, count)]], marks)
+        for record in records[count:]:
+            offset = record["kafka_offset"]
+            assert owners_at(found["assignments"], offset) == owners_at(truth["assignments"], offset)
+        by_number = {key[1]: row for key, row in truth["rebalances"].items()}
+        for key, row in found["rebalances"].items():
+            if not row["is_hole"]:
+                for name in ("changes", "inferred_trigger", "partitions_moved", "partitions_kept"):
+                    assert row[name] == by_number[key[1]][name], (count, key, name)
+        for key, row in found["generations"].items():
+            if row["converged_at"] is not None:
+                assert row["converged_at"] in {each["converged_at"] for each in truth["generations"].values()}, (
+                    count,
+                    key,
+                )

@@ -1,0 +1,369 @@
+"""Turns the records of a `consumer` group (KIP-848) into rows: epochs, members, and what started each rebalance.
+
+A generation is a group epoch. Its record comes after those of the members that caused it and in the same operation of
+the coordinator, so the changes are exact: what the operation said before. An epoch alone, with another metadata hash,
+says that subscribed topics changed. An operation without an epoch changes members only; a static member that comes back
+in another's place is a revision, as in a classic group. `reconciliation` tells what follows from an epoch.
+
+Whether a member left or was fenced no record tells: that is guessed from its silence, as for classic groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kinds import changes as kinds
+from groupledger.schemas.kinds import triggers
+from groupledger.schemas.words import EndedBy, GroupType, HoleCause, LeaveCause, ProtocolKind
+from groupledger.transforms.history.rules import consumer_records as said
+from groupledger.transforms.history.rules import cost, reconciliation
+from groupledger.transforms.history.rules.changes import about, change, subscription_change
+from groupledger.transforms.history.rules.consumer_state import Departure, Newcomer, Operation, Reconciliation
+from groupledger.transforms.history.rules.events import CONSUMER
+from groupledger.transforms.history.rules.rows import End, Rows, micros, put_generation, put_member
+from groupledger.transforms.history.rules.state import OpenGeneration, OpenGroup, Tenure
+from groupledger.transforms.history.rules.trigger import Guess, departure, silences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from groupledger.transforms.history.rules.changes import Change
+    from groupledger.transforms.history.rules.events import OtherGroupType
+
+_TRIGGERS = {
+    kinds.GROUP_STARTED.name: triggers.JOINED,
+    kinds.MEMBER_JOINED.name: triggers.JOINED,
+    kinds.SUBSCRIPTION_CHANGED.name: triggers.METADATA_CHANGED,
+    kinds.REGEX_RESOLVED.name: triggers.METADATA_CHANGED,
+    kinds.TOPICS_CHANGED.name: triggers.TOPICS_CHANGED,
+}
+
+
+def fold_record(group: OpenGroup, event: OtherGroupType, rows: Rows, *, is_known: bool) -> None:
+    """Takes in a record of a `consumer` group. `is_known`: no record of the group is missing before it."""
+    if group.reconciliation is None:
+        group.reconciliation = Reconciliation(is_whole=group.is_state_known)
+    fold_content = _FOLDED_BY.get(type(event.content))
+    if fold_content is not None:
+        here = End(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_known)
+        fold_content(group, group.reconciliation, event.content, rows, here)
+
+
+def _fold_target(group: OpenGroup, state: Reconciliation, record: said.TargetRecord, rows: Rows, _here: End) -> None:
+    if record.units is not None:
+        settle(group, rows)
+    reconciliation.fold_target(state, record)
+
+
+def _fold_target_epoch(
+    group: OpenGroup, state: Reconciliation, record: said.TargetEpochRecord, rows: Rows, here: End
+) -> None:
+    settle(group, rows)
+    if record.epoch is not None:
+        reconciliation.fold_target_epoch(group, state, record.epoch, rows, here)
+
+
+def _fold_current(group: OpenGroup, state: Reconciliation, record: said.CurrentRecord, rows: Rows, here: End) -> None:
+    if record.current is None:
+        _foresee_departure(group, state, record.member_id, rows, here)
+    else:
+        settle(group, rows)
+    reconciliation.fold_current(group, state, record, rows, here)
+
+
+# Operations
+
+
+def _operation(group: OpenGroup, state: Reconciliation, rows: Rows, here: End) -> Operation:
+    """Returns the operation that the record at `here` belongs to: one with another time has ended before."""
+    if state.operation is not None and state.operation.at_ms != here.at_ms:
+        settle(group, rows)
+    if state.operation is None:
+        state.operation = Operation(at_ms=here.at_ms)
+    return state.operation
+
+
+def _fold_member(group: OpenGroup, state: Reconciliation, record: said.MemberRecord, rows: Rows, here: End) -> None:
+    operation = _operation(group, state, rows, here)
+    facts, member_id = record.facts, record.member_id
+    if facts is None:
+        tenure = group.members.get(member_id)
+        if tenure is not None:
+            reconciliation.release(group, state, member_id, rows, here)
+            operation.departures.append(_departure(tenure, here, operation.causes.pop(member_id, [None, None, None])))
+            del group.members[member_id]
+        return
+    # In an upgrade, the members of the classic group are still there under the same ids.
+    tenure = group.members.get(member_id) if group.ending is None else None
+    if tenure is not None:
+        operation.changes += subscription_change(tenure.facts, facts)
+        tenure.facts = facts
+        put_member(rows, group, tenure)
+        return
+    operation.newcomers.append(
+        Newcomer(facts=facts, kafka_offset=here.kafka_offset, at_ms=here.at_ms, is_known=here.is_known)
+    )
+    old = _replaced_by(operation, facts.group_instance_id)
+    if old is None:
+        operation.changes.append(about(kinds.MEMBER_JOINED, facts))
+    else:
+        old.replaced_by = member_id
+        operation.changes.append(about(kinds.MEMBER_REPLACED, facts, previous_member_id=old.facts.member_id))
+        operation.changes += subscription_change(old.facts, facts)
+
+
+def _replaced_by(operation: Operation, instance_id: str | None) -> Departure | None:
+    """Returns the member that the operation removed, and in whose place the instance comes."""
+    if instance_id is None:
+        return None
+    same = (each for each in operation.departures if each.facts.group_instance_id == instance_id)
+    return next((each for each in same if each.replaced_by is None), None)
+
+
+def _departure(tenure: Tenure, here: End, cause: Sequence[Any]) -> Departure:
+    return Departure(
+        facts=tenure.facts,
+        from_generation=tenure.from_generation,
+        from_offset=tenure.from_offset,
+        joined_at_ms=tenure.joined_at_ms,
+        is_start_known=tenure.is_start_known,
+        to_offset=here.kafka_offset,
+        left_at_ms=here.at_ms,
+        is_end_known=here.is_known,
+        cause=cause[0],
+        confidence=cause[1],
+        explanation=cause[2],
+    )
+
+
+def _foresee_departure(group: OpenGroup, state: Reconciliation, member_id: str, rows: Rows, here: End) -> None:
+    """Guesses why a member goes, at its first tombstone: behind it, what it owned is not known any more."""
+    operation = _operation(group, state, rows, here)
+    tenure = group.members.get(member_id)
+    if tenure is not None and here.is_known:
+        guess = departure(tenure.facts, silences(group, [tenure], here.at_ms)[member_id], None)
+        operation.causes[member_id] = [guess.trigger, guess.confidence, guess.explanation]
+
+
+def _fold_regex(group: OpenGroup, state: Reconciliation, record: said.RegexRecord, rows: Rows, here: End) -> None:
+    operation = _operation(group, state, rows, here)
+    before = state.regexes.pop(record.regex, [])
+    if record.topics is not None:
+        state.regexes[record.regex] = list(record.topics)
+        added, removed = sorted({*record.topics} - {*before}), sorted({*before} - {*record.topics})
+        if added or removed:
+            operation.changes.append(change(kinds.REGEX_RESOLVED, topics_added=added, topics_removed=removed))
+
+
+def settle(group: OpenGroup, rows: Rows) -> None:
+    """Ends the operation that was read so far, which began no epoch."""
+    state = group.reconciliation
+    operation = None if state is None else state.operation
+    if state is None or operation is None:
+        return
+    is_known = all(each.is_known for each in operation.newcomers)
+    replaced = [each for each in operation.departures if each.replaced_by is not None]
+    generation = group.generation
+    if replaced and is_known and generation is not None and generation.ended_by is None:
+        end = End(operation.newcomers[0].kafka_offset, operation.at_ms, is_known=True)
+        generation.ended_by = EndedBy.REVISION
+        put_generation(rows, group, generation, end)
+        group.generation = replace(
+            generation,
+            revision=generation.revision + 1,
+            kafka_offset=end.kafka_offset,
+            started_at_ms=end.at_ms,
+            changes=operation.changes,
+            ended_by=None,
+        )
+        put_generation(rows, group, group.generation)
+    _turn_over(group, state, operation, rows, group.number)
+
+
+def _turn_over(
+    group: OpenGroup, state: Reconciliation, operation: Operation, rows: Rows, to_generation: int | None
+) -> None:
+    """Writes who came and who went. `to_generation` is the last one of those that went."""
+    state.operation = None
+    for gone in operation.departures:
+        cause = (gone.cause, gone.confidence) if gone.replaced_by is None else (LeaveCause.REPLACED, 1.0)
+        end = End(gone.to_offset, gone.left_at_ms, is_known=gone.is_end_known)
+        put_member(rows, group, tenure_of(gone), end, to_generation=to_generation, cause=cause)
+    for newcomer in operation.newcomers:
+        tenure = Tenure(
+            facts=newcomer.facts,
+            from_generation=group.number or 0,
+            from_offset=newcomer.kafka_offset,
+            joined_at_ms=newcomer.at_ms,
+            is_start_known=newcomer.is_known,
+            group_type=GroupType.CONSUMER,
+        )
+        group.members[newcomer.facts.member_id] = tenure
+        put_member(rows, group, tenure)
+        here = End(newcomer.kafka_offset, newcomer.at_ms, is_known=False)
+        reconciliation.take(group, state, newcomer.facts.member_id, rows, here)
+
+
+def tenure_of(gone: Departure) -> Tenure:
+    return Tenure(
+        facts=gone.facts,
+        from_generation=gone.from_generation,
+        from_offset=gone.from_offset,
+        joined_at_ms=gone.joined_at_ms,
+        is_start_known=gone.is_start_known,
+        group_type=GroupType.CONSUMER,
+    )
+
+
+# Epochs
+
+
+def _fold_epoch(group: OpenGroup, state: Reconciliation, record: said.EpochRecord, rows: Rows, here: End) -> None:
+    before = group.generation
+    operation = _operation(group, state, rows, here)
+    hash_before, state.metadata_hash = state.metadata_hash, record.metadata_hash
+    is_upgrade = before is not None and before.ended_by == EndedBy.UPGRADE
+    is_same = before is not None and before.generation == record.epoch
+    _turn_over(group, state, operation, rows, None if before is None else before.generation)
+    if is_same and not is_upgrade:
+        return
+    if here.is_known and not group.members:
+        state.is_whole = True
+    gap = _gap(before, record.epoch, here)
+    is_hole = not here.is_known or (not is_same and (bool(gap) or is_upgrade))
+    changes = _changes(group, operation, before, is_other_hash=record.metadata_hash != hash_before)
+    if before is not None and before.ended_by is None:
+        before.ended_by = EndedBy.GENERATION
+        put_generation(rows, group, before, End(here.kafka_offset, here.at_ms, is_known=not is_hole))
+    cost.write_rebalance(rows, group)
+    if not is_same:
+        group.rebalance = None
+        if before is not None or here.is_known:
+            guess = None if is_hole else _guess(changes, operation)
+            row = _rebalance_row(group, before, here, None if is_hole else changes, guess)
+            row |= {"to_generation": record.epoch, "generation_gap": gap}
+            if is_hole:
+                row["hole_cause"] = HoleCause.NOT_SYNCED if here.is_known else HoleCause.NOT_COVERED
+            group.rebalance = cost.watch(group, row, None)
+    group.generation = _generation(group, record.epoch, here, gap, state)
+    if before is not None and is_same:
+        group.generation.revision = before.revision + 1
+        group.generation.changes = []
+    put_generation(rows, group, group.generation)
+
+
+def _gap(before: OpenGeneration | None, epoch: int, here: End) -> int | None:
+    if before is not None:
+        return max(epoch - before.generation - 1, 0)
+    return max(epoch - 1, 0) if here.is_known else None
+
+
+def _changes(
+    group: OpenGroup, operation: Operation, before: OpenGeneration | None, *, is_other_hash: bool
+) -> list[Change]:
+    if before is None or (not before.generation and before.ended_by is None):
+        return [change(kinds.GROUP_STARTED)]
+    left = [about(kinds.MEMBER_LEFT, gone.facts) for gone in operation.departures if gone.replaced_by is None]
+    found = [*operation.changes, *left]
+    if not found and is_other_hash:
+        found = [change(kinds.TOPICS_CHANGED)]
+    if before.member_count and not group.members:
+        found.append(change(kinds.GROUP_EMPTIED))
+    return found
+
+
+def _guess(changes: Sequence[Change], operation: Operation) -> Guess | None:
+    """Returns what started the epoch: the records say it, but for the cause of a departure."""
+    gone = [each for each in operation.departures if each.replaced_by is None and each.cause is not None]
+    if gone:
+        best = max(gone, key=lambda each: each.confidence or 0.0)
+        (cause,) = (each for each in triggers.TRIGGERS if each.name == best.cause)
+        return Guess(cause, best.confidence or 0.0, best.explanation or "")
+    told = next((each["kind"] for each in changes if each["kind"] in _TRIGGERS), None)
+    return None if told is None else Guess(_TRIGGERS[told], 1.0, "the records of the operation say it")
+
+
+def _generation(group: OpenGroup, epoch: int, here: End, gap: int | None, state: Reconciliation) -> OpenGeneration:
+    votes = [tenure.facts.server_assignor for tenure in group.members.values() if tenure.facts.server_assignor]
+    return OpenGeneration(
+        generation=epoch,
+        revision=0,
+        protocol_type=CONSUMER,
+        protocol=max(sorted(set(votes)), key=votes.count) if votes else None,
+        leader=None,
+        kafka_offset=here.kafka_offset,
+        started_at_ms=here.at_ms,
+        current_state_timestamp_ms=None,
+        generation_gap=gap,
+        is_start_known=here.is_known,
+        is_ownership_known=state.is_whole and here.is_known,
+        member_count=len(group.members),
+        owned_count=None,
+        group_type=GroupType.CONSUMER,
+    )
+
+
+def _rebalance_row(
+    group: OpenGroup, before: OpenGeneration | None, here: End, changes: list[Change] | None, guess: Guess | None
+) -> dict[str, Any]:
+    return {
+        "group_id": group.group_id,
+        "incarnation": group.incarnation,
+        "from_generation": 0 if before is None else before.generation,
+        "kafka_partition": group.kafka_partition,
+        "kafka_offset": here.kafka_offset,
+        "happened_at": micros(here.at_ms),
+        "is_hole": changes is None,
+        "hole_cause": None,
+        "protocol_kind": ProtocolKind.UNKNOWN if changes is None else ProtocolKind.COOPERATIVE,
+        "changes": changes,
+        "caused_by_generation": None,
+        "inferred_trigger": guess and guess.trigger,
+        "inferred_trigger_confidence": guess and guess.confidence,
+        "inferred_trigger_explanation": guess and guess.explanation,
+        "member_count": len(group.members),
+        "members_idle": None,
+        "sync_wait_ms": None,
+        **cost.NO_MOVEMENT_KNOWN,
+    }
+
+
+# Ends
+
+
+def end_group(group: OpenGroup, rows: Rows) -> None:
+    """Writes the members that the group's own tombstone removed. Their causes are not known: the group may be gone, or
+    go on as a classic one."""
+    state = group.reconciliation
+    if state is not None and state.operation is not None:
+        for gone in state.operation.departures:
+            end = End(gone.to_offset, gone.left_at_ms, is_known=gone.is_end_known)
+            put_member(rows, group, tenure_of(gone), end, to_generation=group.number)
+
+
+def hand_over(group: OpenGroup, rows: Rows, stayed: set[str]) -> None:
+    """Goes on as a classic group, with the members that its tombstones have just removed: those in `stayed` are still
+    there, and the fold of classic groups tells who of the others left."""
+    state, generation, ending = group.reconciliation, group.generation, group.ending
+    departures = [] if state is None or state.operation is None else state.operation.departures
+    if generation is not None and ending is not None:
+        generation.ended_by = EndedBy.DOWNGRADE
+        put_generation(rows, group, generation, End(ending.kafka_offset, ending.kafka_timestamp_ms, ending.is_known))
+    for gone in departures:
+        tenure = tenure_of(gone)
+        group.members[gone.facts.member_id] = tenure
+        if gone.facts.member_id in stayed:
+            tenure.group_type = GroupType.CLASSIC
+            put_member(rows, group, tenure)
+    group.reconciliation = group.rebalance = None
+
+
+_FOLDED_BY: dict[type[Any], Callable[[OpenGroup, Reconciliation, Any, Rows, End], None]] = {
+    said.EpochRecord: _fold_epoch,
+    said.MemberRecord: _fold_member,
+    said.RegexRecord: _fold_regex,
+    said.TargetRecord: _fold_target,
+    said.TargetEpochRecord: _fold_target_epoch,
+    said.CurrentRecord: _fold_current,
+}

@@ -1,0 +1,173 @@
+"""Defines what the records of a `consumer` group (KIP-848) say: the contents of `OtherGroupType`, by record type.
+
+One operation of the coordinator writes, in this order: 5 of members that came or changed (or the tombstones 8, 7, 5 of
+one that went), 16, 3 with the next epoch, 7 of each member whose target changed, 6, and 8 of a member that took a step
+(Kafka's GroupMetadataManager; `tests/transforms/history/rules/data/consumer_groups.jsonl` is a real broker's log). The
+records name topics by id; `names` gives the names that are known, and an id stands in place of a name that is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.wire import consumer_group as wire
+from groupledger.transforms.history.rules.events import MemberFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    TopicNames: TypeAlias = Mapping[str, str]
+    """Names of topics by id."""
+
+Units: TypeAlias = tuple[TopicPartition, ...]
+
+AWAY = -2  # the member epoch of a static member that left for a while
+STABLE, UNREVOKED, UNRELEASED = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRecord:
+    epoch: int
+    metadata_hash: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRecord:
+    """`facts` are None in a tombstone."""
+
+    member_id: str
+    facts: MemberFacts | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetEpochRecord:
+    """The targets of all members are those of this epoch; None in a tombstone."""
+
+    epoch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRecord:
+    """What a member is to own; None in a tombstone."""
+
+    member_id: str
+    units: Units | None
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentAssignment:
+    """`pending` is what the member has to give up and may still hold."""
+
+    member_epoch: int
+    previous_member_epoch: int
+    state: int
+    assigned: Units
+    pending: Units
+
+    @property
+    def is_away(self) -> bool:
+        return self.member_epoch == AWAY
+
+    @property
+    def held(self) -> Units:
+        """Returns what the member may process. One that is away keeps its partitions, and processes none."""
+        return () if self.is_away else (*self.assigned, *self.pending)
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentRecord:
+    """`current` is None in a tombstone."""
+
+    member_id: str
+    current: CurrentAssignment | None
+
+
+@dataclass(frozen=True, slots=True)
+class RegexRecord:
+    """The topics that a regular expression of a subscription stands for, sorted; None in a tombstone."""
+
+    regex: str
+    topics: tuple[str, ...] | None
+
+
+ConsumerContent: TypeAlias = EpochRecord | MemberRecord | TargetEpochRecord | TargetRecord | CurrentRecord | RegexRecord
+
+
+def consumer_content(
+    record_type: str, fields: Mapping[str, Any], names: TopicNames, *, is_tombstone: bool
+) -> ConsumerContent | None:
+    """Returns what a record of a `consumer` group says, and None for those that say nothing of its history: the group's
+    own tombstone, and the partition metadata of brokers before 4.1."""
+    read = _READERS.get(record_type)
+    return None if read is None else read(fields, names, is_tombstone)
+
+
+def _epoch(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> EpochRecord | None:
+    return None if is_tombstone else EpochRecord(fields["epoch"], fields["metadata_hash"])
+
+
+def _member(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> MemberRecord:
+    member_id = fields["member_id"]
+    if is_tombstone:
+        return MemberRecord(member_id, None)
+    classic = fields["classic_member_metadata"]
+    facts = MemberFacts(
+        member_id,
+        fields["instance_id"],
+        fields["client_id"],
+        fields["client_host"],
+        None if classic is None else classic["session_timeout_ms"],
+        fields["rebalance_timeout_ms"],
+        fields["rack_id"],
+        tuple(sorted(set(fields["subscribed_topic_names"]))),
+        subscribed_regex=fields["subscribed_topic_regex"] or None,
+        server_assignor=fields["server_assignor"],
+        is_classic=classic is not None,
+    )
+    return MemberRecord(member_id, facts)
+
+
+def _target_epoch(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> TargetEpochRecord:
+    return TargetEpochRecord(None if is_tombstone else fields["assignment_epoch"])
+
+
+def _target(fields: Mapping[str, Any], names: TopicNames, is_tombstone: bool) -> TargetRecord:
+    return TargetRecord(fields["member_id"], None if is_tombstone else _units(fields["topic_partitions"], names))
+
+
+def _current(fields: Mapping[str, Any], names: TopicNames, is_tombstone: bool) -> CurrentRecord:
+    if is_tombstone:
+        return CurrentRecord(fields["member_id"], None)
+    current = CurrentAssignment(
+        fields["member_epoch"],
+        fields["previous_member_epoch"],
+        fields["state"],
+        _units(fields["assigned_partitions"], names),
+        _units(fields["partitions_pending_revocation"], names),
+    )
+    return CurrentRecord(fields["member_id"], current)
+
+
+def _regex(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> RegexRecord:
+    return RegexRecord(fields["regular_expression"], None if is_tombstone else tuple(sorted(set(fields["topics"]))))
+
+
+def _units(topics: Iterable[Mapping[str, Any]], names: TopicNames) -> Units:
+    found = (
+        TopicPartition(names.get(each["topic_id"], each["topic_id"]), number)
+        for each in topics
+        for number in each["partitions"]
+    )
+    return tuple(sorted(set(found)))
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any], TopicNames, bool], ConsumerContent | None]] = {
+    wire.CONSUMER_GROUP_METADATA.record_type: _epoch,
+    wire.CONSUMER_GROUP_MEMBER_METADATA.record_type: _member,
+    wire.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA.record_type: _target_epoch,
+    wire.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER.record_type: _target,
+    wire.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT.record_type: _current,
+    wire.CONSUMER_GROUP_REGULAR_EXPRESSION.record_type: _regex,
+}

@@ -1,0 +1,181 @@
+"""Defines what the open state of a `consumer` group (KIP-848) holds beside that of every group, and its JSON form.
+
+It is kept between two batches, since a batch may end within an operation of the coordinator. As in `state`, each record
+is written by field name, and a field that an older version did not know takes its default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.transforms.history.rules.consumer_records import CurrentAssignment
+from groupledger.transforms.history.rules.events import MemberFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from groupledger.transforms.history.rules.consumer_records import TopicNames, Units
+
+
+@dataclass(slots=True, kw_only=True)
+class Step:
+    """A member's newest current assignment, and since when the member is there. `waits_for` are the partitions of its
+    target that others held then, with the holder, None where nobody did."""
+
+    current: CurrentAssignment
+    target: Units
+    waits_for: list[tuple[TopicPartition, str | None]]
+    targeted_at_ms: int | None
+    from_offset: int
+    valid_from_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Newcomer:
+    """A member whose record was read, while the next record has yet to tell whether an epoch begins with it."""
+
+    facts: MemberFacts
+    kafka_offset: int
+    at_ms: int
+    is_known: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Departure:
+    """A member whose tombstone was read, with the rest of its tenure and what its silence tells of the cause."""
+
+    facts: MemberFacts
+    from_generation: int
+    from_offset: int
+    joined_at_ms: int
+    is_start_known: bool
+    to_offset: int
+    left_at_ms: int
+    is_end_known: bool
+    cause: str | None
+    confidence: float | None
+    explanation: str | None
+    replaced_by: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Operation:
+    """What was read of an operation of the coordinator before the record that shows whether it begins an epoch."""
+
+    at_ms: int
+    newcomers: list[Newcomer] = field(default_factory=list)
+    departures: list[Departure] = field(default_factory=list)
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    causes: dict[str, list[Any]] = field(default_factory=dict)  # by the member that is about to go
+
+
+@dataclass(slots=True, kw_only=True)
+class Reconciliation:
+    """What a `consumer` group works towards. `targets` are of `target_epoch`; `targets_before` those that its records
+    have replaced so far, by member, as the epoch's record comes last. `is_whole`: the log holds every member's newest
+    record, so that who is not here is no member."""
+
+    is_whole: bool
+    metadata_hash: int | None = None
+    target_epoch: int | None = None
+    targeted_at_ms: int | None = None
+    targets: dict[str, Units] = field(default_factory=dict)
+    targets_before: dict[str, Units] = field(default_factory=dict)
+    steps: dict[str, Step] = field(default_factory=dict)
+    regexes: dict[str, list[str]] = field(default_factory=dict)
+    operation: Operation | None = None
+
+
+def pack(state: Reconciliation) -> dict[str, Any]:
+    operation = state.operation
+    return {
+        "is_whole": state.is_whole,
+        "metadata_hash": state.metadata_hash,
+        "target_epoch": state.target_epoch,
+        "targeted_at_ms": state.targeted_at_ms,
+        "targets": {member_id: by_topic(units) for member_id, units in sorted(state.targets.items())},
+        "targets_before": {member_id: by_topic(units) for member_id, units in sorted(state.targets_before.items())},
+        "steps": {member_id: _pack_step(step) for member_id, step in sorted(state.steps.items())},
+        "regexes": dict(sorted(state.regexes.items())),
+        "operation": operation and asdict(operation),
+    }
+
+
+def unpack(packed: Mapping[str, Any]) -> Reconciliation:
+    names = {**packed}
+    names["targets"] = {member_id: units_of(each) for member_id, each in packed["targets"].items()}
+    names["targets_before"] = {member_id: units_of(each) for member_id, each in packed["targets_before"].items()}
+    names["steps"] = {member_id: _unpack_step(step) for member_id, step in packed["steps"].items()}
+    operation = packed["operation"]
+    if operation is not None:
+        newcomers = [Newcomer(**{**each, "facts": _facts(each["facts"])}) for each in operation["newcomers"]]
+        departures = [Departure(**{**each, "facts": _facts(each["facts"])}) for each in operation["departures"]]
+        names["operation"] = Operation(**{**operation, "newcomers": newcomers, "departures": departures})
+    return Reconciliation(**names)
+
+
+def rename(state: Reconciliation, names: TopicNames) -> None:
+    """Gives topics their names that were known by id only when the state was written."""
+
+    def named(units: Units) -> Units:
+        return tuple(sorted(TopicPartition(names.get(topic, topic), number) for topic, number in units))
+
+    state.targets = {member_id: named(units) for member_id, units in state.targets.items()}
+    state.targets_before = {member_id: named(units) for member_id, units in state.targets_before.items()}
+    for step in state.steps.values():
+        current = step.current
+        step.current = CurrentAssignment(
+            current.member_epoch,
+            current.previous_member_epoch,
+            current.state,
+            named(current.assigned),
+            named(current.pending),
+        )
+        step.target = named(step.target)
+        waits = ((TopicPartition(names.get(topic, topic), number), who) for (topic, number), who in step.waits_for)
+        step.waits_for = sorted(waits, key=itemgetter(0))
+
+
+def by_topic(units: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, number in units:
+        found.setdefault(topic, []).append(number)
+    return found
+
+
+def units_of(topics: Mapping[str, list[int]]) -> Units:
+    return tuple(TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers)
+
+
+def _pack_step(step: Step) -> dict[str, Any]:
+    current = step.current
+    return {
+        "current": [current.member_epoch, current.previous_member_epoch, current.state],
+        "assigned": by_topic(current.assigned),
+        "pending": by_topic(current.pending),
+        # Nearly all members are where they are to be.
+        "target": None if step.target == current.assigned else by_topic(step.target),
+        "waits_for": [[*unit, who] for unit, who in step.waits_for],
+        "targeted_at_ms": step.targeted_at_ms,
+        "from_offset": step.from_offset,
+        "valid_from_ms": step.valid_from_ms,
+    }
+
+
+def _unpack_step(packed: Mapping[str, Any]) -> Step:
+    names = {**packed}
+    assigned, pending = units_of(names.pop("assigned")), units_of(names.pop("pending"))
+    member_epoch, previous_member_epoch, state = packed["current"]
+    names["current"] = CurrentAssignment(member_epoch, previous_member_epoch, state, assigned, pending)
+    names["target"] = assigned if packed["target"] is None else units_of(packed["target"])
+    names["waits_for"] = [(TopicPartition(topic, number), who) for topic, number, who in packed["waits_for"]]
+    return Step(**names)
+
+
+def _facts(packed: Mapping[str, Any]) -> MemberFacts:
+    return MemberFacts(
+        **{**packed, "topics": packed["topics"] if packed["topics"] is None else tuple(packed["topics"])}
+    )

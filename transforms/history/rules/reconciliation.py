@@ -1,0 +1,190 @@
+"""Tells how the members of a `consumer` group (KIP-848) come to own what an epoch gives them: targets, steps, owners.
+
+A member owns a partition from the first current assignment that names it to the first that names it neither as assigned
+nor as still to be given up. A member that is away (epoch -2) owns nothing: what it left behind is reserved for it. An
+epoch has converged when its target is written and every member, but for those that are away, is stable at it; the next
+epoch may overtake it. That is told only where the log holds every member's newest record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.words import GroupType
+from groupledger.transforms.history.rules import cost
+from groupledger.transforms.history.rules.consumer_records import STABLE
+from groupledger.transforms.history.rules.consumer_state import Step
+from groupledger.transforms.history.rules.rows import (
+    End,
+    Rows,
+    put_generation,
+    put_intervals,
+    put_step,
+)
+from groupledger.transforms.history.rules.state import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from groupledger.transforms.history.rules.consumer_records import CurrentRecord, TargetRecord, Units
+    from groupledger.transforms.history.rules.consumer_state import Reconciliation
+    from groupledger.transforms.history.rules.events import MemberFacts
+    from groupledger.transforms.history.rules.state import OpenGroup
+
+Owners = dict[TopicPartition, cost.Identities]
+
+
+def fold_target(state: Reconciliation, record: TargetRecord) -> None:
+    state.targets_before.setdefault(record.member_id, state.targets.get(record.member_id, ()))
+    if record.units is None:
+        state.targets.pop(record.member_id, None)
+    else:
+        state.targets[record.member_id] = record.units
+
+
+def fold_target_epoch(group: OpenGroup, state: Reconciliation, epoch: int, rows: Rows, here: End) -> None:
+    """Takes in that the targets are those of an epoch: only now it is known what the epoch moves."""
+    state.target_epoch, state.targeted_at_ms = epoch, here.at_ms
+    before, state.targets_before = state.targets_before, {}
+    generation = group.generation
+    if generation is None or generation.generation != epoch or generation.targeted_at_ms is not None:
+        return
+    generation.targeted_at_ms = here.at_ms
+    if state.is_whole and here.is_known:
+        generation.owned_count = sum(map(len, state.targets.values()))
+    put_generation(rows, group, generation)
+    rebalance = group.rebalance
+    if rebalance is not None and not rebalance.row["is_hole"] and state.is_whole:
+        facts = {member_id: tenure.facts for member_id, tenure in group.members.items()}
+        moves = cost.movement_between(_by_unit({**state.targets, **before}, facts), _by_unit(state.targets, facts))
+        row = rebalance.row | moves.columns()
+        row["members_idle"] = sum(not state.targets.get(member_id) for member_id in group.members)
+        group.rebalance = cost.watch(group, row, moves)
+    _see_convergence(group, state, rows, here)
+
+
+def _by_unit(targets: Mapping[str, Units], facts: Mapping[str, MemberFacts]) -> Owners:
+    found: Owners = {}
+    for member_id, units in targets.items():
+        identity = facts[member_id].identity if member_id in facts else f"member {member_id}"
+        for unit in units:
+            found[unit] = tuple(sorted((*found.get(unit, ()), identity)))
+    return found
+
+
+def fold_current(group: OpenGroup, state: Reconciliation, record: CurrentRecord, rows: Rows, here: End) -> None:
+    """Takes in a step of a member, or its tombstone."""
+    member_id, current = record.member_id, record.current
+    if current is None:
+        release(group, state, member_id, rows, here)
+        return
+    old = state.steps.get(member_id)
+    if old is not None:
+        put_step(rows, group, member_id, old, here)
+    _hand_over(group, member_id, () if old is None else old.current.held, current.held, rows, here)
+    target = state.targets.get(member_id, ())
+    held = set(current.held)
+    step = Step(
+        current=current,
+        target=target,
+        waits_for=[] if current.is_away else [(unit, _holder(group, unit)) for unit in target if unit not in held],
+        targeted_at_ms=state.targeted_at_ms,
+        from_offset=here.kafka_offset,
+        valid_from_ms=here.at_ms,
+    )
+    state.steps[member_id] = step
+    put_step(rows, group, member_id, step)
+    if here.is_known:
+        _see_convergence(group, state, rows, here)
+
+
+def _holder(group: OpenGroup, unit: TopicPartition) -> str | None:
+    interval = group.owners.get(unit)
+    return None if interval is None else interval.owners[0]
+
+
+def release(group: OpenGroup, state: Reconciliation, member_id: str, rows: Rows, here: End) -> None:
+    """Ends the steps of a member that goes, and what it owns."""
+    step = state.steps.pop(member_id, None)
+    if step is not None:
+        put_step(rows, group, member_id, step, here)
+        _hand_over(group, member_id, step.current.held, (), rows, here)
+
+
+def take(group: OpenGroup, state: Reconciliation, member_id: str, rows: Rows, here: End) -> None:
+    """Gives a member what its step says that it owns: in a compacted log that may come before the member's record."""
+    step = state.steps.get(member_id)
+    if step is not None:
+        _hand_over(group, member_id, (), step.current.held, rows, here)
+
+
+def close_steps(group: OpenGroup, rows: Rows, end: End) -> None:
+    """Ends the steps of all members, where the group ends or a hole hides what became of them."""
+    if group.reconciliation is not None:
+        for member_id, step in group.reconciliation.steps.items():
+            put_step(rows, group, member_id, step, end)
+        group.reconciliation.steps = {}
+
+
+def _hand_over(
+    group: OpenGroup,
+    member_id: str,
+    before: Iterable[TopicPartition],
+    now: Iterable[TopicPartition],
+    rows: Rows,
+    here: End,
+) -> None:
+    """Ends and begins the intervals of a member; nobody is told as an owner before its member record is read."""
+    if member_id not in group.members:
+        return
+    had, has = set(before), set(now)
+    for unit in sorted(had - has):
+        interval = group.owners.get(unit)
+        if interval is not None and member_id in interval.owners:
+            _own(group, unit, tuple(each for each in interval.owners if each != member_id), rows, here)
+    for unit in sorted(has):
+        interval = group.owners.get(unit)
+        if interval is None or member_id not in interval.owners:
+            others = () if interval is None else interval.owners
+            _own(group, unit, tuple(sorted((*others, member_id))), rows, here)
+
+
+def _own(group: OpenGroup, unit: TopicPartition, owners: tuple[str, ...], rows: Rows, here: End) -> None:
+    """Ends the partition's interval, and begins that of its next owners, if there are any."""
+    interval = group.owners.pop(unit, None)
+    if interval is not None:
+        put_intervals(rows, group, [(unit, interval)], here, group.number)
+    if unit in group.commits:
+        group.commits[unit].owner_commits = 0
+    if owners:
+        group.owners[unit] = Interval(
+            owners=owners,
+            from_generation=group.number or 0,
+            from_offset=here.kafka_offset,
+            valid_from_ms=here.at_ms,
+            is_start_known=here.is_known,
+        )
+        put_intervals(rows, group, [(unit, group.owners[unit])])
+
+
+def _see_convergence(group: OpenGroup, state: Reconciliation, rows: Rows, here: End) -> None:
+    generation = group.generation
+    if generation is None or generation.converged_at_ms is not None or generation.group_type != GroupType.CONSUMER:
+        return
+    # Of an epoch that began in the dark nobody can say that it had not converged before.
+    is_in_sight = generation.ended_by is None and generation.is_start_known
+    if is_in_sight and _has_converged(group, state, generation.generation):
+        generation.converged_at_ms = here.at_ms
+        put_generation(rows, group, generation)
+
+
+def _has_converged(group: OpenGroup, state: Reconciliation, epoch: int) -> bool:
+    if state.target_epoch != epoch or not state.is_whole:
+        return False
+    steps = [state.steps.get(member_id) for member_id in group.members]
+    return all(
+        step is not None
+        and (step.current.is_away or (step.current.state == STABLE and step.current.member_epoch == epoch))
+        for step in steps
+    )
