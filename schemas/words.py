@@ -125,6 +125,7 @@ class HoleCause:
     """Says why a transition is a hole (`rebalances.hole_cause`)."""
 
     NOT_SYNCED = "not_synced"  # increments whose leader never synced
+    CONVERTED = "converted"  # a rebalance that was under way as the group became one of KIP-848
     NOT_COVERED = "not_covered"  # something may lie unseen
 
 

@@ -67,8 +67,8 @@ REBALANCES = Table(
         column(
             "hole_cause",
             T.StringType(),
-            f"{HoleCause.NOT_SYNCED}: increments whose leader never synced; {HoleCause.NOT_COVERED}: something may"
-            " lie unseen; else null.",
+            f"{HoleCause.NOT_SYNCED}: increments whose leader never synced; {HoleCause.CONVERTED}: increments before"
+            f" the group became one of KIP-848; {HoleCause.NOT_COVERED}: something may lie unseen; else null.",
         ),
         column("generation_gap", T.IntegerType(), "Increments in between that have no record."),
         column(

@@ -104,7 +104,7 @@ def carried_over(table: Table, rows: DataFrame, horizon: DataFrame) -> DataFrame
 
 
 def _cut(table: Table, spans: DataFrame) -> DataFrame:
-    """Returns tenures, steps or intervals of ownership. Those that went on beyond the first remaining record end there."""
+    """Returns tenures, steps or intervals of ownership; what went on beyond the first remaining record is cut there."""
     begins_at = F.col("begins_at")
     goes_on = begins_at.isNotNull() & (F.col("to_offset").isNull() | (F.col("to_offset") > begins_at))
     end = {

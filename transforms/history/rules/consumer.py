@@ -141,7 +141,17 @@ def _foresee_departure(group: OpenGroup, state: Reconciliation, member_id: str, 
     """Guesses why a member goes, at its first tombstone: behind it, what it owned is not known any more."""
     operation = _operation(group, state, rows, here)
     tenure = group.members.get(member_id)
-    if tenure is not None and here.is_known:
+    step = state.steps.get(member_id)
+    if tenure is None or not here.is_known:
+        return
+    if step is not None and step.current.is_away:
+        # It had closed, which for a static member is no leave, and nobody told when it would be back.
+        operation.causes[member_id] = [
+            triggers.SESSION_EXPIRED.name,
+            0.6,
+            f"a static member that had been away for {here.at_ms - step.valid_from_ms} ms",
+        ]
+    else:
         guess = departure(tenure.facts, silences(group, [tenure], here.at_ms)[member_id], None)
         operation.causes[member_id] = [guess.trigger, guess.confidence, guess.explanation]
 
@@ -244,7 +254,7 @@ def _fold_epoch(group: OpenGroup, state: Reconciliation, record: said.EpochRecor
             row = _rebalance_row(group, before, here, None if is_hole else changes, guess)
             row |= {"to_generation": record.epoch, "generation_gap": gap}
             if is_hole:
-                row["hole_cause"] = HoleCause.NOT_SYNCED if here.is_known else HoleCause.NOT_COVERED
+                row["hole_cause"] = HoleCause.CONVERTED if here.is_known else HoleCause.NOT_COVERED
             group.rebalance = cost.watch(group, row, None)
     group.generation = _generation(group, record.epoch, here, gap, state)
     if before is not None and is_same:

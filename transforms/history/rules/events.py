@@ -22,8 +22,6 @@ from groupledger.schemas.words import Completeness
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from groupledger.transforms.history.rules.consumer_records import ConsumerContent
-
 CONSUMER = "consumer"
 CONNECT = "connect"
 
@@ -120,14 +118,15 @@ class OtherGroupType(GroupEvent):
     """A record of another type of group: `consumer` (KIP-848), `share` or `streams`.
 
     Only the group's own metadata record tells an epoch; `is_group_tombstone` is that record's tombstone. `is_tombstone`
-    is any record's, as a member's or a topology's. `content` is what a record of a `consumer` group says.
+    is any record's, as a member's or a topology's. `content` is what a record of a `consumer` group says, of
+    the types in `consumer_records`.
     """
 
     group_type: str
     group_epoch: int | None = None
     is_group_tombstone: bool = False
     is_tombstone: bool = False
-    content: ConsumerContent | None = None
+    content: object = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,7 @@ def _own(group: OpenGroup, unit: TopicPartition, owners: tuple[str, ...], rows: 
     """Ends the partition's interval, and begins that of its next owners, if there are any."""
     interval = group.owners.pop(unit, None)
     if interval is not None:
-        put_intervals(rows, group, [(unit, interval)], here, group.number)
+        put_intervals(rows, group, [(unit, interval)], here, group.number or 0)
     if unit in group.commits:
         group.commits[unit].owner_commits = 0
     if owners:

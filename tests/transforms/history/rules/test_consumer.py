@@ -155,7 +155,7 @@ def compacted(records: list[dict[str, Any]], count: int) -> list[dict[str, Any]]
     and no tombstone."""
     newest: dict[tuple[Any, ...], dict[str, Any]] = {}
     for record in records[:count]:
-        newest[(record["record_type"], *record["key"].values())] = record
+        newest[record["record_type"], str(record["key"])] = record
     kept = [record for record in newest.values() if record["value"] is not None]
     return [*sorted(kept, key=itemgetter("kafka_offset")), *records[count:]]
 

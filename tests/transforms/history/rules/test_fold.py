@@ -206,7 +206,7 @@ def test_a_group_is_upgraded_while_its_first_members_join() -> None:
     tables = folded(log.entries)
     assert (tables.group["group_type"], tables.group["incarnation"]) == ("consumer", 1)
     assert tables.table("generations")[-2]["ended_by"] == "upgrade"
-    assert tables.table("rebalances")[-1]["hole_cause"] == "not_synced"
+    assert tables.table("rebalances")[-1]["hole_cause"] == "converted"
 
 
 @pytest.mark.parametrize("group_type", ["streams", "share", "consumer"])
