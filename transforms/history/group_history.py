@@ -222,13 +222,14 @@ def _event(row: dict[str, Any], names: TopicNames) -> RecordEvent:
         return group_record(offset, timestamp_ms, row["record_json"])
     (group_type,) = (name for start, name in OTHER_GROUP_TYPES.items() if record_type.startswith(start))
     is_tombstone, is_group_metadata = row["is_tombstone"], record_type == f"{group_type}_{GROUP_METADATA}"
-    fields = json.loads(row["record_json"])
+    has_epoch, is_consumer = is_group_metadata and not is_tombstone, group_type == GroupType.CONSUMER
+    fields = json.loads(row["record_json"]) if has_epoch or is_consumer else {}
     return OtherGroupType(
         offset,
         timestamp_ms,
         group_type,
-        fields["epoch"] if is_group_metadata and not is_tombstone else None,
+        fields["epoch"] if has_epoch else None,
         is_group_metadata and is_tombstone,
         is_tombstone,
-        consumer_content(record_type, fields, names, is_tombstone=is_tombstone),
+        consumer_content(record_type, fields, names, is_tombstone=is_tombstone) if is_consumer else None,
     )

@@ -1,0 +1,148 @@
+"""Goal: groups of KIP-848 go through Spark into the same tables, however their log was cut and whenever the names of
+their topics became known. The log is a real broker's (`tests.transforms.history.rules.consumer_groups`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from groupledger.jobs.derive.history import TABLES, update_history
+from groupledger.jobs.derive.validate import damaged_groups, validate
+from groupledger.jobs.warehouse.upsert import of_rows
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.schemas.tables.topic_names import TOPIC_NAMES
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from lab.warehouses.ledgers import open_test_ledger
+from tests.jobs.simulated_log import append, content, run, table
+from tests.transforms.history.rules.consumer_groups import consumer_groups
+
+if TYPE_CHECKING:
+    import threading
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+    Row = dict[str, Any]
+
+pytestmark = pytest.mark.spark
+
+BEGAN_AT = datetime(2026, 1, 5, tzinfo=timezone.utc)
+BEHIND_THE_LOG = 100_000
+
+
+def with_long_ids(text: str) -> str:
+    """Gives the topic ids of the fixture the length of real ones."""
+    return re.sub(r'"topic_id": "(id-\d+)"', lambda found: f'"topic_id": "{found[1]:A<22}"', text)
+
+
+def log_rows() -> list[Row]:
+    rows = []
+    for record in consumer_groups():
+        fields = {name: each for name, each in record["key"].items() if name != "group_id"} | (record["value"] or {})
+        rows.append(
+            {
+                "group_id": record["key"]["group_id"],
+                "kafka_offset": record["kafka_offset"],
+                "kafka_timestamp": BEGAN_AT + timedelta(milliseconds=record["after_ms"]),
+                "record_type": record["record_type"],
+                "is_tombstone": record["value"] is None,
+                "record_json": with_long_ids(json.dumps(fields)),
+            }
+        )
+    return rows
+
+
+def topic_names() -> dict[str, str]:
+    """Returns names by id; the fixture's topics are called as their groups are."""
+    ids = re.compile(r'"topic_id": "([^"]+)"')
+    return {found: row["group_id"] for row in log_rows() for found in ids.findall(row["record_json"])}
+
+
+def telling_commits() -> list[Row]:
+    """Returns commits of another group that carry the topics' names beside the ids."""
+    return [
+        {
+            "group_id": "other",
+            "kafka_offset": BEHIND_THE_LOG + number,
+            "kafka_timestamp": BEGAN_AT,
+            "record_type": "offset_commit",
+            "is_tombstone": False,
+            "offset_commit": {"topic": name, "partition": 0, "offset": 1, "topic_id": topic_id},
+        }
+        for number, (topic_id, name) in enumerate(sorted(topic_names().items()))
+    ]
+
+
+def add(spark: SparkSession, warehouse: Path, rows: list[Row]) -> None:
+    schema = COORDINATOR_RECORDS.without("cluster", "ingest_date")
+    filled = [{"kafka_partition": 0, **row} for row in rows]
+    append(
+        spark,
+        warehouse,
+        spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in filled], schema),
+    )
+
+
+def tables_of(spark: SparkSession, warehouse: Path) -> dict[str, list[str]]:
+    """Returns the history; the state of a group that has nothing new still holds the ids."""
+    return {each.name: content(spark, warehouse, each) for each in TABLES if each is not OPEN_GROUPS}
+
+
+@pytest.fixture(scope="module")
+def at_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A history of the whole log in one pass, with names."""
+    warehouse = tmp_path_factory.mktemp("at-once")
+    add(spark, warehouse, [*log_rows(), *telling_commits()])
+    run(spark, warehouse)
+    return warehouse
+
+
+def test_topics_have_names(spark: SparkSession, at_once: Path) -> None:
+    """Goal: the owners' topics are called by the names that commits tell, and nothing waits for a name."""
+    owned = {(row.group_id, row.topic) for row in table(spark, at_once, ASSIGNMENTS).collect()}
+    assert {("dynamic", "dynamic"), ("static", "static")} <= owned
+    assert all(group == topic for group, topic in owned)
+    assert {row.is_awaited for row in table(spark, at_once, TOPIC_NAMES).collect()} == {False}
+
+
+def test_names_that_come_late(spark: SparkSession, at_once: Path, tmp_path: Path) -> None:
+    """Goal: a log that is folded in three passes, the names coming with the last one, gives the tables of one pass, and
+    `validate` finds nothing."""
+    rows = log_rows()
+    for part in (rows[:20], rows[20:]):
+        add(spark, tmp_path, part)
+        run(spark, tmp_path)
+    assert {row.topic for row in table(spark, tmp_path, ASSIGNMENTS).collect()} <= topic_names().keys()
+    add(spark, tmp_path, telling_commits())
+    run(spark, tmp_path)
+    assert tables_of(spark, tmp_path) == tables_of(spark, at_once)
+    with open_test_ledger(spark, tmp_path) as ledger:
+        assert validate(ledger) == []
+        assert damaged_groups(ledger) == []
+
+
+def test_names_from_samples(spark: SparkSession, at_once: Path, tmp_path: Path) -> None:
+    """Goal: a sample of watermarks tells the names, too, before any commit does."""
+
+    def sample(ledger: Ledger, _stop: threading.Event) -> None:
+        ledger.create(WATERMARKS)
+        told = {"cluster": ledger.cluster, "sampled_at": BEGAN_AT, "sample_date": BEGAN_AT.date(), "partition": 0}
+        rows = [told | {"topic_id": topic_id, "topic": name} for topic_id, name in topic_names().items()]
+        ledger.commits.append(
+            WATERMARKS, of_rows([tuple(row.get(name) for name in WATERMARKS.schema.names) for row in rows], WATERMARKS)
+        )
+
+    run(spark, tmp_path, sample)
+    add(spark, tmp_path, log_rows())
+    run(spark, tmp_path, update_history)
+    assert content(spark, tmp_path, ASSIGNMENTS) == content(spark, at_once, ASSIGNMENTS)
+    assert content(spark, tmp_path, MEMBER_EPOCHS) == content(spark, at_once, MEMBER_EPOCHS)
