@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -13,6 +14,7 @@ from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.words import HoleCause, Ownership, PauseScope, ProtocolKind, TimelineEvent
 from groupledger.transforms.coverage.rules.coverage_at import iso
@@ -33,6 +35,7 @@ EVENTS = {
     TimelineEvent.REVISION: "a record of the same generation",
     TimelineEvent.GROUP_DELETED: "the group is deleted, or has expired",
     TimelineEvent.UPGRADED: "the group becomes one of the consumer protocol (KIP-848)",
+    TimelineEvent.DOWNGRADED: "the group becomes a classic one",
     TimelineEvent.NOT_COVERED: "nobody read the log from here on",
     TimelineEvent.GENERATION_DECREASED: "the generation goes back: another incarnation",
 }
@@ -61,6 +64,7 @@ def group_timeline(
         collect(rebalances_told(tables, name).where(of_window)),
         collect(tables.rows_of_group(MEMBERS, name).where(ends_later)),
         collect(tables.rows_of_group(ASSIGNMENTS, name).where(ends_later)),
+        collect(tables.rows_if_any(MEMBER_EPOCHS).where((F.col("group_id") == F.lit(name)) & ends_later)),
     )
     return group, entries, before["count"]
 
@@ -104,6 +108,7 @@ def lines(entry: Answer) -> Iterator[str]:
         yield f"    {_change(change)}"
     yield from _trigger(entry)
     yield from _cost(entry)
+    yield from _convergence(entry)
 
 
 def _kind(entry: Answer) -> str | None:
@@ -118,7 +123,9 @@ def _generation(entry: Answer) -> str:
 def _unknowns(entry: Answer) -> Iterator[str]:
     if entry.get("is_hole"):
         gap = entry["generation_gap"]
-        if entry["hole_cause"] == HoleCause.NOT_SYNCED:
+        if entry["hole_cause"] == HoleCause.CONVERTED:
+            yield "    a rebalance was under way as the group became one of KIP-848: what changed is unknown"
+        elif entry["hole_cause"] == HoleCause.NOT_SYNCED:
             yield f"    {gap} generations in between have no record, their leader never synced: what changed is unknown"
         else:
             yield "    what happened in between is not covered: what changed is unknown"
@@ -188,6 +195,17 @@ def _cost(entry: Answer) -> Iterator[str]:
         lower = "" if entry["pause_lower_ms"] is None else f"at least {entry['pause_lower_ms']:,} ms, "
         who = "the whole group" if entry["pause_scope"] == PauseScope.GROUP else "the partitions that moved"
         yield f"    stood still: {who}, {lower}{upper}"
+
+
+def _convergence(entry: Answer) -> Iterator[str]:
+    """Yields how long an epoch took until the last member was stable at it, and who was waited for."""
+    if entry.get("converged_at") is not None:
+        took_ms = (entry["converged_at"] - entry["at"]) // timedelta(milliseconds=1)
+        yield f"    converged: after {took_ms:,} ms"
+    for wait in entry.get("waited_for", ()):
+        whom = "nobody any more" if wait["held_by"] is None else printable(wait["held_by"])
+        how_long = "still waiting" if wait["waited_ms"] is None else f"{wait['waited_ms']:,} ms"
+        yield f"    waited for: {whom}, which held {printable(places(wait['partitions']))}: {how_long}"
 
 
 def _handover(old: str | None, new: str | None, units: Sequence[tuple[str, int]]) -> str:

@@ -1,21 +1,26 @@
-"""Builds the timeline of one classic group from its rows, with an entry for each record that changed something.
+"""Builds the timeline of one group from its rows, with an entry for each record that changed something.
 
 Who came and went is in the tenures of `members`, and what moved in the intervals of `assignments`, both found by the
 offset of the record; the other changes, the trigger and the pauses are in `rebalances`. Over a hole an entry states
 only the generations, and the members of the record that were not seen before.
+
+In a KIP-848 group these lie around the record of the epoch: who came and went stands in the records before it, and what
+moved in those behind it, up to the next one. Who had to wait for whom is in `member_epochs`.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
+from datetime import timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kinds.changes import CHANGE_KINDS, GROUP_STARTED
-from groupledger.schemas.words import EndedBy, TimelineEvent
+from groupledger.schemas.words import EndedBy, GroupType, TimelineEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     Row = Mapping[str, Any]
     Entry = dict[str, Any]
@@ -52,27 +57,41 @@ _TOLD_BY_MEMBERS = {kind.name for kind in CHANGE_KINDS if kind.is_told_by_member
 
 
 def timeline(
-    generations: Iterable[Row], rebalances: Iterable[Row], members: Sequence[Row], assignments: Iterable[Row]
+    generations: Iterable[Row],
+    rebalances: Iterable[Row],
+    members: Sequence[Row],
+    assignments: Iterable[Row],
+    steps: Iterable[Row] = (),
 ) -> list[Entry]:
-    """Returns the entries in the order of the log. All rows are of one group; `assignments` may begin later."""
+    """Returns the entries in the order of the log. All rows are of one group; `assignments` may begin later. `steps`
+    are rows of `member_epochs`."""
     by_generation = {(row["incarnation"], row["to_generation"]): row for row in rebalances}
-    joined, left = _by_offset(members, "from_offset"), _by_offset(members, "to_offset")
-    moves = moves_by_offset(assignments)
+    ordered = sorted(generations, key=itemgetter("kafka_offset"))
+    places = _Epochs(ordered)
+    joined = _by_offset(members, "from_offset", places.caused_by)
+    left = _by_offset(members, "to_offset", places.caused_by)
+    moves = _at_epochs(moves_by_offset(assignments), places)
+    waits = waits_by_epoch(steps)
     entries: list[Entry] = []
-    for row in sorted(generations, key=itemgetter("kafka_offset")):
+    for row in ordered:
         offset = row["kafka_offset"]
         rebalance = None if row["revision"] else by_generation.get((row["incarnation"], row["generation"]))
         changes = (row["changes"] if rebalance is None else rebalance["changes"]) or []
         is_hole = rebalance is not None and rebalance["is_hole"]
+        # The members of an epoch that only repeats its number were there before.
+        is_turnover = not (row["revision"] and _is_epoch(row))
         entries.append(
             {
                 **_place(row, offset, row["started_at"], _event(row, rebalance)),
                 **{name: row[name] for name in ("revision", "protocol_type", "protocol", "leader", "member_count")},
                 "generation_gap": row["generation_gap"],
                 "finding": row["finding"],
-                **_turnover(joined[offset], left[offset], changes),
+                **_turnover(joined[offset] if is_turnover else (), left[offset] if is_turnover else (), changes),
                 "other_changes": [each for each in changes if each["kind"] not in _TOLD_BY_MEMBERS | _REPLACEMENTS],
                 "moves": [] if is_hole else moves[offset],
+                "targeted_at": row.get("targeted_at"),
+                "converged_at": row.get("converged_at"),
+                "waited_for": waits.get((row["incarnation"], row["generation"]), []) if _is_epoch(row) else [],
                 **{name: rebalance and rebalance.get(name) for name in REBALANCE_COLUMNS},
             }
         )
@@ -83,10 +102,71 @@ def timeline(
     return entries
 
 
-def _by_offset(rows: Iterable[Row], column: str) -> defaultdict[int | None, list[Row]]:
+class _Epochs:
+    """Finds the record of a generation that another record of its group belongs to."""
+
+    def __init__(self, ordered: Sequence[Row]) -> None:
+        self._offsets = [row["kafka_offset"] for row in ordered]
+        self._are_epochs = [_is_epoch(row) for row in ordered]
+        self._ends = {row["to_offset"] for row in ordered if row["ended_by"] in ENDINGS}
+
+    def caused_by(self, offset: int | None) -> int | None:
+        """Returns the offset of the epoch that a record before it is the cause of; else the record's own."""
+        if offset is None or offset in self._ends:
+            return offset
+        place = bisect_left(self._offsets, offset)
+        return self._offsets[place] if place < len(self._offsets) and self._are_epochs[place] else offset
+
+    def followed_by(self, offset: int | None) -> int | None:
+        """Returns the offset of the epoch that a record behind it follows from; else the record's own."""
+        place = bisect_right(self._offsets, offset) - 1 if offset is not None else -1
+        return self._offsets[place] if place >= 0 and self._are_epochs[place] else offset
+
+
+def _is_epoch(row: Row) -> bool:
+    return bool(row.get("group_type") == GroupType.CONSUMER)
+
+
+def _at_epochs(moves: Mapping[int | None, list[Entry]], places: _Epochs) -> defaultdict[int | None, list[Entry]]:
+    """Returns the moves by the record that they follow from. A partition that is released and taken in one epoch has
+    moved once."""
+    by_unit: defaultdict[int | None, dict[tuple[str, int], Entry]] = defaultdict(dict)
+    for offset, of_record in sorted(moves.items(), key=lambda each: -1 if each[0] is None else each[0]):
+        of_epoch = by_unit[places.followed_by(offset)]
+        for move in of_record:
+            first = of_epoch.setdefault((move["topic"], move["partition"]), move)
+            of_epoch[move["topic"], move["partition"]] = move | {"from_member_id": first["from_member_id"]}
+    return defaultdict(list, {offset: list(units.values()) for offset, units in by_unit.items()})
+
+
+def waits_by_epoch(steps: Iterable[Row]) -> dict[tuple[int, int], list[Entry]]:
+    """Returns by incarnation and epoch who was waited for: how many partitions it held back, and the time from the
+    target to the end of the last step that waited for it; None while one still does."""
+    waits: defaultdict[tuple[int, int], dict[str | None, Entry]] = defaultdict(dict)
+    for step in sorted(steps, key=itemgetter("from_offset")):
+        for wait in step["waits_for"] or ():
+            of_epoch = waits[step["incarnation"], step["member_epoch"]]
+            one = of_epoch.setdefault(
+                wait["held_by"], {"held_by": wait["held_by"], "partitions": set(), "waited_ms": 0}
+            )
+            one["partitions"].add((wait["topic"], wait["partition"]))
+            is_over = step["valid_to"] is not None and step["targeted_at"] is not None
+            waited_ms = (step["valid_to"] - step["targeted_at"]) // timedelta(milliseconds=1) if is_over else None
+            one["waited_ms"] = (
+                None if waited_ms is None or one["waited_ms"] is None else max(one["waited_ms"], waited_ms)
+            )
+    return {
+        epoch: [{**one, "partitions": sorted(one["partitions"])} for one in of_epoch.values()]
+        for epoch, of_epoch in waits.items()
+    }
+
+
+def _by_offset(
+    rows: Iterable[Row], column: str, place: Callable[[int | None], int | None]
+) -> defaultdict[int | None, list[Row]]:
     found = defaultdict(list)
     for row in rows:
-        found[row[column]].append(row)
+        found[place(row[column])].append(row)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from operator import itemgetter
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 
 from groupledger.schemas.words import Completeness, MemberState
 from groupledger.transforms.history.rules import Coverage
+from groupledger.transforms.history.rules.group_timeline import timeline
 from tests.transforms.history.rules.consumer_groups import Table, consumer_groups, event, of_group, tables_of
 
 GROUPS = ("dynamic", "static", "migrated")
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 CURRENT = "consumer_group_current_member_assignment"
 
 
@@ -186,3 +189,42 @@ def test_a_compacted_beginning(log: list[dict[str, Any]], group_id: str) -> None
                     count,
                     key,
                 )
+
+
+def test_the_timeline(log: list[dict[str, Any]]) -> None:
+    """Goal: an epoch's entry tells who came and went in the records before it, what moved behind it, and who was waited
+    for, for how long; a conversion brings nobody and takes nobody."""
+    entries = {group_id: timeline_of(whole(log, group_id)) for group_id in ("dynamic", "migrated")}
+    joins = entries["dynamic"][1]
+    assert [each["client_id"] for each in joins["joined"]] == ["dynamic-b"]
+    (wait,) = joins["waited_for"]
+    assert [number for _, number in wait["partitions"]] == [2, 3]
+    assert wait["waited_ms"] == (joins["converged_at"] - joins["at"]) // timedelta(milliseconds=1)
+    moved = {(each["partition"], each["to_member_id"]) for each in joins["moves"]}
+    assert moved == {(2, joins["joined"][0]["member_id"]), (3, joins["joined"][0]["member_id"])}
+    assert [len(each["left"]) for each in entries["dynamic"]] == [0, 0, 0, 1, 0, 1, 1]
+    events = [(each["event"], len(each["joined"]), len(each["left"])) for each in entries["migrated"]]
+    assert events == [
+        ("group_started", 0, 0),
+        ("group_started", 1, 0),
+        ("upgraded", 0, 1),
+        ("revision", 0, 0),
+        ("rebalance", 1, 0),
+        ("downgraded", 0, 0),
+        ("revision", 0, 1),
+        ("rebalance", 0, 0),
+        ("rebalance", 0, 1),
+    ]
+
+
+def timeline_of(tables: dict[str, Table]) -> list[dict[str, Any]]:
+    """Returns the timeline of rows whose instants are microseconds, as those of a table."""
+
+    def of_table(name: str) -> list[dict[str, Any]]:
+        instants = ("started_at", "ended_at", "targeted_at", "converged_at", "valid_from", "valid_to")
+        return [
+            row | {each: EPOCH + timedelta(microseconds=row[each]) for each in instants if row.get(each) is not None}
+            for row in tables[name].values()
+        ]
+
+    return timeline(*map(of_table, ("generations", "rebalances", "members", "assignments", "member_epochs")))
