@@ -5,7 +5,8 @@ groups, in the order of their log, with the last step that had begun by its time
 named by first appearance (`id-1`), and times count from the first record, so that it holds nothing of the machine. The
 broker's data lies in FOLDER.
 
-A step ends when the consumers own everything between them and have said nothing for a moment.
+A step ends when the consumers own everything between them and have said nothing for a moment. What the broker then says
+of its KIP-848 groups (ConsumerGroupDescribe) goes to a second file beside it, `..._described.jsonl`.
 """
 
 from __future__ import annotations
@@ -16,18 +17,27 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka.admin import KafkaAdminClient
 
+from groupledger.jobs.kafka.brokers import connect
+from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest
+from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.codec.records import decode_record
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.transforms.records.decoded_record import base64_text, record_fields
 from lab.kafka.local_broker import LocalBroker
 from lab.kafka.matrix import JAVA, Host, now_ms
 from lab.kafka.oracle import read_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from groupledger.jobs.kafka.brokers import Brokers
+    from lab.kafka.oracle import Position, Stored
+
+    Log = list[tuple[Position, Stored]]
 
 DYNAMIC, STATIC, MIGRATED = "dynamic", "static", "migrated"
 TOPICS = {DYNAMIC: 4, STATIC: 2, MIGRATED: 2}
@@ -39,13 +49,24 @@ RANDOM_ID = re.compile(r'"([A-Za-z0-9_-]{22}|(?:[\w-]+-)?[0-9a-f]{8}(?:-[0-9a-f]
 class Stage:
     """Runs the consumers of a group, by short names, and remembers when each step began."""
 
-    def __init__(self, bootstrap_servers: str, host: Host) -> None:
+    def __init__(self, bootstrap_servers: str, host: Host, brokers: Brokers) -> None:
         self.admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
         self.host = host
+        self.brokers = brokers
         self.steps: list[tuple[int, str]] = []
+        self.described: list[tuple[int, dict[str, object]]] = []
 
     def step(self, name: str) -> None:
+        if self.steps:
+            self.describe()
         self.steps.append((now_ms(), name))
+
+    def describe(self) -> None:
+        """Asks the broker what it knows of the groups, as the present step ends."""
+        answer = self.brokers.send(ConsumerGroupDescribeRequest(group_ids=[*TOPICS]), self.brokers.nodes()[0])
+        for group in answer.groups:
+            if not group.error_code:
+                self.described.append((now_ms(), {"step": self.steps[-1][1], **told(group)}))
 
     def start(self, group: str, name: str, *, host: Host | None = None, **settings: str) -> None:
         given = {
@@ -74,6 +95,31 @@ class Stage:
             return is_whole and time.monotonic() - spoke_at > QUIET_S
 
         await_(is_settled, f"{', '.join(names)} of {group} to own {wanted} partitions")
+
+
+def told(group: Any) -> dict[str, object]:
+    """Returns what the broker says of a group of KIP-848; one that it does not know, or a classic one, is an error."""
+
+    def owned(assignment: Any) -> dict[str, list[int]]:
+        return {each.topic_name: sorted(each.partitions) for each in assignment.topic_partitions}
+
+    return {
+        "group_id": group.group_id,
+        "state": group.group_state,
+        "epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "member_epoch": member.member_epoch,
+                "assigned": owned(member.assignment),
+                "target": owned(member.target_assignment),
+            }
+            for member in group.members
+        ],
+    }
 
 
 def await_(condition: Callable[[], bool], what: str) -> None:
@@ -147,33 +193,34 @@ def play_migration(stage: Stage) -> None:
     time.sleep(QUIET_S)
 
 
-def play(broker: LocalBroker) -> list[tuple[int, str]]:
-    """Returns the steps, with the time when each began."""
-    with Host(JAVA, broker.bootstrap_servers) as host, Host(JAVA, broker.bootstrap_servers) as victims:
-        stage = Stage(broker.bootstrap_servers, host)
+def play(broker: LocalBroker) -> Stage:
+    """Returns the stage with the steps, and what the broker said at the end of each."""
+    address = broker.bootstrap_servers
+    with Host(JAVA, address) as host, Host(JAVA, address) as victims, connect(address, load_settings()) as brokers:
+        stage = Stage(address, host, brokers)
         with closing(stage.admin):
             wanted = {name: {"num_partitions": count, "replication_factor": 1} for name, count in TOPICS.items()}
             stage.admin.create_topics(wanted, wait_for_metadata=True)
             play_dynamic(stage, victims)
             play_static(stage)
             play_migration(stage)
-    return stage.steps
+            stage.describe()
+    return stage
 
 
-def group_level_records(broker: LocalBroker, steps: list[tuple[int, str]]) -> Iterator[dict[str, object]]:
-    """Yields the records but for the offset commits."""
-    stored = sorted(read_topic(broker, OFFSETS_TOPIC, "read_uncommitted").items())
-    began_ms = stored[0][1].timestamp_ms
+def group_level_records(stored: Log, steps: list[tuple[int, str]]) -> Iterator[dict[str, Any]]:
+    """Yields the records but for the offset commits, their values as in `coordinator_records`."""
     for (_, offset), each in stored:
         record = decode_record(each.key, each.value)
         if "offset_commit" not in record.record_type:
+            fields = record_fields(record)
             yield {
                 "step": [name for at_ms, name in steps if at_ms <= each.timestamp_ms][-1],
                 "kafka_offset": offset,
-                "after_ms": each.timestamp_ms - began_ms,
+                "after_ms": each.timestamp_ms - stored[0][1].timestamp_ms,
                 "record_type": record.record_type,
                 "key": record.key,
-                "value": record.value,
+                "value": record.value and {name: fields[name] for name in fields if name not in record.key},
             }
 
 
@@ -188,11 +235,18 @@ def anonymous(line: str, names: dict[str, str]) -> str:
 
 def main(folder: str, file: str) -> None:
     with LocalBroker(Path(folder), properties=PROPERTIES) as broker:
-        steps = play(broker)
-        names: dict[str, str] = {}
-        records = group_level_records(broker, steps)
-        lines = [anonymous(json.dumps(record, default=lambda data: data.hex()), names) for record in records]
-    Path(file).write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
+        stage = play(broker)
+        stored = sorted(read_topic(broker, OFFSETS_TOPIC, "read_uncommitted").items())
+    names: dict[str, str] = {}
+    began_ms = stored[0][1].timestamp_ms
+    described = ({"after_ms": at_ms - began_ms, **group} for at_ms, group in stage.described)
+    path = Path(file)
+    for records, where in (
+        (group_level_records(stored, stage.steps), path),
+        (described, path.with_name(f"{path.stem}_described{path.suffix}")),
+    ):
+        lines = [anonymous(json.dumps(record, default=base64_text), names) for record in records]
+        where.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
 
 
 if __name__ == "__main__":

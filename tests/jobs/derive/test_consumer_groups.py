@@ -22,6 +22,7 @@ from groupledger.schemas.tables.watermarks import WATERMARKS
 from lab.warehouses.ledgers import open_test_ledger
 from tests.jobs.simulated_log import append, content, run, table
 from tests.transforms.history.rules.consumer_groups import consumer_groups
+from tests.transforms.history.rules.consumer_groups import topic_names as names_by_id
 
 if TYPE_CHECKING:
     import threading
@@ -62,9 +63,7 @@ def log_rows() -> list[Row]:
 
 
 def topic_names() -> dict[str, str]:
-    """Returns names by id; the fixture's topics are called as their groups are."""
-    ids = re.compile(r'"topic_id": "([^"]+)"')
-    return {found: row["group_id"] for row in log_rows() for found in ids.findall(row["record_json"])}
+    return {f"{topic_id:A<22}": name for topic_id, name in names_by_id(consumer_groups()).items()}
 
 
 def telling_commits() -> list[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +17,21 @@ if TYPE_CHECKING:
 
     from groupledger.transforms.history.rules import Event
 
-LOG = Path(__file__).parent / "data" / "consumer_groups.jsonl"
+DATA = Path(__file__).parent / "data"
 EPOCH = "consumer_group_metadata"
 
 Table = dict[tuple[Any, ...], dict[str, Any]]
 
 
-def consumer_groups() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in LOG.read_text(encoding="ascii").splitlines()]
+def consumer_groups(name: str = "consumer_groups") -> list[dict[str, Any]]:
+    """Returns the records, or what `consumer_groups_described` holds: what the broker said of the groups meanwhile."""
+    return [json.loads(line) for line in (DATA / f"{name}.jsonl").read_text(encoding="ascii").splitlines()]
+
+
+def topic_names(log: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Returns the names by id: the topic of a group is called as the group is."""
+    ids = re.compile(r'"topic_id": "([^"]+)"')
+    return {found: record["key"]["group_id"] for record in log for found in ids.findall(json.dumps(record["value"]))}
 
 
 def of_group(log: Iterable[dict[str, Any]], group_id: str) -> list[dict[str, Any]]:
@@ -32,14 +40,14 @@ def of_group(log: Iterable[dict[str, Any]], group_id: str) -> list[dict[str, Any
     return found
 
 
-def event(record: dict[str, Any]) -> Event:
+def event(record: dict[str, Any], names: dict[str, str] | None = None) -> Event:
     """Returns what the fold is told of a record."""
     offset, at_ms, value, record_type = (record[k] for k in ("kafka_offset", "after_ms", "value", "record_type"))
     is_gone = value is None
     if record_type == "group_metadata":
         return GroupTombstone(offset, at_ms) if is_gone else group_record(offset, at_ms, json.dumps(value))
     is_epoch = record_type == EPOCH
-    content = consumer_content(record_type, record["key"] | (value or {}), {}, is_tombstone=is_gone)
+    content = consumer_content(record_type, record["key"] | (value or {}), names or {}, is_tombstone=is_gone)
     epoch = value["epoch"] if is_epoch and not is_gone else None
     return OtherGroupType(offset, at_ms, GroupType.CONSUMER, epoch, is_epoch and is_gone, is_gone, content)
 
