@@ -2,13 +2,17 @@
 
 Pure Python: `fold` takes the open state of a group and its events in log order, and gives rows to upsert and the new
 state. Where the facts come from: Kafka's GroupMetadataManager and ClassicGroup (what is written when), KIP-345 (static
-members), KIP-415 (incremental Connect), KIP-429 (cooperative rebalancing), KIP-848 (conversions), and real brokers.
+members), KIP-415 (incremental Connect), KIP-429 (cooperative rebalancing), KIP-848 (`consumer` groups, conversions),
+and real brokers.
 
     events      the fold's input                   ownership_answer   owned, unowned or unknown
     fold        incarnations, coverage, commits    changes            what differs between two records
     generation  turns a record into rows           cost               what moved, who stood still
     state       the open state and its JSON        trigger            what probably started a rebalance
     rows        the tables' rows
+
+Of `consumer` groups `consumer_records` says what a record tells, `consumer` makes rows of it, `reconciliation` tells
+how members come to own what an epoch gives them, and `consumer_state` is what they keep open.
 
 Rules
 - Order is the order of the log. Times are for people. Only durations are computed from them, with one exception: equal
@@ -20,6 +24,8 @@ Rules
   finding where no tombstone can have been missed. A simple group, of commits only, ends with the tombstone of its last
   offset: before Kafka 4.0 it has no other.
 - A record that repeats its generation with another content is a revision; with the same content, nothing.
+- In a `consumer` group a generation is an epoch. Its record alone says little: what the same operation of the
+  coordinator wrote before it is the cause. A conversion to the other protocol that keeps the number is a revision.
 - Every increment that has a record is a row of `rebalances`; increments without one are that row's `generation_gap`.
 - An interval or a tenure ends with the first record that no longer shows it; an owner who stays has one interval.
 
