@@ -128,6 +128,8 @@ def _why_removed(floor_ms: int | None, at: datetime) -> str | None:
 
 
 def _why_unreadable(group: Answer, generation: Mapping[str, Any] | None) -> str:
+    if generation is not None and generation["group_type"] == GroupType.CONSUMER:
+        return "not all members of then are known: their records lie in a part of the log that was not read in full"
     if generation is not None and generation["protocol_type"] not in (CONSUMER, CONNECT):
         protocol_type = printable(generation["protocol_type"])
         return f"the group's protocol type is {protocol_type}, and only assignments of consumers and Connect are read"
@@ -135,6 +137,6 @@ def _why_unreadable(group: Answer, generation: Mapping[str, Any] | None) -> str:
         return "an assignment in the group's record of then can't be read: see the members' assignment_error"
     if group["is_simple"]:
         return "the group has commits and no members: a simple consumer tells nobody what it reads"
-    if group["group_type"] != GroupType.CLASSIC:
+    if group["group_type"] in (GroupType.SHARE, GroupType.STREAMS):
         return f"the group is of type {group['group_type']}, whose owners the ledger does not keep yet"
     return "the group's record of then is not known: it was written before the log was followed, and may be superseded"

@@ -128,7 +128,7 @@ def _state(row: Row) -> str:
     if row["is_simple"]:
         return "commits only"
     has_members = row["has_members"] if "has_members" in row else bool(row["member_count"])
-    return "with members" if has_members or row["group_type"] != GroupType.CLASSIC else "empty"
+    return "with members" if has_members or row["group_type"] in (GroupType.SHARE, GroupType.STREAMS) else "empty"
 
 
 def incident_kinds(totals: Sequence[Row]) -> list[Row]:

@@ -181,6 +181,7 @@ EXPECTED: dict[str, tuple[dict[str, str], str, set[tuple[Any, ...]]]] = {
     "rebalances-by-hour": ({}, "group_id rebalances", {("g1", 3), ("emptied", 1)}),
     "record-volume": ({}, "cluster record_type", {(BY_HAND, "offset_commit"), (SIMULATED, "group_metadata")}),
     "short-tenures": ({}, "cluster group_id", {(SIMULATED, "mix-0003")}),
+    "slow-reconciliations": ({}, "group_id", set()),
     "undecoded-records": ({}, "decode_error", set()),
     "unowned-partitions": ({}, "group_id", set()),
 }

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from groupledger.jobs.ask import engine
+from groupledger.jobs.ask.named_queries import named_queries
+from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.derive.history import TABLES, update_history
 from groupledger.jobs.derive.validate import damaged_groups, validate
 from groupledger.jobs.warehouse.upsert import of_rows
@@ -145,3 +148,12 @@ def test_names_from_samples(spark: SparkSession, at_once: Path, tmp_path: Path) 
     run(spark, tmp_path, update_history)
     assert content(spark, tmp_path, ASSIGNMENTS) == content(spark, at_once, ASSIGNMENTS)
     assert content(spark, tmp_path, MEMBER_EPOCHS) == content(spark, at_once, MEMBER_EPOCHS)
+
+
+def test_who_waited_for_whom(at_once: Path) -> None:
+    """Goal: the query that ships says who waited for which partitions, and that the waits are over."""
+    (query,) = (each for each in named_queries() if each.name == "slow-reconciliations")
+    told = engine.ask(Snapshots(str(at_once)), query.text, query.arguments({}), timeout_s=60).to_pylist()
+    waited = {(row["group_id"], row["epoch"], row["topic"], row["partition"]) for row in told}
+    assert {("dynamic", 2, "dynamic", 2), ("dynamic", 2, "dynamic", 3), ("static", 2, "static", 1)} <= waited
+    assert all(row["waited_since"] < row["waited_until"] and row["held_by"] for row in told)
