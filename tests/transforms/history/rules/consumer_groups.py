@@ -7,10 +7,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.words import Completeness, GroupType
-from groupledger.transforms.history.rules import Coverage, GroupTombstone, OtherGroupType, fold, group_record
-from groupledger.transforms.history.rules.consumer_records import consumer_content
-from lab.truth.histories import KEYS
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.history.rules import Coverage
+from lab.truth.consumer_groups import History, Table, event_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from groupledger.transforms.history.rules import Event
 
 DATA = Path(__file__).parent / "data"
-EPOCH = "consumer_group_metadata"
-
-Table = dict[tuple[Any, ...], dict[str, Any]]
 
 
 def consumer_groups(name: str = "consumer_groups") -> list[dict[str, Any]]:
@@ -41,28 +37,17 @@ def of_group(log: Iterable[dict[str, Any]], group_id: str) -> list[dict[str, Any
 
 
 def event(record: dict[str, Any], names: dict[str, str] | None = None) -> Event:
-    """Returns what the fold is told of a record."""
-    offset, at_ms, value, record_type = (record[k] for k in ("kafka_offset", "after_ms", "value", "record_type"))
-    is_gone = value is None
-    if record_type == "group_metadata":
-        return GroupTombstone(offset, at_ms) if is_gone else group_record(offset, at_ms, json.dumps(value))
-    is_epoch = record_type == EPOCH
-    content = consumer_content(record_type, record["key"] | (value or {}), names or {}, is_tombstone=is_gone)
-    epoch = value["epoch"] if is_epoch and not is_gone else None
-    return OtherGroupType(offset, at_ms, GroupType.CONSUMER, epoch, is_epoch and is_gone, is_gone, content)
+    place = record["kafka_offset"], record["after_ms"]
+    return event_of(place, record["record_type"], record["key"], record["value"], names or {})
 
 
-def tables_of(group_id: str, batches: Iterable[Sequence[Event]], marks: Sequence[Coverage] = ()) -> dict[str, Table]:
+def tables_of(
+    group_id: str,
+    batches: Iterable[Sequence[Event]],
+    marks: Sequence[Coverage] = (Coverage(0, Completeness.COMPLETE),),
+) -> dict[str, Table]:
     """Returns the rows of each table by key, after folding batch by batch."""
-    state: str | None = None
-    tables: dict[str, Table] = {name: {} for name in KEYS}
+    history = History(group_id, marks)
     for batch in batches:
-        told = sorted(
-            [*(marks or [Coverage(0, Completeness.COMPLETE)]), *batch],
-            key=lambda each: (each.from_offset, 0) if isinstance(each, Coverage) else (each.last_kafka_offset, 1),
-        )
-        folded = fold(group_id, 0, state, told)
-        state = folded.open_group["state"]
-        for name, rows in folded.rows.items():
-            tables[name] |= {tuple(row[column] for column in KEYS[name]): row for row in rows}
-    return tables
+        history.fold(batch)
+    return history.tables

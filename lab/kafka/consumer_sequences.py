@@ -1,0 +1,280 @@
+"""Plays random sequences of KIP-848 heartbeats against a broker, and compares the ledger's history with its answers.
+
+A sequence is a group of its own: members join, heartbeat, release what they have to at once or later, subscribe to
+other topics, by name or by a regular expression, leave, go away and come back; at last the group may be deleted. Behind
+each request the broker is asked what it knows of the group, between two looks at the end of its log. Then the log is
+folded, piece by piece, and each piece has to give what the broker said: the epoch, whether it has a target, the
+members, their epochs, what each owns, and whether the group is stable. Each epoch has to have the cause that the
+request had.
+
+Requests follow each other within a millisecond, so that operations often share one timestamp and one batch.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4
+
+from kafka.protocol.admin.groups import DeleteGroupsRequest
+from kafka.protocol.admin.topics import CreateTopicsRequest
+from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
+
+from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest
+from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kinds import changes as kinds
+from groupledger.transforms.history.rules.consumer_records import AWAY
+from lab.kafka.broker_driver import GROUP_KEY, await_groups
+from lab.kafka.connection import Connection, end_offset, read_offsets_topic
+from lab.kafka.consumer_protocol_log import told
+from lab.kafka.group_messages import topic_id_of
+from lab.kafka.messages import ConsumerGroupHeartbeatRequest
+from lab.kafka.producers import retried
+from lab.truth.consumer_groups import History, as_described, as_told, event_of, is_stable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+# Names and numbers of partitions.
+TOPICS = {"seq-a": 3, "seq-b": 5, "seq-c": 1}
+PROPERTIES = {"offsets.topic.num.partitions": "1", "group.consumer.max.size": "1000"}
+STEPS_MAX = 40
+LEFT, REBALANCE_TIMEOUT_MS = -1, 300_000
+HEARTBEAT_VERSION, DESCRIBE_VERSION, DELETE_VERSION = 1, 1, 2
+
+Owned = set[tuple[UUID, int]]
+
+
+@dataclass
+class Member:
+    member_id: str
+    instance_id: str | None
+    topics: list[str]
+    regex: str | None
+    epoch: int = 0
+    owned: Owned = field(default_factory=set)
+    assigned: Owned = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the broker said of a group, where its log ended then, and which changes the request before may have made."""
+
+    end_offset: int
+    said: dict[str, Any] | None
+    causes: frozenset[str]
+
+
+class Play:
+    """Plays one group; `looks` are what was seen meanwhile."""
+
+    def __init__(self, connection: Connection, group_id: str, dice: random.Random) -> None:
+        self.group_id = group_id
+        self.looks: list[Look] = []
+        self.refused: Counter[str] = Counter()
+        self._connection, self._dice = connection, dice
+        self._members: list[Member] = []
+        self._away: list[Member] = []
+        self._instances = count()
+
+    def run(self) -> None:
+        actions: list[tuple[int, Callable[[], set[str]]]] = [
+            *((4, self._join), (12, self._heartbeat), (2, self._subscribe), (2, self._leave)),
+            *((1, self._go_away), (2, self._come_back), (1, self._retry)),
+        ]
+        weights = [weight for weight, _ in actions]
+        for _ in range(self._dice.randint(5, STEPS_MAX)):
+            (action,) = self._dice.choices([act for _, act in actions], weights)
+            self._look(action())
+        if self._dice.random() < 0.3:
+            for member in [*self._members, *self._away]:
+                self._beat(member, epoch=LEFT)
+            self._members, self._away = [], []
+            self._look({kinds.MEMBER_LEFT.name, kinds.GROUP_EMPTIED.name})
+            self._connection.call(DeleteGroupsRequest(version=DELETE_VERSION, groups_names=[self.group_id]))
+            self._look(set())
+
+    def _look(self, causes: set[str]) -> None:
+        """Looks until nothing is written while the broker answers: it resolves regular expressions on its own."""
+        while True:
+            before = end_offset(self._connection, 0)
+            answer = self._connection.call(
+                ConsumerGroupDescribeRequest(version=DESCRIBE_VERSION, group_ids=[self.group_id])
+            )
+            if before == end_offset(self._connection, 0):
+                break
+        (group,) = answer.groups
+        self.looks.append(Look(before, None if group.error_code else told(group), frozenset(causes)))
+
+    def _beat(self, member: Member, *, epoch: int | None = None, is_full: bool = False) -> Error:
+        """Sends a heartbeat, with everything that the member wants if it is full, and follows the answer."""
+        partitions = ConsumerGroupHeartbeatRequest.TopicPartitions
+        by_topic: dict[UUID, list[int]] = {}
+        for topic_id, number in sorted(member.owned, key=str):
+            by_topic.setdefault(topic_id, []).append(number)
+        is_full = is_full or epoch == 0
+        answer = self._connection.call(
+            ConsumerGroupHeartbeatRequest(
+                version=HEARTBEAT_VERSION,
+                group_id=self.group_id,
+                member_id=member.member_id,
+                member_epoch=member.epoch if epoch is None else epoch,
+                instance_id=member.instance_id,
+                rebalance_timeout_ms=REBALANCE_TIMEOUT_MS if is_full else -1,
+                subscribed_topic_names=member.topics if is_full else None,
+                subscribed_topic_regex=(member.regex or "") if is_full else None,
+                server_assignor=self._dice.choice([None, "range", "uniform"]) if is_full else None,
+                topic_partitions=[partitions(topic_id=each, partitions=of) for each, of in by_topic.items()],
+            )
+        )
+        error = Error(answer.error_code)
+        if error != Error.NONE:
+            self.refused[error.name] += 1
+            return error
+        member.epoch = answer.member_epoch
+        if answer.assignment is not None:
+            topics = answer.assignment.topic_partitions
+            member.assigned = {(each.topic_id, number) for each in topics for number in each.partitions}
+            member.owned |= member.assigned
+        return error
+
+    def _join(self) -> set[str]:
+        instance_id = f"i{next(self._instances)}" if self._dice.random() < 0.4 else None
+        member = Member(str(uuid4()), instance_id, *self._subscription())
+        if self._beat(member, epoch=0) == Error.NONE:
+            self._members.append(member)
+        return {kinds.MEMBER_JOINED.name, kinds.GROUP_STARTED.name}
+
+    def _subscription(self) -> tuple[list[str], str | None]:
+        topics = sorted(self._dice.sample([*TOPICS], self._dice.randint(1, len(TOPICS))))
+        return (topics, None) if self._dice.random() < 0.85 else ([], self._dice.choice(["seq-[ab]", "seq-.*"]))
+
+    def _heartbeat(self) -> set[str]:
+        if self._members:
+            member = self._dice.choice(self._members)
+            if self._dice.random() < 0.7:
+                member.owned &= member.assigned
+            self._follow(member, self._beat(member))
+        return set()
+
+    def _retry(self) -> set[str]:
+        """Sends a heartbeat with the epoch before, as a client whose answer was lost."""
+        if self._members:
+            member = self._dice.choice(self._members)
+            self._follow(member, self._beat(member, epoch=max(member.epoch - 1, 1)))
+        return set()
+
+    def _follow(self, member: Member, error: Error) -> None:
+        if error in (Error.FENCED_MEMBER_EPOCH, Error.UNKNOWN_MEMBER_ID) and member in self._members:
+            # Fenced clients join again with their id. Here they stay, and the broker keeps what it knows of them.
+            member.owned = set(member.assigned)
+
+    def _subscribe(self) -> set[str]:
+        if self._members:
+            member = self._dice.choice(self._members)
+            member.topics, member.regex = self._subscription()
+            self._follow(member, self._beat(member, is_full=True))
+        return {kinds.SUBSCRIPTION_CHANGED.name}
+
+    def _leave(self) -> set[str]:
+        if self._members:
+            member = self._members.pop(self._dice.randrange(len(self._members)))
+            self._beat(member, epoch=LEFT)
+        return {kinds.MEMBER_LEFT.name, kinds.GROUP_EMPTIED.name}
+
+    def _go_away(self) -> set[str]:
+        static = [member for member in self._members if member.instance_id is not None]
+        if static:
+            member = self._dice.choice(static)
+            if self._beat(member, epoch=AWAY) == Error.NONE:
+                self._members.remove(member)
+                self._away.append(member)
+        return set()
+
+    def _come_back(self) -> set[str]:
+        if self._away:
+            gone = self._away.pop(self._dice.randrange(len(self._away)))
+            topics, regex = (gone.topics, gone.regex) if self._dice.random() < 0.7 else self._subscription()
+            member = Member(str(uuid4()), gone.instance_id, topics, regex)
+            if self._beat(member, epoch=0) == Error.NONE:
+                self._members.append(member)
+        return {kinds.MEMBER_REPLACED.name, kinds.SUBSCRIPTION_CHANGED.name}
+
+
+def differences(play: Play, log: list[tuple[int, Any]], names: dict[str, str]) -> Iterator[str]:
+    """Yields a sentence for each look at which the history says something else than the broker did."""
+    history = History(play.group_id)
+    begin = 0
+    for number, look in enumerate(play.looks):
+        piece = [(offset, each) for offset, each in log if begin <= offset < look.end_offset]
+        begin = look.end_offset
+        history.fold(
+            event_of((offset, each.timestamp_ms), each.record.record_type, each.record.key, each.record.value, names)
+            for offset, each in piece
+        )
+        if look.said is not None:
+            found, said = as_described(history.tables), as_told(look.said)
+            if found != said:
+                yield f"{play.group_id}, look {number}: the history has {found}, and the broker says {said}"
+            (generation,) = (row for row in history.tables["generations"].values() if row["is_current"])
+            stable = is_stable(look.said)
+            if stable is not None and stable != (generation["converged_at"] is not None):
+                yield f"{play.group_id}, look {number}: the broker says {look.said['state']}"
+        yield from _wrong_causes(play.group_id, history, piece, look)
+
+
+# What the broker may do by itself, whatever was asked of it.
+BY_ITSELF = {kinds.TOPICS_CHANGED.name, kinds.REGEX_RESOLVED.name}
+
+
+def _wrong_causes(group_id: str, history: History, piece: list[tuple[int, Any]], look: Look) -> Iterator[str]:
+    offsets = {offset for offset, _ in piece}
+    for row in history.tables["rebalances"].values():
+        if row["kafka_offset"] in offsets:
+            told_kinds = {each["kind"] for each in row["changes"] or ()}
+            if row["is_hole"] or not told_kinds or not told_kinds <= look.causes | BY_ITSELF:
+                asked = sorted(look.causes)
+                yield f"{group_id}, epoch {row['to_generation']}: told {sorted(told_kinds)}, asked for {asked}"
+
+
+@dataclass
+class Outcome:
+    """What was compared, and a sentence for each difference."""
+
+    compared: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+def prepare(bootstrap_servers: str) -> dict[str, str]:
+    """Makes the topics, and waits until the broker has made its offsets topic, as the first group is asked for. Returns
+    the topics' names by id."""
+    kind = CreateTopicsRequest.CreatableTopic
+    topics = [kind(name=name, num_partitions=number, replication_factor=1) for name, number in TOPICS.items()]
+    with closing(Connection(bootstrap_servers)) as connection:
+        created = connection.call(CreateTopicsRequest(version=7, topics=topics, timeout_ms=30_000))
+        retried(connection, FindCoordinatorRequest(version=3, key="any", key_type=GROUP_KEY))
+        await_groups(connection, ["seq-any"])
+    return {topic_id_of(topic.topic_id): topic.name for topic in created.topics}
+
+
+def play_all(bootstrap_servers: str, names: dict[str, str], sequences: Iterable[int], seed: int) -> Outcome:
+    """Plays sequences by their numbers: a number and a seed always make the same choices."""
+    outcome = Outcome()
+    with closing(Connection(bootstrap_servers)) as connection:
+        for number in sequences:
+            begin = end_offset(connection, 0)
+            play = Play(connection, f"seq-{seed}-{number}", random.Random(f"{seed} {number}"))
+            play.run()
+            log = [
+                (offset, each)
+                for offset, each in read_offsets_topic(connection, 0, begin)
+                if each.record.key.get("group_id") == play.group_id
+            ]
+            outcome.wrong += differences(play, log, names)
+            outcome.compared.update(sequences=1, answers=len(play.looks), records=len(log))
+            outcome.compared["refused requests"] += play.refused.total()
+    return outcome
