@@ -1,6 +1,7 @@
 """Plays random KIP-848 heartbeats on a real broker, and compares the history of their log with what the broker says.
 
-Every run plays new sequences; it prints its seed, and `--seed` plays them again.
+Each sequence is played twice, once with a classic member beside the others, so that the group changes its protocol.
+Every run plays new ones; it prints its seed, and `--seed` plays them again.
 
     python -m bench.consumer_groups [--sequences 1000] [--seed N]
 """
@@ -15,7 +16,8 @@ import time
 from pathlib import Path
 
 from lab.kafka.broker_driver import SETTINGS
-from lab.kafka.consumer_sequences import PROPERTIES, Outcome, play_all, prepare
+from lab.kafka.consumer_sequences import PROPERTIES, Outcome, Play, play_all, prepare
+from lab.kafka.conversion_sequences import ConversionPlay
 from lab.kafka.local_broker import LocalBroker
 
 CHUNK = 100  # sequences between two lines of progress
@@ -37,9 +39,10 @@ def main() -> None:
         names = prepare(broker.bootstrap_servers)
         for first in range(0, arguments.sequences, CHUNK):
             numbers = range(first, min(first + CHUNK, arguments.sequences))
-            found = play_all(broker.bootstrap_servers, names, numbers, arguments.seed)
-            total.compared += found.compared
-            total.wrong += found.wrong
+            for kind in (Play, ConversionPlay):
+                found = play_all(broker.bootstrap_servers, names, numbers, arguments.seed, kind)
+                total.compared += found.compared
+                total.wrong += found.wrong
             print(f"{numbers.stop:,} sequences, {time.monotonic() - started:.0f} s", flush=True)
     print(", ".join(f"{number:,} {what}" for what, number in total.compared.items()))
     for sentence in total.wrong[:SHOWN_MAX]:

@@ -27,21 +27,23 @@ from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kinds import changes as kinds
+from groupledger.schemas.words import GroupType
 from groupledger.transforms.history.rules.consumer_records import AWAY
+from groupledger.transforms.records.decoded_record import record_fields
 from lab.kafka.broker_driver import GROUP_KEY, await_groups
 from lab.kafka.connection import Connection, end_offset, read_offsets_topic
 from lab.kafka.consumer_protocol_log import told
 from lab.kafka.group_messages import topic_id_of
 from lab.kafka.messages import ConsumerGroupHeartbeatRequest
 from lab.kafka.producers import retried
-from lab.truth.consumer_groups import History, as_described, as_told, event_of, is_stable
+from lab.truth.consumer_groups import History, as_described, as_told, event_of, wrong_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 # Names and numbers of partitions.
 TOPICS = {"seq-a": 3, "seq-b": 5, "seq-c": 1}
-PROPERTIES = {"offsets.topic.num.partitions": "1", "group.consumer.max.size": "1000"}
+PROPERTIES = {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}
 STEPS_MAX = 40
 LEFT, REBALANCE_TIMEOUT_MS = -1, 300_000
 HEARTBEAT_VERSION, DESCRIBE_VERSION, DELETE_VERSION = 1, 1, 2
@@ -82,10 +84,7 @@ class Play:
         self._instances = count()
 
     def run(self) -> None:
-        actions: list[tuple[int, Callable[[], set[str]]]] = [
-            *((4, self._join), (12, self._heartbeat), (2, self._subscribe), (2, self._leave)),
-            *((1, self._go_away), (2, self._come_back), (1, self._retry)),
-        ]
+        actions = self._actions()
         weights = [weight for weight, _ in actions]
         for _ in range(self._dice.randint(5, STEPS_MAX)):
             (action,) = self._dice.choices([act for _, act in actions], weights)
@@ -97,6 +96,13 @@ class Play:
             self._look({kinds.MEMBER_LEFT.name, kinds.GROUP_EMPTIED.name})
             self._connection.call(DeleteGroupsRequest(version=DELETE_VERSION, groups_names=[self.group_id]))
             self._look(set())
+
+    def _actions(self) -> list[tuple[int, Callable[[], set[str]]]]:
+        """Returns what may be done, each with how often."""
+        return [
+            *((4, self._join), (12, self._heartbeat), (2, self._subscribe), (2, self._leave)),
+            *((1, self._go_away), (2, self._come_back), (1, self._retry)),
+        ]
 
     def _look(self, causes: set[str]) -> None:
         """Looks until nothing is written while the broker answers: it resolves regular expressions on its own."""
@@ -213,16 +219,20 @@ def differences(play: Play, log: list[tuple[int, Any]], names: dict[str, str]) -
         piece = [(offset, each) for offset, each in log if begin <= offset < look.end_offset]
         begin = look.end_offset
         history.fold(
-            event_of((offset, each.timestamp_ms), each.record.record_type, each.record.key, each.record.value, names)
+            event_of(
+                (offset, each.timestamp_ms),
+                each.record.record_type,
+                record_fields(each.record),
+                names,
+                is_tombstone=each.record.value is None,
+            )
             for offset, each in piece
         )
         if look.said is not None:
             found, said = as_described(history.tables), as_told(look.said)
             if found != said:
                 yield f"{play.group_id}, look {number}: the history has {found}, and the broker says {said}"
-            (generation,) = (row for row in history.tables["generations"].values() if row["is_current"])
-            stable = is_stable(look.said)
-            if stable is not None and stable != (generation["converged_at"] is not None):
+            if wrong_state(history.tables, look.said):
                 yield f"{play.group_id}, look {number}: the broker says {look.said['state']}"
         yield from _wrong_causes(play.group_id, history, piece, look)
 
@@ -232,13 +242,19 @@ BY_ITSELF = {kinds.TOPICS_CHANGED.name, kinds.REGEX_RESOLVED.name}
 
 
 def _wrong_causes(group_id: str, history: History, piece: list[tuple[int, Any]], look: Look) -> Iterator[str]:
-    offsets = {offset for offset, _ in piece}
+    offsets = {offset for offset, _ in piece} & _epoch_offsets(history)
     for row in history.tables["rebalances"].values():
         if row["kafka_offset"] in offsets:
             told_kinds = {each["kind"] for each in row["changes"] or ()}
             if row["is_hole"] or not told_kinds or not told_kinds <= look.causes | BY_ITSELF:
                 asked = sorted(look.causes)
                 yield f"{group_id}, epoch {row['to_generation']}: told {sorted(told_kinds)}, asked for {asked}"
+
+
+def _epoch_offsets(history: History) -> set[int]:
+    """Returns the offsets of the records that began an epoch; a classic generation begins with others."""
+    generations = history.tables["generations"].values()
+    return {row["kafka_offset"] for row in generations if row["group_type"] == GroupType.CONSUMER}
 
 
 @dataclass
@@ -261,13 +277,15 @@ def prepare(bootstrap_servers: str) -> dict[str, str]:
     return {topic_id_of(topic.topic_id): topic.name for topic in created.topics}
 
 
-def play_all(bootstrap_servers: str, names: dict[str, str], sequences: Iterable[int], seed: int) -> Outcome:
+def play_all(
+    bootstrap_servers: str, names: dict[str, str], sequences: Iterable[int], seed: int, kind: type[Play] = Play
+) -> Outcome:
     """Plays sequences by their numbers: a number and a seed always make the same choices."""
     outcome = Outcome()
     with closing(Connection(bootstrap_servers)) as connection:
         for number in sequences:
             begin = end_offset(connection, 0)
-            play = Play(connection, f"seq-{seed}-{number}", random.Random(f"{seed} {number}"))
+            play = kind(connection, f"seq-{kind.__name__}-{seed}-{number}", random.Random(f"{seed} {number}"))
             play.run()
             log = [
                 (offset, each)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.words import Completeness, GroupType
+from groupledger.schemas.words import Completeness, GroupType, MemberState
 from groupledger.transforms.history.rules import Coverage, GroupTombstone, OtherGroupType, fold, group_record
 from groupledger.transforms.history.rules.consumer_records import AWAY, consumer_content
+from groupledger.transforms.records.decoded_record import record_json
 from lab.truth.histories import KEYS
 
 if TYPE_CHECKING:
@@ -22,20 +22,21 @@ Table = dict[tuple[Any, ...], dict[str, Any]]
 
 
 def event_of(
-    place: tuple[int, int],
-    record_type: str,
-    key: Mapping[str, Any],
-    value: Mapping[str, Any] | None,
-    names: Mapping[str, str],
+    place: tuple[int, int], record_type: str, fields: Mapping[str, Any], names: Mapping[str, str], *, is_tombstone: bool
 ) -> Event:
-    """Returns what the fold is told of a record: `place` is its offset and time, `names` are those of topics by id."""
-    is_gone = value is None
+    """Returns what the fold is told of a record: `place` is its offset and time, `fields` are those of `record_json`,
+    `names` those of topics by id."""
     if record_type == CLASSIC:
-        return GroupTombstone(*place) if is_gone else group_record(*place, json.dumps(value))
+        return GroupTombstone(*place) if is_tombstone else group_record(*place, record_json(fields))
     is_epoch = record_type == EPOCH
-    content = consumer_content(record_type, {**key, **(value or {})}, names, is_tombstone=is_gone)
-    epoch = value["epoch"] if is_epoch and value is not None else None
-    return OtherGroupType(*place, GroupType.CONSUMER, epoch, is_epoch and is_gone, is_gone, content)
+    return OtherGroupType(
+        *place,
+        GroupType.CONSUMER,
+        fields["epoch"] if is_epoch and not is_tombstone else None,
+        is_epoch and is_tombstone,
+        is_tombstone,
+        consumer_content(record_type, fields, names, is_tombstone=is_tombstone),
+    )
 
 
 class History:
@@ -61,6 +62,10 @@ def as_described(tables: Mapping[str, Table]) -> dict[str, Any]:
     """Returns the open rows in the form of `as_told`. A member without an assignment has the epoch 0."""
     (generation,) = (row for row in tables["generations"].values() if row["is_current"])
     steps = {row["member_id"]: row for row in tables["member_epochs"].values() if row["valid_to"] is None}
+    owned: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted(tables["assignments"].values(), key=itemgetter("topic", "partition")):
+        for member_id in (row["member_id"], *row["other_member_ids"]) if row["valid_to"] is None else ():
+            owned.setdefault(member_id, []).append(row)
     members = []
     for row in tables["members"].values():
         step = steps.get(row["member_id"])
@@ -72,6 +77,7 @@ def as_described(tables: Mapping[str, Table]) -> dict[str, Any]:
                     "client_id": row["client_id"],
                     "member_epoch": 0 if step is None else step["member_epoch"],
                     "assigned": {} if step is None else _by_topic(step["assigned"]),
+                    "owned": {} if step is None else _kept(owned.get(row["member_id"], []), step),
                 }
             )
     return {
@@ -84,7 +90,13 @@ def as_described(tables: Mapping[str, Table]) -> dict[str, Any]:
 def as_told(said: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what is compared of a broker's answer (`lab.kafka.consumer_protocol_log.told`). What a member is to own
     is left out, since it changes without a step of the member."""
-    members = [{name: member[name] for name in member if name != "target"} for member in said["members"]]
+    members = [
+        {
+            **{name: member[name] for name in member if name != "target"},
+            "owned": {} if member["member_epoch"] == AWAY else member["assigned"],
+        }
+        for member in said["members"]
+    ]
     return {
         "epoch": said["epoch"],
         "is_targeted": said["assignment_epoch"] == said["epoch"],
@@ -98,6 +110,32 @@ def is_stable(said: Mapping[str, Any]) -> bool | None:
     if not said["members"] or any(member["member_epoch"] == AWAY for member in said["members"]):
         return None
     return bool(said["state"] == "Stable")
+
+
+def wrong_state(tables: Mapping[str, Table], said: Mapping[str, Any]) -> bool:
+    """Returns whether the rows say something else of the group's state than the broker. A stable group has converged;
+    one that has may be unstable again at the same epoch, as a member subscribes to a regular expression that is yet to
+    be resolved."""
+    (generation,) = (row for row in tables["generations"].values() if row["is_current"])
+    stable = is_stable(said)
+    if stable is None:
+        return False
+    steps = [row for row in tables["member_epochs"].values() if row["valid_to"] is None]
+    are_stable = [
+        step["state"] == MemberState.STABLE and step["member_epoch"] == generation["generation"] for step in steps
+    ]
+    is_settled = len(steps) == len(said["members"]) and all(are_stable) and generation["targeted_at"] is not None
+    return stable != is_settled or (stable and generation["converged_at"] is None)
+
+
+def _kept(intervals: Iterable[Mapping[str, Any]], step: Mapping[str, Any]) -> dict[str, list[int]]:
+    """Returns what a member owns, but for what it has to give up, of which the broker says nothing."""
+    pending = {(each["topic"], number) for each in step["pending_revocation"] for number in each["partitions"]}
+    found: dict[str, list[int]] = {}
+    for row in intervals:
+        if (row["topic"], row["partition"]) not in pending:
+            found.setdefault(row["topic"], []).append(row["partition"])
+    return found
 
 
 def _by_topic(units: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:

@@ -38,7 +38,8 @@ def of_group(log: Iterable[dict[str, Any]], group_id: str) -> list[dict[str, Any
 
 def event(record: dict[str, Any], names: dict[str, str] | None = None) -> Event:
     place = record["kafka_offset"], record["after_ms"]
-    return event_of(place, record["record_type"], record["key"], record["value"], names or {})
+    fields = record["key"] | (record["value"] or {})
+    return event_of(place, record["record_type"], fields, names or {}, is_tombstone=record["value"] is None)
 
 
 def tables_of(
