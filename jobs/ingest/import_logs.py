@@ -284,7 +284,11 @@ class LogImport:
 
     def _learn(self, told: DataFrame, known: dict[str, str]) -> None:
         """Writes the names that are new, and adds them to the known ones."""
-        new = {topic_id: topic for topic_id, topic in told.distinct().collect() if topic_id not in known}
+        new = {
+            topic_id: topic
+            for topic_id, topic in told.select("topic_id", "topic").distinct().collect()
+            if topic_id not in known
+        }
         learn(self._ledger, new)
         known |= new
 

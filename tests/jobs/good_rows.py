@@ -57,6 +57,7 @@ GOOD: dict[str, Row] = {
     "lag": {"committed_offset": 5, "high_watermark": 7, "raw_lag": 2, "lag": 2},
     "log_files": {"log": "server_log", "line_count": 9},
     "members": {**ENDED, "leave_cause": "left"},
+    "member_epochs": {"from_offset": 1, "to_offset": 5, "is_open": 0, "state": "stable"},
     "open_groups": {"state": '{"a":1}'},
     "quality_results": {"unexpected_rows": 0, "error": None},
     "rebalance_stats": {"window": "hour"},

@@ -123,7 +123,8 @@ def test_names_that_come_late(spark: SparkSession, at_once: Path, tmp_path: Path
     for part in (rows[:20], rows[20:]):
         add(spark, tmp_path, part)
         run(spark, tmp_path)
-    assert {row.topic for row in table(spark, tmp_path, ASSIGNMENTS).collect()} <= topic_names().keys()
+    owned = table(spark, tmp_path, ASSIGNMENTS).where("group_id != 'migrated'").collect()
+    assert {row.topic for row in owned} <= topic_names().keys()
     add(spark, tmp_path, telling_commits())
     run(spark, tmp_path)
     assert tables_of(spark, tmp_path) == tables_of(spark, at_once)

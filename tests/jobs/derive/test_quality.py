@@ -84,6 +84,11 @@ BREAKS: dict[str, dict[str, Row]] = {
         "open_has_no_cause": {"left_at": None},
         "cause_has_confidence": {"leave_cause_confidence": None},
     },
+    "member_epochs": {
+        "ends_after_start": {"to_offset": 1},
+        "open_has_no_end": {"to_offset": None},
+        "away_processes_nothing": {"member_epoch": -2},
+    },
     "open_groups": {"state_is_json": {"state": '{"a":'}},
     "quality_results": {
         "counts_in_order": {"unexpected_rows": 2},
@@ -97,7 +102,7 @@ BREAKS: dict[str, dict[str, Row]] = {
         "trigger_has_confidence": {"inferred_trigger_confidence": None},
     },
     "requests": {"answered_after_arrival": {"logged_at": EARLY}},
-    "topic_names": {"is_a_topic_id": {"topic_id": "x"}},
+    "topic_names": {"is_a_topic_id": {"topic_id": "x"}, "has_a_name": {"topic": None, "is_awaited": False}},
     "watermarks": {"offsets_in_order": {"log_start_offset": 2}, "stable_below_end": {"last_stable_offset": 2}},
 }
 
