@@ -55,6 +55,39 @@ class OffsetStatus:
     UNKNOWN = "unknown"
 
 
+class OffsetEventKind:
+    """Says what happened to a committed offset other than going on (`offset_events.kind`)."""
+
+    REWOUND = "rewound"  # a commit below the one before
+    SKIPPED = "skipped"  # a commit above the one before, by no member of the group
+    EXPIRED = "expired"
+    DELETED = "deleted"  # and not its group
+    GROUP_DELETED = "group_deleted"
+    TOPIC_DELETED = "topic_deleted"
+    REMOVED = "removed"  # one of the four before, and nobody can tell which
+    TOPIC_RECREATED = "topic_recreated"  # a commit for a topic of the same name
+
+
+class OffsetEventCause:
+    """Says who or what did that (`offset_events.cause`)."""
+
+    MEMBER = "member"  # a member of the group, or a transactional producer without a member id
+    NO_MEMBER = "no_member"  # a reset, or a consumer that assigns itself its partitions
+    AFTER_REMOVAL = "after_removal"  # the group had lost its offset, and began elsewhere
+    RETENTION = "retention"  # the broker's offsets.retention.minutes
+    OWN_EXPIRY = "own_expiry"  # the commit named the time itself, as old clients can
+    DELETE_REQUEST = "delete_request"  # DeleteGroups
+    TOPIC_DELETION = "topic_deletion"
+    DELETE_REQUEST_OR_TOPIC = "delete_request_or_topic"  # OffsetDelete, or the deletion of its topic
+
+
+class OffsetEventEvidence:
+    """Says what an offset event rests on (`offset_events.evidence`)."""
+
+    RECORDS = "records"  # the log alone
+    AGE = "age"  # how old the offset was, beside the retention in the settings
+
+
 class Attribution:
     """Says how the owner of a committed partition was found (`offset_commits.owner_attribution`)."""
 

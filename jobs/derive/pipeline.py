@@ -1,4 +1,4 @@
-"""Derives history, lag and incidents from the records that a pass has read, each from the tables before."""
+"""Derives history, lag, incidents and offset events from the records that a pass has read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.derive.lag import update_lag
+from groupledger.jobs.derive.offset_events import update_offset_events
 from groupledger.jobs.process.worker import together
 
 if TYPE_CHECKING:
@@ -21,3 +22,5 @@ def derive(ledger: Ledger, stop: threading.Event) -> None:
         update_history(ledger, stop)
     if not stop.is_set():
         together(lambda: update_lag(ledger, stop), lambda: update_incidents(ledger))
+    if not stop.is_set():
+        update_offset_events(ledger)

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.derive.lag import append_lag, group_histories, recover_state, rounds_after, update_lag
+from groupledger.jobs.derive.offset_events import update_offset_events
 from groupledger.jobs.ingest.samples import append_round, last_sampled_at_ms, sampled_topics
 from groupledger.jobs.monitor.commits import commits_in, new_files
 from groupledger.jobs.monitor.lag_metrics import NO_INFO, GroupInfo, lag_metrics
@@ -92,6 +93,7 @@ class MonitorState:
         update_history(self._ledger, stop)
         self._ledger.give_way()
         self._read_history()
+        update_offset_events(self._ledger)
 
     def _read_history(self) -> None:
         self._histories = group_histories(self._ledger)

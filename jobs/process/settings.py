@@ -104,6 +104,11 @@ class HistorySettings(Section):
     flapping_owners: Annotated[int, Field(ge=1)]
 
 
+class OffsetSettings(Section):
+    retention_s: Annotated[int, Field(ge=1)]
+    retention_check_interval_s: Annotated[int, Field(ge=1)]
+
+
 class SamplingSettings(Section):
     request_timeout_ms: Annotated[int, Field(ge=100, le=600_000)]
     attempts: Annotated[int, Field(ge=1, le=10)]
@@ -234,6 +239,7 @@ class Settings(Section):
     sampling: SamplingSettings
     monitor: MonitorSettings
     history: HistorySettings
+    offsets: OffsetSettings
     incidents: IncidentSettings
     lag: LagSettings
     metrics: MetricsSettings

@@ -58,6 +58,13 @@ GOOD: dict[str, Row] = {
     "log_files": {"log": "server_log", "line_count": 9},
     "members": {**ENDED, "leave_cause": "left"},
     "member_epochs": {"from_offset": 1, "to_offset": 5, "is_open": 0, "state": "stable"},
+    "offset_events": {
+        "kind": "expired",
+        "kafka_offset": 2,
+        "cause": "retention",
+        "evidence": "age",
+        **dict.fromkeys(("offset_after", "records_repeated", "records_skipped")),
+    },
     "open_groups": {"state": '{"a":1}'},
     "quality_results": {"unexpected_rows": 0, "error": None},
     "rebalance_stats": {"window": "hour"},

@@ -1,0 +1,219 @@
+"""Brings `offset_events` and `committed_offsets` up to the records that the history has folded.
+
+A pass reads the records behind those that it read the last time, and the offsets of the groups and partitions in them.
+It writes the events first, `committed_offsets` second and last a small file that says how far it came
+(`_groupledger/<cluster>/offset_events.json`), so that a pass that was killed is made again and finds the same. As long
+as the history has read nothing new, a pass reads that file and nothing else.
+
+The records of one operation are looked at together (`transforms.offsets.rules.offset_event`). Where a partition ends
+with a removal, and nobody knows that its coordinator had done by then, the removal waits for the next pass.
+
+When the history was rebuilt, so are the events. What rests on records that retention has removed is carried over.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from groupledger.jobs.derive.history import CHECKPOINT_NAME, checkpoint_folder
+from groupledger.jobs.process.settings import rules_from
+from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
+from groupledger.jobs.warehouse.readers import reader_of
+from groupledger.jobs.warehouse.rebuilds import is_requested, is_unfinished
+from groupledger.jobs.warehouse.source import read_source
+from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
+from groupledger.jobs.warehouse.upsert import replace_cluster, upsert
+from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
+from groupledger.schemas.tables.table import IS_CARRIED_OVER
+from groupledger.transforms.coverage.rules.stretches import stretches
+from groupledger.transforms.offsets.offset_events import (
+    PLACE,
+    committed_offsets,
+    is_removal,
+    offset_events,
+    offset_log,
+)
+from groupledger.transforms.offsets.rules.offset_event import OffsetRules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+RECORD_COLUMNS = (
+    *("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "record_type", "is_tombstone", "decode_error"),
+    "offset_commit",
+)
+COVERAGE_COLUMNS = "cluster string, kafka_partition int, from_offset long, to_offset long, completeness string"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a pass came: the next offset of each partition. `history` is the query that follows the records for the
+    history, a new one after each rebuild, and `version` the next of the table that it read; None if removals wait."""
+
+    history: str
+    version: int | None
+    positions: Mapping[int, int]
+
+
+def update_offset_events(ledger: Ledger) -> int:
+    """Tells what the records that the history has folded since the last pass did to committed offsets; returns the
+    number of events."""
+    if is_unfinished(ledger.storage, ledger.cluster) or is_requested(ledger.storage, ledger.cluster):
+        return 0  # the next pass of the history writes another one
+    history = whole_checkpoint(ledger.storage, checkpoint_folder(ledger))
+    reader = reader_of(ledger.storage, ledger.cluster, CHECKPOINT_NAME)
+    if history is None or reader is None:
+        return 0
+    done = _read(ledger)
+    if done is not None and (done.history, done.version) == (history.query_id, reader.next_version):
+        return 0
+    ledger.create(OFFSET_EVENTS, COMMITTED_OFFSETS)
+    is_rebuild = done is None or done.history != history.query_id
+    positions = {} if done is None or is_rebuild else dict(done.positions)
+    ends = _known_ends(ledger)
+    is_newest = reader.next_version > ledger.version(COORDINATOR_RECORDS)
+    stored = ledger.rows(COORDINATOR_RECORDS, None if is_newest else reader.next_version - 1)
+    records = stored.where(_is_behind(positions)).selectExpr(*RECORD_COLUMNS).persist()
+    try:
+        reached, waiting = _reach(records, ends if is_newest else {})
+        whole = records.where(~_is_behind(reached))
+        events = _write(ledger, whole, reached, is_rebuild=is_rebuild) if reached or is_rebuild else 0
+    finally:
+        records.unpersist()
+    version = None if waiting else reader.next_version
+    _note(ledger, Progress(history.query_id, version, {**positions, **reached}))
+    if events:
+        ledger.say(f"offset events: {events:,}")
+    return events
+
+
+# What is read
+
+
+def _is_behind(positions: Mapping[int, int]) -> Column:
+    """Returns whether a record is at or behind the position of its partition."""
+    partition, offset = F.col("kafka_partition"), F.col("kafka_offset")
+    is_new = [(partition == key) & (offset >= position) for key, position in positions.items()]
+    return reduce(or_, is_new, ~partition.isin(*positions)) if positions else F.lit(True)
+
+
+def _known_ends(ledger: Ledger) -> dict[int, int]:
+    """Returns by partition until when all records are known that were written by then, in milliseconds."""
+    if not ledger.exists(COVERAGE):
+        return {}
+    rows = ledger.arrow(COVERAGE, columns=["kafka_partition", "to_time"]).to_pylist()
+    ends: dict[int, int] = {}
+    for row in rows:
+        if row["to_time"] is not None:
+            known_ms = round(row["to_time"].timestamp() * 1_000)
+            ends[row["kafka_partition"]] = max(known_ms, ends.get(row["kafka_partition"], 0))
+    return ends
+
+
+def _reach(records: DataFrame, ends: Mapping[int, int]) -> tuple[dict[int, int], bool]:
+    """Returns by partition the next offset behind the last whole operation, and whether a removal waits."""
+    at_ms = F.unix_millis("kafka_timestamp")
+    last = F.max_by(F.struct(at_ms.alias("at_ms"), is_removal().alias("is_removal")), "kafka_offset")
+    found = records.groupBy("kafka_partition").agg(F.max("kafka_offset").alias("offset"), last.alias("last")).collect()
+    reached = {row.kafka_partition: row.offset + 1 for row in found}
+    waiting = {
+        row.kafka_partition: row.last.at_ms
+        for row in found
+        if row.last.is_removal and ends.get(row.kafka_partition, -1) < row.last.at_ms
+    }
+    if waiting:
+        of_last = [(F.col("kafka_partition") == key) & (at_ms == last_ms) for key, last_ms in waiting.items()]
+        tails = records.where(reduce(or_, of_last) & is_removal()).groupBy("kafka_partition").agg(F.min("kafka_offset"))
+        reached |= dict(tails.collect())
+    return reached, bool(waiting)
+
+
+def _coverage(ledger: Ledger, reached: Mapping[int, int]) -> DataFrame:
+    """Returns the stretches of coverage as they were judged before the rows were kept."""
+    source = read_source(ledger.storage, ledger.cluster)
+    readings = {} if source is None else source.readings
+    rows = [
+        (ledger.cluster, partition, stretch.from_offset, stretch.to_offset, stretch.completeness)
+        for partition, position in reached.items()
+        for stretch in stretches(readings.get(partition, []), position, None)
+    ]
+    return ledger.spark.createDataFrame(rows, COVERAGE_COLUMNS)
+
+
+# What is written
+
+
+def _write(ledger: Ledger, records: DataFrame, reached: Mapping[int, int], *, is_rebuild: bool) -> int:
+    """Writes what some whole operations did; returns the number of events."""
+    stood = ledger.rows(COMMITTED_OFFSETS)
+    log = offset_log(records, stood.limit(0) if is_rebuild else stood).persist()
+    rules = rules_from(OffsetRules, ledger.settings.offsets)
+    found = offset_events(log, records, ledger.rows(GENERATIONS), _coverage(ledger, reached), rules)
+    constants = {"cluster": F.lit(ledger.cluster), IS_CARRIED_OVER.name: F.lit(False)}
+    events = found.withColumns(constants).persist()
+    stands = committed_offsets(log).withColumn("cluster", F.lit(ledger.cluster)).persist()
+    try:
+        count = events.count()
+        if is_rebuild:
+            _replace(ledger, events, stands, _first_offsets(records))
+        else:
+            upsert(ledger, OFFSET_EVENTS, events, count)
+            ledger.give_way()
+            upsert(ledger, COMMITTED_OFFSETS, stands, stands.count())
+    finally:
+        for frame in (log, events, stands):
+            frame.unpersist()
+    return count
+
+
+def _replace(ledger: Ledger, events: DataFrame, stands: DataFrame, retained_from: DataFrame) -> None:
+    """Writes both tables anew. An event of which a record is gone stays as it was told, and so does an offset."""
+    before = ledger.rows(OFFSET_EVENTS).join(F.broadcast(retained_from), "kafka_partition", "left")
+    oldest = F.least("kafka_offset", F.coalesce("commit_kafka_offset", "kafka_offset"))
+    has_lost = F.coalesce(oldest < F.col("first_offset"), F.lit(True))
+    kept = before.where(has_lost).drop("first_offset").withColumn(IS_CARRIED_OVER.name, F.lit(True))
+    new = events.join(kept.select(*PLACE, "kafka_offset"), [*PLACE, "kafka_offset"], "left_anti")
+    replace_cluster(ledger, OFFSET_EVENTS, new.unionByName(kept))
+    ledger.give_way()
+    stood = ledger.rows(COMMITTED_OFFSETS).join(F.broadcast(retained_from), "kafka_partition", "left")
+    is_gone = F.coalesce(F.col("kafka_offset") < F.col("first_offset"), F.lit(True))
+    gone = stood.where(is_gone).drop("first_offset").join(stands.select(*PLACE), list(PLACE), "left_anti")
+    replace_cluster(ledger, COMMITTED_OFFSETS, stands.unionByName(gone))
+
+
+def _first_offsets(records: DataFrame) -> DataFrame:
+    return records.groupBy("kafka_partition").agg(F.min("kafka_offset").alias("first_offset"))
+
+
+# How far it came
+
+
+def _read(ledger: Ledger) -> Progress | None:
+    return read_parsed(ledger.storage, _name(ledger), _parsed, "remove it: all events are then told again")
+
+
+def _parsed(text: str) -> Progress:
+    fields = json.loads(text)
+    return Progress(fields["history"], fields["version"], {int(key): at for key, at in fields["positions"].items()})
+
+
+def _note(ledger: Ledger, progress: Progress) -> None:
+    ledger.storage.write(_name(ledger), json.dumps(asdict(progress)))
+
+
+def _name(ledger: Ledger) -> str:
+    return f"{STATE_FOLDER}/{ledger.cluster}/offset_events.json"

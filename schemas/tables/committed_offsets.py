@@ -1,0 +1,31 @@
+"""`committed_offsets`: where each group stands in each partition. `offset_events` goes on from it.
+
+Written after the events that it led to: a crash in between leaves the older row, from which the same events come again.
+Records at or below `kafka_offset` have been compared already.
+"""
+
+from pyspark.sql import types as T
+
+from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, KAFKA_PARTITION, PARTITION, TOPIC, Table, column, struct
+
+COMMITTED_OFFSETS = Table(
+    name="committed_offsets",
+    comment="One row for each partition that a group has committed: its last commit, and whether it was removed since.",
+    written_by="pipeline",
+    key=("cluster", "group_id", "topic", "partition"),
+    statistics_columns=("cluster", "group_id", "kafka_offset"),
+    schema=struct(
+        CLUSTER,
+        GROUP_ID,
+        TOPIC,
+        PARTITION,
+        KAFKA_PARTITION,
+        column("kafka_offset", T.LongType(), "Offset of the newest record: the last commit, or its removal."),
+        column("is_removed", T.BooleanType(), "The offset was deleted or has expired."),
+        column("commit_kafka_offset", T.LongType(), "Offset of the last commit; null if only a removal was seen."),
+        column("committed_offset", T.LongType(), "The last commit; null for offset -1, which Kafka takes for none."),
+        column("topic_id", T.StringType(), "The topic's id in that commit; null where it names none."),
+        column("committed_at_ms", T.LongType(), "When the coordinator took it, in milliseconds since 1970."),
+        column("expire_at_ms", T.LongType(), "When it expires, if the commit itself says so; else null."),
+    ),
+)

@@ -1,0 +1,62 @@
+"""`offset_events`: what happened to a committed offset other than going on. One row for each record that tells it.
+
+A record is compared with the commit before it of the same group and partition, which compaction keeps. What is claimed
+of the two needs a log that is complete in between; else the removal of an offset is `removed`, without a cause, and
+nothing is said of a commit. `transforms.offsets.rules.offset_event` has the rules.
+"""
+
+from pyspark.sql import types as T
+
+from groupledger.schemas.tables.table import (
+    CLUSTER,
+    GROUP_ID,
+    IS_CARRIED_OVER,
+    KAFKA_PARTITION,
+    PARTITION,
+    TOPIC,
+    Table,
+    column,
+    struct,
+)
+from groupledger.schemas.words import OffsetEventCause, OffsetEventEvidence, OffsetEventKind, one_of, words_of
+
+OFFSET_EVENTS = Table(
+    name="offset_events",
+    comment="One row for each time that a committed offset went back, was moved by no member, or was removed.",
+    written_by="pipeline",
+    key=("cluster", "group_id", "topic", "partition", "kind", "at", "kafka_offset"),
+    statistics_columns=("cluster", "group_id", "at", "kafka_offset"),
+    fixed_time_column="at",
+    schema=struct(
+        CLUSTER,
+        GROUP_ID,
+        TOPIC,
+        PARTITION,
+        column("kind", T.StringType(), f"{one_of(words_of(OffsetEventKind))}."),
+        column("at", T.TimestampType(), "Time of the record that tells it."),
+        KAFKA_PARTITION,
+        column("kafka_offset", T.LongType(), "Offset of that record: the commit that moved, or the removal."),
+        column("offset_before", T.LongType(), "The offset committed before; null where that is not known."),
+        column("offset_after", T.LongType(), "The offset committed then; null for a removal."),
+        column(
+            "records_repeated",
+            T.LongType(),
+            "Offsets that the group reads again, at least; null unless it went back.",
+        ),
+        column(
+            "records_skipped",
+            T.LongType(),
+            "Offsets that the group passed over, at most; null unless it was moved on. Some may hold no record.",
+        ),
+        column("cause", T.StringType(), f"{one_of(words_of(OffsetEventCause))}; null where nobody can tell."),
+        column("evidence", T.StringType(), f"What it rests on: {one_of(words_of(OffsetEventEvidence))}."),
+        column("committed_at", T.TimestampType(), "Time of the commit before; null where that is not known."),
+        column("commit_kafka_offset", T.LongType(), "Its offset; null where that is not known."),
+        column(
+            "age_ms",
+            T.LongType(),
+            "For how long the broker had counted towards the expiry of a removed offset; null where that is not known.",
+        ),
+        IS_CARRIED_OVER,
+    ),
+)

@@ -1,0 +1,1 @@
+"""The rules of what happens to committed offsets, in plain Python."""

@@ -1,0 +1,194 @@
+"""Tells what happened to a committed offset, from one record, the commit before it, and the group as it was then.
+
+Commits. One that is lower than the one before makes the group read again. One that is higher is usual, unless no member
+of the group can have made it: while a group has no members, the coordinator takes commits of a reset, and of consumers
+that assign themselves their partitions. The latter commit the leader epoch of what they read, which no reset of Kafka's
+tools does; so only a commit without an epoch counts as `skipped`. Another topic id is another topic, and nothing is
+compared.
+
+Removals. Kafka writes the same tombstone when an offset expires, is deleted, or goes with its topic. What tells them
+apart is the offset's age (`offsets.retention.minutes`), counted as the broker counts it
+(OffsetExpirationConditionImpl): from when the group lost its last member, in a classic group that had some, and else
+from the commit. An offset that is removed before its time did not expire. When its time has come, the next cleanup
+takes it, at most `offsets.retention.check.interval.ms` later. One that was removed later than that was kept by what is
+not in these records (a subscription, a coordinator that was down, another retention), and nobody can tell what ended
+that.
+
+Of those that did not expire, some went with their group, whose own tombstone follows in the same operation; when all
+offsets of a group expire, the same records are written, so that age decides first. Some went with their topic: no
+request removes offsets of several groups and leaves the groups, but the deletion of a topic does, in one operation for
+each partition of `__consumer_offsets`. What is left was deleted by a request (OffsetDelete; DeleteGroups of a simple
+group, up to Kafka 3.9), or with a topic of which no other group there had offsets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from groupledger.schemas.words import OffsetEventCause, OffsetEventEvidence, OffsetEventKind
+
+# A coordinator may have another clock than the one before it.
+CLOCK_SKEW_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRules:
+    """The brokers' settings of the same names."""
+
+    retention_ms: int
+    retention_check_interval_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """A commit; `offset` is None for offset -1, and what else is None was not named in it."""
+
+    kafka_offset: int
+    offset: int | None
+    committed_at_ms: int
+    leader_epoch: int | None = None
+    topic_id: str | None = None
+    expire_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """The generation of a classic group that was in force; `since_ms` is Kafka's currentStateTimestamp."""
+
+    protocol_type: str
+    member_count: int
+    since_ms: int | None
+
+    @property
+    def has_emptied(self) -> bool:
+        """Returns whether the group had members and lost them."""
+        return not self.member_count and self.protocol_type != ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A record about a committed offset. `after` is the commit, None for a tombstone; `before` the last commit before
+    it, which `was_removed` if a tombstone followed.
+
+    `is_known`: nothing lies unseen between the two. `generation` is None if none was in force; `is_group_known` says
+    whether that is known. `ends_group`: the group's tombstone follows in the same operation. `groups_at_once` counts
+    the groups that lost offsets of the topic, and not their own record, in one operation.
+    """
+
+    at_ms: int
+    after: Commit | None
+    before: Commit | None
+    was_removed: bool
+    is_known: bool
+    generation: Generation | None
+    is_group_known: bool
+    ends_group: bool = False
+    groups_at_once: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetEvent:
+    """What a step tells: columns of `offset_events`, of the same names."""
+
+    kind: str
+    cause: str | None
+    evidence: str = OffsetEventEvidence.RECORDS
+    records_repeated: int | None = None
+    records_skipped: int | None = None
+    age_ms: int | None = None
+
+
+def offset_event(step: Step, rules: OffsetRules) -> OffsetEvent | None:
+    """Returns what happened, or None if the offset only went on, or if nobody can tell."""
+    if step.after is not None:
+        return _move(step, step.after)
+    has_lost_nothing = step.was_removed or (step.before is None and step.is_known)
+    return None if has_lost_nothing else _removal(step, rules)
+
+
+# Commits
+
+
+def _move(step: Step, after: Commit) -> OffsetEvent | None:
+    before = step.before
+    if before is None or not step.is_known:
+        return None
+    if before.topic_id is not None and after.topic_id is not None and before.topic_id != after.topic_id:
+        return OffsetEvent(kind=OffsetEventKind.TOPIC_RECREATED, cause=None)
+    if before.offset is None or after.offset is None:
+        return None
+    if after.offset < before.offset:
+        return _rewind(step, before.offset - after.offset, is_same_topic=after.topic_id == before.topic_id is not None)
+    is_of_nobody = after.leader_epoch is None and step.generation is not None and step.generation.has_emptied
+    if after.offset == before.offset or step.was_removed or not is_of_nobody:
+        return None
+    skipped = after.offset - before.offset
+    return OffsetEvent(kind=OffsetEventKind.SKIPPED, cause=OffsetEventCause.NO_MEMBER, records_skipped=skipped)
+
+
+def _rewind(step: Step, repeated: int, *, is_same_topic: bool) -> OffsetEvent | None:
+    """Returns the event. An offset may have been removed with its topic: only the topic's id then shows that it is the
+    same one."""
+    if step.was_removed and not is_same_topic:
+        return None
+    cause = OffsetEventCause.AFTER_REMOVAL if step.was_removed else _mover(step.generation)
+    return OffsetEvent(kind=OffsetEventKind.REWOUND, cause=cause, records_repeated=repeated)
+
+
+def _mover(generation: Generation | None) -> str | None:
+    if generation is None:
+        return None
+    return OffsetEventCause.MEMBER if generation.member_count else OffsetEventCause.NO_MEMBER
+
+
+# Removals
+
+
+def _removal(step: Step, rules: OffsetRules) -> OffsetEvent:
+    before = step.before
+    if before is None or not (step.is_known and step.is_group_known):
+        return OffsetEvent(kind=OffsetEventKind.REMOVED, cause=None)
+    since_ms = _counted_from_ms(before, step.generation)
+    due_ms = since_ms + rules.retention_ms if before.expire_at_ms is None else before.expire_at_ms
+    kind, cause = _removed_by(step, step.at_ms - due_ms, rules)
+    if cause == OffsetEventCause.RETENTION and before.expire_at_ms is not None:
+        cause = OffsetEventCause.OWN_EXPIRY
+    return OffsetEvent(kind=kind, cause=cause, evidence=OffsetEventEvidence.AGE, age_ms=step.at_ms - since_ms)
+
+
+def _removed_by(step: Step, late_ms: int, rules: OffsetRules) -> tuple[str, str | None]:
+    """Returns the kind and the cause of a removal so long after the offset's time had come."""
+    if 0 <= late_ms <= rules.retention_check_interval_ms + CLOCK_SKEW_MS:
+        return OffsetEventKind.EXPIRED, OffsetEventCause.RETENTION
+    if late_ms >= -CLOCK_SKEW_MS:
+        return OffsetEventKind.REMOVED, None
+    if step.ends_group:
+        return OffsetEventKind.GROUP_DELETED, OffsetEventCause.DELETE_REQUEST
+    if step.groups_at_once > 1:
+        return OffsetEventKind.TOPIC_DELETED, OffsetEventCause.TOPIC_DELETION
+    return OffsetEventKind.DELETED, OffsetEventCause.DELETE_REQUEST_OR_TOPIC
+
+
+def _counted_from_ms(before: Commit, generation: Generation | None) -> int:
+    if generation is None or not generation.has_emptied or generation.since_ms is None:
+        return before.committed_at_ms
+    return generation.since_ms
+
+
+def event_row(step: Step, event: OffsetEvent) -> dict[str, Any]:
+    """Returns the columns of `offset_events` that the rules decide; those of a commit that is not known to be the last
+    one are null."""
+    last = step.before if step.is_known else None
+    return {
+        "kind": event.kind,
+        "offset_before": None if last is None else last.offset,
+        "offset_after": None if step.after is None else step.after.offset,
+        "records_repeated": event.records_repeated,
+        "records_skipped": event.records_skipped,
+        "cause": event.cause,
+        "evidence": event.evidence,
+        "committed_at_ms": None if last is None else last.committed_at_ms,
+        "commit_kafka_offset": None if last is None else last.kafka_offset,
+        "age_ms": event.age_ms,
+    }
