@@ -160,7 +160,7 @@ def _coverage(ledger: Ledger, reached: Mapping[int, int]) -> DataFrame:
 def _write(ledger: Ledger, records: DataFrame, reached: Mapping[int, int], *, is_rebuild: bool) -> int:
     """Writes what some whole operations did; returns the number of events."""
     stood = ledger.rows(COMMITTED_OFFSETS)
-    log = offset_log(records, stood.limit(0) if is_rebuild else stood).persist()
+    log = offset_log(records, _stood_before(stood, _first_offsets(records)) if is_rebuild else stood).persist()
     rules = rules_from(OffsetRules, ledger.settings.offsets)
     found = offset_events(log, records, ledger.rows(GENERATIONS), _coverage(ledger, reached), rules)
     constants = {"cluster": F.lit(ledger.cluster), IS_CARRIED_OVER.name: F.lit(False)}
@@ -178,6 +178,18 @@ def _write(ledger: Ledger, records: DataFrame, reached: Mapping[int, int], *, is
         for frame in (log, events, stands):
             frame.unpersist()
     return count
+
+
+def _stood_before(stood: DataFrame, retained_from: DataFrame) -> DataFrame:
+    """Returns where offsets stood before the records that are left."""
+    rows = stood.join(F.broadcast(retained_from), "kafka_partition")
+    is_older = F.col("kafka_offset") < F.col("first_offset")
+    before = {
+        "kafka_offset": F.when(is_older, F.col("kafka_offset")).otherwise(F.col("commit_kafka_offset")),
+        "is_removed": F.col("is_removed") & is_older,
+    }
+    found = rows.where(is_older | (F.col("commit_kafka_offset") < F.col("first_offset"))).withColumns(before)
+    return found.drop("first_offset")
 
 
 def _replace(ledger: Ledger, events: DataFrame, stands: DataFrame, retained_from: DataFrame) -> None:

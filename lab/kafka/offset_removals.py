@@ -1,12 +1,13 @@
-"""Causes on a real broker what can happen to a committed offset, and prints the records that the broker writes of it.
+"""Causes on a real broker what can happen to a committed offset, and keeps the records that the broker writes of it.
 
-`python -m lab.kafka.offset_removals FOLDER` prints a line for each record, with the last step that had begun by its
-time. The broker's data lies in FOLDER. Offsets expire a minute after their group became empty, or, of a simple
-consumer, a minute after their commit.
+`python -m lab.kafka.offset_removals FOLDER FILE` makes `FILE` again: a JSON line for each record in the order of the
+log, with the last step that had begun by its time. The broker's data lies in FOLDER. Offsets expire a minute after
+their group became empty; those of a simple consumer and of KIP-848 a minute after their commit.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from dataclasses import dataclass, field
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from groupledger.schemas.codec.records import decode_record
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from lab.kafka.local_broker import LocalBroker, run_tool
 from lab.kafka.oracle import read_topic
@@ -32,11 +32,13 @@ PROPERTIES = {
     "offsets.topic.num.partitions": "1",
 }
 KEPT, DELETED = "kept-topic", "deleted-topic"
-RECORDS = 20
+RECORDS, HALF = 20, 10
 # What happens to the offsets of a group, by its name.
 RESET, OFFSETS_DELETED, GROUP_DELETED = "reset", "offsets-deleted", "group-deleted"
-EXPIRED, SIMPLE_EXPIRED, TOPIC_DELETED = "expired", "simple-expired", "topic-deleted"
-WITH_MEMBERS = (RESET, OFFSETS_DELETED, GROUP_DELETED, EXPIRED, TOPIC_DELETED)
+EXPIRED, SIMPLE_EXPIRED, WENT_BACK = "expired", "simple-expired", "went-back"
+MODERN_DELETED, MODERN_EXPIRED = "modern-deleted", "modern-expired"
+WITH_MEMBERS = (RESET, OFFSETS_DELETED, GROUP_DELETED, EXPIRED, MODERN_DELETED, MODERN_EXPIRED)
+MODERN = (MODERN_DELETED, MODERN_EXPIRED)
 PAUSE_S = 0.5
 
 
@@ -58,26 +60,26 @@ class Play:
     def tool(self, group: str, *words: str) -> None:
         run_tool(GROUPS_TOOL, "--bootstrap-server", self.bootstrap_servers, "--group", group, *words)
 
-    def read_half(self, group: str) -> None:
-        """A member reads both topics, commits half of what it read, and leaves."""
-        consumer = Consumer(
-            {**self.client, "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-        )
+    def read(self, group: str, *offsets: int) -> None:
+        """A member reads both topics, commits these offsets, one after the other, and leaves."""
+        settings = {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        consumer = Consumer({**self.client, **settings, "group.protocol": "consumer" if group in MODERN else "classic"})
         consumer.subscribe([KEPT, DELETED])
         read = 0
         while read < 2 * RECORDS:
             read += len(consumer.consume(2 * RECORDS, 1.0))
-        consumer.commit(offsets=half(), asynchronous=False)
+        for offset in offsets:
+            consumer.commit(offsets=at(offset), asynchronous=False)
         consumer.close()
 
     def commit_without_joining(self, group: str) -> None:
         consumer = Consumer({**self.client, "group.id": group})
-        consumer.commit(offsets=half(), asynchronous=False)
+        consumer.commit(offsets=at(HALF), asynchronous=False)
         consumer.close()
 
 
-def half() -> list[TopicPartition]:
-    return [TopicPartition(topic, 0, RECORDS // 2) for topic in (KEPT, DELETED)]
+def at(offset: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, 0, offset) for topic in (KEPT, DELETED)]
 
 
 def play(bootstrap_servers: str) -> Play:
@@ -93,16 +95,19 @@ def play(bootstrap_servers: str) -> Play:
     producer.flush(30)
     play.step("members read half and leave, a simple consumer commits")
     for group in WITH_MEMBERS:
-        play.read_half(group)
+        play.read(group, HALF)
     play.commit_without_joining(SIMPLE_EXPIRED)
+    play.step("a member goes back")
+    play.read(WENT_BACK, HALF, 4)
     play.step("a group is reset to the end")
     play.tool(RESET, "--reset-offsets", "--to-latest", "--all-topics", "--execute")
     play.step("a group is reset to the beginning")
     play.tool(RESET, "--reset-offsets", "--to-earliest", "--all-topics", "--execute")
     play.step("the offsets of a topic are deleted")
     play.tool(OFFSETS_DELETED, "--delete-offsets", "--topic", KEPT)
-    play.step("a group is deleted")
-    play.tool(GROUP_DELETED, "--delete")
+    play.step("two groups are deleted")
+    for group in (GROUP_DELETED, MODERN_DELETED):
+        play.tool(group, "--delete")
     play.step("a topic is deleted")
     admin.delete_topics([DELETED])[DELETED].result()
     time.sleep(1)
@@ -111,24 +116,22 @@ def play(bootstrap_servers: str) -> Play:
     return play
 
 
-def told(broker: LocalBroker, steps: list[tuple[int, str]]) -> Iterator[str]:
-    """Yields a line for each record of the log."""
-    stored = sorted(read_topic(broker, OFFSETS_TOPIC, "read_uncommitted").items())
-    began_ms = stored[0][1].timestamp_ms
-    step = None
-    for (_, offset), each in stored:
-        record = decode_record(each.key, each.value)
-        newest = [name for at_ms, name in steps if at_ms <= each.timestamp_ms][-1]
-        if newest != step:
-            step = newest
-            yield f"-- {step}"
-        yield f"{offset} +{each.timestamp_ms - began_ms} {record.record_type} {record.key} {record.value}"
+def told(broker: LocalBroker, steps: list[tuple[int, str]]) -> Iterator[dict[str, object]]:
+    """Yields each record of the log."""
+    for (_, offset), each in sorted(read_topic(broker, OFFSETS_TOPIC, "read_uncommitted").items()):
+        yield {
+            "step": [name for at_ms, name in steps if at_ms <= each.timestamp_ms][-1],
+            "kafka_offset": offset,
+            "timestamp_ms": each.timestamp_ms,
+            "key": each.key.hex(),
+            "value": None if each.value is None else each.value.hex(),
+        }
 
 
-def main(folder: str) -> None:
+def main(folder: str, file: str) -> None:
     with LocalBroker(Path(folder), properties=PROPERTIES) as broker:
-        for line in told(broker, play(broker.bootstrap_servers).steps):
-            print(line)  # noqa: T201
+        lines = [json.dumps(record) for record in told(broker, play(broker.bootstrap_servers).steps)]
+    Path(file).write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,214 @@
+"""Goal: what a real broker wrote of resets, deletions and expiries is told with its cause, however the log is cut.
+
+`data/offset_removals.jsonl` is the log of a broker; `python -m lab.kafka.offset_removals` makes it again.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+
+import groupledger.jobs.derive.offset_events
+from groupledger.jobs.derive.history import rebuild_history
+from groupledger.jobs.derive.offset_events import update_offset_events
+from groupledger.jobs.process.settings import OffsetSettings
+from groupledger.jobs.warehouse.delta_log import open_table
+from groupledger.jobs.warehouse.source import read_source, write_source
+from groupledger.jobs.warehouse.upsert import upsert
+from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
+from groupledger.schemas.words import OffsetEventCause as Cause
+from groupledger.schemas.words import OffsetEventKind as Kind
+from groupledger.transforms.coverage.rules.stretches import Reading
+from groupledger.transforms.records.decode import decode
+from lab.kafka import offset_removals as played
+from lab.warehouses.ledgers import open_test_ledger
+from tests.jobs.simulated_log import append, content, run, table
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+RECORDED = Path(__file__).with_name("data") / "offset_removals.jsonl"
+HALF, END = played.HALF, played.RECORDS
+GONE_WITH_TOPIC = (Kind.TOPIC_DELETED, Cause.TOPIC_DELETION)
+EXPIRED = (Kind.EXPIRED, Cause.RETENTION)
+GROUP_DELETED = (Kind.GROUP_DELETED, Cause.DELETE_REQUEST)
+MOVES: dict[str, list[tuple[Any, ...]]] = {
+    played.RESET: [
+        (Kind.SKIPPED, Cause.NO_MEMBER, HALF, END, None, END - HALF),
+        (Kind.REWOUND, Cause.NO_MEMBER, END, 0, END, None),
+    ],
+    played.WENT_BACK: [(Kind.REWOUND, Cause.MEMBER, HALF, 4, HALF - 4, None)],
+}
+LAST = {played.RESET: 0, played.WENT_BACK: 4}
+REMOVALS = {
+    (group, topic): removal
+    for group in (*played.WITH_MEMBERS, played.SIMPLE_EXPIRED, played.WENT_BACK)
+    for topic, removal in ((played.KEPT, EXPIRED), (played.DELETED, GONE_WITH_TOPIC))
+} | {
+    (played.OFFSETS_DELETED, played.KEPT): (Kind.DELETED, Cause.DELETE_REQUEST_OR_TOPIC),
+    **{
+        (group, topic): GROUP_DELETED
+        for group in (played.GROUP_DELETED, played.MODERN_DELETED)
+        for topic in (played.KEPT, played.DELETED)
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def recorded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    lines = [json.loads(line) for line in RECORDED.read_text().splitlines()]
+    rows = {
+        "key": [bytes.fromhex(line["key"]) for line in lines],
+        "value": [None if line["value"] is None else bytes.fromhex(line["value"]) for line in lines],
+        "partition": pa.array([0] * len(lines), pa.int32()),
+        "offset": [line["kafka_offset"] for line in lines],
+        "timestamp": pa.array([line["timestamp_ms"] for line in lines], pa.timestamp("ms", "UTC")),
+    }
+    path = str(tmp_path_factory.mktemp("recorded") / "log.parquet")
+    pq.write_table(pa.table(rows), path)
+    return decode(spark.read.parquet(path)).persist()
+
+
+def update(ledger: Ledger, _stop: threading.Event | None = None) -> int:
+    retention = OffsetSettings(
+        retention_s=played.RETENTION_S, retention_check_interval_s=played.CHECK_INTERVAL_MS // 1_000
+    )
+    return update_offset_events(replace(ledger, settings=ledger.settings.model_copy(update={"offsets": retention})))
+
+
+def tell(spark: SparkSession, warehouse: Path) -> None:
+    run(spark, warehouse)
+    run(spark, warehouse, update)
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, recorded: DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a ledger that has told the whole log at once."""
+    warehouse = tmp_path_factory.mktemp("told")
+    append(spark, warehouse, recorded)
+    tell(spark, warehouse)
+    return warehouse
+
+
+def assert_told_alike(spark: SparkSession, found: Path, expected: Path) -> None:
+    for each in (OFFSET_EVENTS, COMMITTED_OFFSETS):
+        assert content(spark, found, each) == content(spark, expected, each), each.name
+
+
+def test_everything_is_told_with_its_cause(spark: SparkSession, told: Path) -> None:
+    """Goal: each of the things that happened to an offset is there once, and nothing else."""
+    columns = ("kind", "cause", "offset_before", "offset_after", "records_repeated", "records_skipped")
+    found = table(spark, told, OFFSET_EVENTS).select("group_id", "topic", *columns).collect()
+    expected = [(group, topic, *move) for (group, topic) in REMOVALS for move in MOVES.get(group, [])]
+    expected += [
+        (group, topic, *removal, LAST.get(group, HALF), None, None, None)
+        for (group, topic), removal in REMOVALS.items()
+    ]
+    assert sorted(map(tuple, found), key=str) == sorted(expected, key=str)
+
+
+def cuts(recorded: DataFrame) -> list[int]:
+    """Returns offsets inside of three operations: a group's deletion, a topic's, and the last cleanup."""
+    removals = recorded.where("is_tombstone").orderBy("kafka_offset").collect()
+    ends = [row.kafka_offset for row in removals if row.record_type == "group_metadata"]
+    of_topic = [
+        row.kafka_offset
+        for row in removals
+        if row.offset_commit is not None and row.offset_commit.topic == played.DELETED
+    ]
+    return [ends[0], of_topic[-1], ends[-1]]
+
+
+class KilledError(Exception):
+    """Stands for a SIGKILL: nothing after it happens, and what is written stays written."""
+
+
+def kill(*_arguments: Any) -> None:
+    raise KilledError
+
+
+def test_any_cut_and_any_kill(
+    spark: SparkSession, recorded: DataFrame, told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: cut inside of operations, broken off between the tables and before the note, and told again after a rebuild
+    of the history: the same tables."""
+    job = groupledger.jobs.derive.offset_events
+
+    def kill_before_the_last(ledger: Ledger, which: Any, *rows: Any) -> None:
+        kill() if which is COMMITTED_OFFSETS else upsert(ledger, which, *rows)
+
+    killers: list[tuple[str, Callable[..., None]] | None] = [None, ("upsert", kill_before_the_last), ("_note", kill)]
+    begin = 0
+    for end, killer in zip([*cuts(recorded), 10**6], [*killers, None], strict=True):
+        append(spark, tmp_path, recorded.where(F.col("kafka_offset").between(begin, end - 1)))
+        begin = end
+        run(spark, tmp_path)
+        if killer is not None:
+            with monkeypatch.context() as patched, suppress(KilledError):
+                patched.setattr(job, *killer)
+                run(spark, tmp_path, update)
+                pytest.fail("nothing was killed")
+        run(spark, tmp_path, update)
+    assert_told_alike(spark, tmp_path, told)
+    run(spark, tmp_path, rebuild_history)
+    run(spark, tmp_path, update)
+    assert_told_alike(spark, tmp_path, told)
+
+
+def test_nothing_new_costs_nothing(spark: SparkSession, told: Path) -> None:
+    """Goal: a pass without new records commits nothing, not even a fence, and reads no table."""
+    tables = (OFFSET_EVENTS, COMMITTED_OFFSETS)
+    before = [open_table(str(told), each).version() for each in tables]
+    with open_test_ledger(spark, told) as ledger:
+        assert update(replace(ledger, spark=None)) == 0  # type: ignore[arg-type]
+    assert [open_table(str(told), each).version() for each in tables] == before
+
+
+def test_rebuild_behind_retention(spark: SparkSession, recorded: DataFrame, told: Path, tmp_path: Path) -> None:
+    """Goal: an event stays as it was told when the records are gone that it rests on, and so does the offset."""
+    middle = cuts(recorded)[0] + 1
+    append(spark, tmp_path, recorded.where(F.col("kafka_offset") < middle), "2026-01-04")
+    append(spark, tmp_path, recorded.where(F.col("kafka_offset") >= middle), "2026-01-05")
+    tell(spark, tmp_path)
+    old = DeltaTable.forPath(spark, str(tmp_path / COORDINATOR_RECORDS.name))
+    old.delete(F.col("ingest_date") == F.lit("2026-01-04"))
+    run(spark, tmp_path, rebuild_history)
+    run(spark, tmp_path, update)
+    columns = [name for name in OFFSET_EVENTS.schema.names if name != "is_carried_over"]
+    found, expected = (table(spark, each, OFFSET_EVENTS) for each in (tmp_path, told))
+    assert sorted(found.select(columns).collect(), key=str) == sorted(expected.select(columns).collect(), key=str)
+    rests_on_old = F.coalesce("commit_kafka_offset", "kafka_offset") < middle
+    assert found.where(F.col("is_carried_over") != rests_on_old).isEmpty()
+    assert content(spark, tmp_path, COMMITTED_OFFSETS) == content(spark, told, COMMITTED_OFFSETS)
+
+
+def test_thinned_log(spark: SparkSession, recorded: DataFrame, tmp_path: Path) -> None:
+    """Goal: where records may have been removed before they were read, a removal has no cause, and no move is told."""
+    append(spark, tmp_path, recorded)
+    with open_test_ledger(spark, tmp_path) as ledger:
+        source = read_source(ledger.storage, ledger.cluster)
+        assert source is not None
+        thinned = Reading(from_offset=0, complete_from=10**6, complete_from_ms=2**41)
+        write_source(ledger.storage, ledger.cluster, replace(source, readings={0: [thinned]}))
+    tell(spark, tmp_path)
+    events = table(spark, tmp_path, OFFSET_EVENTS)
+    assert {tuple(row) for row in events.select("kind", "cause", "offset_before").distinct().collect()} == {
+        (Kind.REMOVED, None, None)
+    }
+    assert events.count() == len(REMOVALS)
