@@ -52,9 +52,12 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.warehouse.ledger import Ledger
 
+COMMIT_COLUMNS = (
+    *("topic", "partition", "offset", "leader_epoch", "topic_id", "commit_timestamp_ms", "expire_timestamp_ms"),
+)
 RECORD_COLUMNS = (
     *("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "record_type", "is_tombstone", "decode_error"),
-    "offset_commit",
+    f"struct({', '.join(f'offset_commit.{name}' for name in COMMIT_COLUMNS)}) AS offset_commit",
 )
 COVERAGE_COLUMNS = "cluster string, kafka_partition int, from_offset long, to_offset long, completeness string"
 

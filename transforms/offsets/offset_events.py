@@ -46,7 +46,7 @@ GROUP_TOMBSTONES = ("group_metadata", "consumer_group_metadata", "streams_group_
 COMMIT = ("kafka_offset", "offset", "committed_at_ms", "leader_epoch", "topic_id", "expire_at_ms")
 LATEST_MS = 2**47  # in the year 6429: a record may name any number, and an instant can't hold all
 
-_OF_RECORD = (*PLACE, "at", "kafka_partition", "kafka_offset")
+_OF_RECORD = (*PLACE, "happened_at", "kafka_partition", "kafka_offset")
 _FOUND = T.StructType(
     [
         *OFFSET_EVENTS.without("cluster", "committed_at", IS_CARRIED_OVER.name),
@@ -69,7 +69,7 @@ def offset_log(records: DataFrame, committed: DataFrame) -> DataFrame:
     """
     is_offset = F.col("record_type").isin(*OFFSET_COMMIT_TYPES) & F.col("decode_error").isNull()
     new = records.where(is_offset).select(
-        *("group_id", "offset_commit.topic", "offset_commit.partition", F.col("kafka_timestamp").alias("at")),
+        *("group_id", "offset_commit.topic", "offset_commit.partition", F.col("kafka_timestamp").alias("happened_at")),
         *("kafka_partition", "kafka_offset", F.col("is_tombstone").alias("is_removed")),
         F.when(
             ~F.col("is_tombstone"),
@@ -87,7 +87,7 @@ def offset_log(records: DataFrame, committed: DataFrame) -> DataFrame:
         F.lit(True).alias("is_new"),
     )
     stood = committed.join(new.select(*PLACE).distinct(), list(PLACE), "left_semi").select(
-        *(*PLACE, F.lit(None).cast("timestamp").alias("at"), "kafka_partition", "kafka_offset", "is_removed"),
+        *(*PLACE, F.lit(None).cast("timestamp").alias("happened_at"), "kafka_partition", "kafka_offset", "is_removed"),
         F.when(
             F.col("commit_kafka_offset").isNotNull(),
             F.struct(
@@ -191,12 +191,12 @@ def _with_coverage(steps: DataFrame, coverage: DataFrame) -> DataFrame:
 def _with_end_of_group(steps: DataFrame, records: DataFrame) -> DataFrame:
     """Adds `ends_group` and `groups_at_once`. All records of an operation have one timestamp."""
     is_end = F.col("record_type").isin(*GROUP_TOMBSTONES) & F.col("is_tombstone")
-    ended = records.where(is_end & F.col("decode_error").isNull()).withColumnRenamed("kafka_timestamp", "at")
-    ends = ended.groupBy("group_id", "at").agg(F.max("kafka_offset").alias("end_offset"))
-    found = steps.join(ends, ["group_id", "at"], "left").withColumn(
+    ended = records.where(is_end & F.col("decode_error").isNull()).withColumnRenamed("kafka_timestamp", "happened_at")
+    ends = ended.groupBy("group_id", "happened_at").agg(F.max("kafka_offset").alias("end_offset"))
+    found = steps.join(ends, ["group_id", "happened_at"], "left").withColumn(
         "ends_group", F.coalesce(F.col("end_offset") > F.col("kafka_offset"), F.lit(False))
     )
-    at_once = Window.partitionBy("kafka_partition", "topic", "at")
+    at_once = Window.partitionBy("kafka_partition", "topic", "happened_at")
     stays = F.when(F.col("is_removed") & ~F.col("ends_group"), F.col("group_id"))
     return found.withColumn("groups_at_once", F.size(F.collect_set(stays).over(at_once))).drop("end_offset")
 
@@ -228,7 +228,7 @@ def _with_generation(steps: DataFrame, generations: DataFrame) -> DataFrame:
 def _step(row: Row) -> Step:
     generation = row["generation"]
     return Step(
-        at_ms=round(row["at"].timestamp() * 1_000),
+        at_ms=round(row["happened_at"].timestamp() * 1_000),
         after=None if row["is_removed"] else _commit(row["commit"]),
         before=_commit(row["before"]),
         was_removed=row["was_removed"],
