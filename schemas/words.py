@@ -65,7 +65,8 @@ class OffsetEventKind:
     GROUP_DELETED = "group_deleted"
     TOPIC_DELETED = "topic_deleted"
     REMOVED = "removed"  # one of the four before, and nobody can tell which
-    TOPIC_RECREATED = "topic_recreated"  # a commit for a topic of the same name
+    TOPIC_RECREATED = "topic_recreated"  # a commit for another topic of the same name
+    LOST_TO_RETENTION = "lost_to_retention"  # the start of the topic's log has passed it
 
 
 class OffsetEventCause:
@@ -75,6 +76,7 @@ class OffsetEventCause:
     NO_MEMBER = "no_member"  # a reset, or a consumer that assigns itself its partitions
     AFTER_REMOVAL = "after_removal"  # the group had lost its offset, and began elsewhere
     RETENTION = "retention"  # the broker's offsets.retention.minutes
+    LOG_START = "log_start"  # the retention of the topic, or DeleteRecords
     OWN_EXPIRY = "own_expiry"  # the commit named the time itself, as old clients can
     DELETE_REQUEST = "delete_request"  # DeleteGroups
     TOPIC_DELETION = "topic_deletion"
@@ -85,6 +87,7 @@ class OffsetEventEvidence:
     """Says what an offset event rests on (`offset_events.evidence`)."""
 
     RECORDS = "records"  # the log alone
+    SAMPLES = "samples"  # the ends of the topic's log
     AGE = "age"  # how old the offset was, beside the retention in the settings
 
 

@@ -5,36 +5,45 @@ It writes the events first, `committed_offsets` second and last a small file tha
 (`_groupledger/<cluster>/offset_events.json`), so that a pass that was killed is made again and finds the same. As long
 as the history has read nothing new, a pass reads that file and nothing else.
 
+What the sampling rounds show of commits comes from the rows of `lag`, those of the rounds since the last pass.
+
 The records of one operation are looked at together (`transforms.offsets.rules.offset_event`). Where a partition ends
 with a removal, and nobody knows that its coordinator had done by then, the removal waits for the next pass.
 
-When the history was rebuilt, so are the events. What rests on records that retention has removed is carried over.
+When the history was rebuilt, so are the events that records tell. What rests on records that retention has removed is
+carried over.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.derive.history import CHECKPOINT_NAME, checkpoint_folder
+from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
 from groupledger.jobs.warehouse.readers import reader_of
 from groupledger.jobs.warehouse.rebuilds import is_requested, is_unfinished
 from groupledger.jobs.warehouse.source import read_source
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
-from groupledger.jobs.warehouse.upsert import replace_cluster, upsert
+from groupledger.jobs.warehouse.upsert import replace_cluster, upsert, upsert_arrow
 from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
+from groupledger.schemas.words import OffsetEventEvidence, OffsetEventKind
 from groupledger.transforms.coverage.rules.stretches import stretches
 from groupledger.transforms.offsets.offset_events import (
     PLACE,
@@ -43,6 +52,7 @@ from groupledger.transforms.offsets.offset_events import (
     offset_events,
     offset_log,
 )
+from groupledger.transforms.offsets.rules.lost_to_retention import OF_COMMIT, lost_to_retention
 from groupledger.transforms.offsets.rules.offset_event import OffsetRules
 
 if TYPE_CHECKING:
@@ -53,28 +63,37 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
 
 COMMIT_COLUMNS = (
-    *("topic", "partition", "offset", "leader_epoch", "topic_id", "commit_timestamp_ms", "expire_timestamp_ms"),
+    "topic",
+    "partition",
+    "offset",
+    "leader_epoch",
+    "topic_id",
+    "commit_timestamp_ms",
+    "expire_timestamp_ms",
 )
 RECORD_COLUMNS = (
     *("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "record_type", "is_tombstone", "decode_error"),
     f"struct({', '.join(f'offset_commit.{name}' for name in COMMIT_COLUMNS)}) AS offset_commit",
 )
+LAG_COLUMNS = (*OF_COMMIT, "sampled_at", "committed_offset", "messages_lost", "committed_at")
 COVERAGE_COLUMNS = "cluster string, kafka_partition int, from_offset long, to_offset long, completeness string"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a pass came: the next offset of each partition. `history` is the query that follows the records for the
-    history, a new one after each rebuild, and `version` the next of the table that it read; None if removals wait."""
+    """How far a pass came: the next offset of each partition, and the last sampling round. `history` is the query that
+    follows the records for the history, a new one after each rebuild, and `version` the next of the table that it read;
+    None if removals wait."""
 
-    history: str
-    version: int | None
-    positions: Mapping[int, int]
+    history: str | None = None
+    version: int | None = None
+    positions: Mapping[int, int] = field(default_factory=dict)
+    round_ms: int = 0
 
 
 def update_offset_events(ledger: Ledger) -> int:
-    """Tells what the records that the history has folded since the last pass did to committed offsets; returns the
-    number of events."""
+    """Tells what happened to committed offsets by the records that the history has folded since the last pass, and by
+    the sampling rounds since; returns the number of events."""
     if is_unfinished(ledger.storage, ledger.cluster) or is_requested(ledger.storage, ledger.cluster):
         return 0  # the next pass of the history writes another one
     history = whole_checkpoint(ledger.storage, checkpoint_folder(ledger))
@@ -82,29 +101,40 @@ def update_offset_events(ledger: Ledger) -> int:
     if history is None or reader is None:
         return 0
     done = _read(ledger)
-    if done is not None and (done.history, done.version) == (history.query_id, reader.next_version):
-        return 0
-    ledger.create(OFFSET_EVENTS, COMMITTED_OFFSETS)
-    is_rebuild = done is None or done.history != history.query_id
-    positions = {} if done is None or is_rebuild else dict(done.positions)
-    ends = _known_ends(ledger)
-    is_newest = reader.next_version > ledger.version(COORDINATOR_RECORDS)
-    stored = ledger.rows(COORDINATOR_RECORDS, None if is_newest else reader.next_version - 1)
-    records = stored.where(_is_behind(positions)).selectExpr(*RECORD_COLUMNS).persist()
-    try:
-        reached, waiting = _reach(records, ends if is_newest else {})
-        whole = records.where(~_is_behind(reached))
-        events = _write(ledger, whole, reached, is_rebuild=is_rebuild) if reached or is_rebuild else 0
-    finally:
-        records.unpersist()
-    version = None if waiting else reader.next_version
-    _note(ledger, Progress(history.query_id, version, {**positions, **reached}))
+    round_ms = last_sampled_at_ms(ledger, LAG) if ledger.exists(LAG) else 0
+    events = 0
+    if (done.history, done.version) != (history.query_id, reader.next_version):
+        ledger.create(OFFSET_EVENTS, COMMITTED_OFFSETS)
+        reached, count = _tell_records(ledger, done, history.query_id, reader.next_version)
+        done = replace(reached, round_ms=done.round_ms)
+        _note(ledger, done)
+        events += count
+    if round_ms > done.round_ms:
+        ledger.create(OFFSET_EVENTS)
+        events += _tell_samples(ledger, done.round_ms, round_ms)
+        _note(ledger, replace(done, round_ms=round_ms))
     if events:
         ledger.say(f"offset events: {events:,}")
     return events
 
 
-# What is read
+# From the records
+
+
+def _tell_records(ledger: Ledger, done: Progress, history: str, next_version: int) -> tuple[Progress, int]:
+    """Returns how far it came, and the number of events."""
+    is_rebuild = done.history != history
+    positions = {} if is_rebuild else dict(done.positions)
+    ends = _known_ends(ledger)
+    is_newest = next_version > ledger.version(COORDINATOR_RECORDS)
+    stored = ledger.rows(COORDINATOR_RECORDS, None if is_newest else next_version - 1)
+    records = stored.where(_is_behind(positions)).selectExpr(*RECORD_COLUMNS).persist()
+    try:
+        reached, is_waiting = _reach(records, ends if is_newest else {})
+        count = _write(ledger, records.where(~_is_behind(reached)), reached, is_rebuild=is_rebuild)
+    finally:
+        records.unpersist()
+    return Progress(history, None if is_waiting else next_version, {**positions, **reached}), count
 
 
 def _is_behind(positions: Mapping[int, int]) -> Column:
@@ -157,9 +187,6 @@ def _coverage(ledger: Ledger, reached: Mapping[int, int]) -> DataFrame:
     return ledger.spark.createDataFrame(rows, COVERAGE_COLUMNS)
 
 
-# What is written
-
-
 def _write(ledger: Ledger, records: DataFrame, reached: Mapping[int, int], *, is_rebuild: bool) -> int:
     """Writes what some whole operations did; returns the number of events."""
     stood = ledger.rows(COMMITTED_OFFSETS)
@@ -197,12 +224,14 @@ def _stood_before(stood: DataFrame, retained_from: DataFrame) -> DataFrame:
 
 def _replace(ledger: Ledger, events: DataFrame, stands: DataFrame, retained_from: DataFrame) -> None:
     """Writes both tables anew. An event of which a record is gone stays as it was told, and so does an offset."""
-    before = ledger.rows(OFFSET_EVENTS).join(F.broadcast(retained_from), "kafka_partition", "left")
+    told = ledger.rows(OFFSET_EVENTS)
+    is_of_records = F.col("evidence") != OffsetEventEvidence.SAMPLES
+    before = told.where(is_of_records).join(F.broadcast(retained_from), "kafka_partition", "left")
     oldest = F.least("kafka_offset", F.coalesce("commit_kafka_offset", "kafka_offset"))
     has_lost = F.coalesce(oldest < F.col("first_offset"), F.lit(True))
     kept = before.where(has_lost).drop("first_offset").withColumn(IS_CARRIED_OVER.name, F.lit(True))
     new = events.join(kept.select(*PLACE, "kafka_offset"), [*PLACE, "kafka_offset"], "left_anti")
-    replace_cluster(ledger, OFFSET_EVENTS, new.unionByName(kept))
+    replace_cluster(ledger, OFFSET_EVENTS, new.unionByName(kept).unionByName(told.where(~is_of_records)))
     ledger.give_way()
     stood = ledger.rows(COMMITTED_OFFSETS).join(F.broadcast(retained_from), "kafka_partition", "left")
     is_gone = F.coalesce(F.col("kafka_offset") < F.col("first_offset"), F.lit(True))
@@ -214,16 +243,36 @@ def _first_offsets(records: DataFrame) -> DataFrame:
     return records.groupBy("kafka_partition").agg(F.min("kafka_offset").alias("first_offset"))
 
 
+# From the sampling rounds
+
+
+def _tell_samples(ledger: Ledger, after_ms: int, until_ms: int) -> int:
+    """Returns the number of events that are new or have changed."""
+    after, until = (pa.scalar(at_ms * 1_000, pa.timestamp("us", "UTC")) for at_ms in (after_ms, until_ms))
+    at = pc.field("sampled_at")
+    lag = ledger.arrow(LAG, (at > after) & (at <= until) & (pc.field("messages_lost") > 0), LAG_COLUMNS).to_pylist()
+    if not lag:
+        return 0
+    groups = pa.array({row["group_id"] for row in lag}, pa.string())
+    is_told = (pc.field("kind") == OffsetEventKind.LOST_TO_RETENTION) & pc.field("group_id").isin(groups)
+    columns = [name for name in OFFSET_EVENTS.schema.names if name != "cluster"]
+    found = lost_to_retention(lag, ledger.arrow(OFFSET_EVENTS, is_told, columns).to_pylist())
+    rows = [{"cluster": ledger.cluster, **row} for row in found]
+    upsert_arrow(ledger, OFFSET_EVENTS, pa.Table.from_pylist(rows, to_arrow_schema(OFFSET_EVENTS.schema)))
+    return len(rows)
+
+
 # How far it came
 
 
-def _read(ledger: Ledger) -> Progress | None:
-    return read_parsed(ledger.storage, _name(ledger), _parsed, "remove it: all events are then told again")
+def _read(ledger: Ledger) -> Progress:
+    remedy = "remove it: all events are then told again"
+    return read_parsed(ledger.storage, _name(ledger), _parsed, remedy) or Progress()
 
 
 def _parsed(text: str) -> Progress:
     fields = json.loads(text)
-    return Progress(fields["history"], fields["version"], {int(key): at for key, at in fields["positions"].items()})
+    return Progress(**{**fields, "positions": {int(key): at for key, at in fields["positions"].items()}})
 
 
 def _note(ledger: Ledger, progress: Progress) -> None:

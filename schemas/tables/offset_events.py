@@ -1,4 +1,6 @@
-"""`offset_events`: what happened to a committed offset other than going on. One row for each record that tells it.
+"""`offset_events`: what happened to a committed offset other than going on.
+
+There is one row for each record that tells something, and for each commit that the start of its topic's log has passed.
 
 A record is compared with the commit before it of the same group and partition, which compaction keeps. What is claimed
 of the two needs a log that is complete in between; else the removal of an offset is `removed`, without a cause, and
@@ -33,11 +35,19 @@ OFFSET_EVENTS = Table(
         TOPIC,
         PARTITION,
         column("kind", T.StringType(), f"{one_of(words_of(OffsetEventKind))}."),
-        column("happened_at", T.TimestampType(), "Time of the record that tells it."),
+        column("happened_at", T.TimestampType(), "Time of the record that tells it, or of the first sampling round."),
         KAFKA_PARTITION,
-        column("kafka_offset", T.LongType(), "Offset of that record: the commit that moved, or the removal."),
+        column(
+            "kafka_offset",
+            T.LongType(),
+            "Offset of that record: the commit that moved, or the removal; of a round, the commit that it saw.",
+        ),
         column("offset_before", T.LongType(), "The offset committed before; null where that is not known."),
-        column("offset_after", T.LongType(), "The offset committed then; null for a removal."),
+        column(
+            "offset_after",
+            T.LongType(),
+            "The offset committed then, or the first that is left of the log; null for a removal.",
+        ),
         column(
             "records_repeated",
             T.LongType(),
@@ -46,7 +56,8 @@ OFFSET_EVENTS = Table(
         column(
             "records_skipped",
             T.LongType(),
-            "Offsets that the group passed over, at most; null unless it was moved on. Some may hold no record.",
+            "Offsets that the group was moved over, or that were removed before it read them: at most, since some may"
+            " hold no record; null otherwise.",
         ),
         column("cause", T.StringType(), f"{one_of(words_of(OffsetEventCause))}; null where nobody can tell."),
         column("evidence", T.StringType(), f"What it rests on: {one_of(words_of(OffsetEventEvidence))}."),

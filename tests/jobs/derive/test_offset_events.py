@@ -9,6 +9,7 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,12 +21,14 @@ from pyspark.sql import functions as F
 import groupledger.jobs.derive.offset_events
 from groupledger.jobs.derive.history import rebuild_history
 from groupledger.jobs.derive.offset_events import update_offset_events
+from groupledger.jobs.ingest.samples import append_rows
 from groupledger.jobs.process.settings import OffsetSettings
 from groupledger.jobs.warehouse.delta_log import open_table
 from groupledger.jobs.warehouse.source import read_source, write_source
 from groupledger.jobs.warehouse.upsert import upsert
 from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.words import OffsetEventCause as Cause
 from groupledger.schemas.words import OffsetEventKind as Kind
@@ -212,3 +215,37 @@ def test_thinned_log(spark: SparkSession, recorded: DataFrame, tmp_path: Path) -
         (Kind.REMOVED, None, None)
     }
     assert events.count() == len(REMOVALS)
+
+
+def test_lost_to_retention(spark: SparkSession, told: Path, tmp_path: Path) -> None:
+    """Goal: a commit that the log's start has passed is told once, in as many passes as it takes, and stays behind a
+    rebuild of the history."""
+    warehouse = tmp_path / "copy"
+    copytree(told, warehouse)
+    columns = {name: [value] for name, value in LOST.items()}
+
+    def sample(ledger: Ledger, minute: int, lost: int) -> None:
+        ledger.create(LAG)
+        append_rows(ledger, LAG, {**columns, "messages_lost": [lost]}, played_at_ms(minute))
+        assert update(ledger) == 1
+
+    with open_test_ledger(spark, warehouse) as ledger:
+        for minute, lost in ((1, 3), (2, 5)):
+            sample(ledger, minute, lost)
+        assert update(ledger) == 0
+    run(spark, warehouse, rebuild_history)
+    run(spark, warehouse, update)
+    events = table(spark, warehouse, OFFSET_EVENTS)
+    found = events.where(F.col("kind") == Kind.LOST_TO_RETENTION).select(
+        *("group_id", "offset_before", "offset_after", "records_skipped", "cause", "is_carried_over"),
+        F.unix_millis("happened_at"),
+    )
+    assert [tuple(row) for row in found.collect()] == [("g", 7, 12, 5, Cause.LOG_START, False, played_at_ms(1))]
+    assert events.count() == table(spark, told, OFFSET_EVENTS).count() + 1
+
+
+LOST = {"group_id": "g", "topic": "t", "partition": 0, "kafka_partition": 0, "kafka_offset": 3, "committed_offset": 7}
+
+
+def played_at_ms(minute: int) -> int:
+    return 1_760_000_000_000 + minute * 60_000
