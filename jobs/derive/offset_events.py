@@ -189,25 +189,25 @@ def _coverage(ledger: Ledger, reached: Mapping[int, int]) -> DataFrame:
 
 def _write(ledger: Ledger, records: DataFrame, reached: Mapping[int, int], *, is_rebuild: bool) -> int:
     """Writes what some whole operations did; returns the number of events."""
+    retained_from = records.groupBy("kafka_partition").agg(F.min("kafka_offset").alias("first_offset"))
     stood = ledger.rows(COMMITTED_OFFSETS)
-    log = offset_log(records, _stood_before(stood, _first_offsets(records)) if is_rebuild else stood).persist()
+    log = offset_log(records, _stood_before(stood, retained_from) if is_rebuild else stood).persist()
     rules = rules_from(OffsetRules, ledger.settings.offsets)
     found = offset_events(log, records, ledger.rows(GENERATIONS), _coverage(ledger, reached), rules)
     constants = {"cluster": F.lit(ledger.cluster), IS_CARRIED_OVER.name: F.lit(False)}
     events = found.withColumns(constants).persist()
     stands = committed_offsets(log).withColumn("cluster", F.lit(ledger.cluster)).persist()
     try:
-        count = events.count()
         if is_rebuild:
-            _replace(ledger, events, stands, _first_offsets(records))
+            _replace(ledger, events, stands, retained_from)
         else:
-            upsert(ledger, OFFSET_EVENTS, events, count)
+            upsert(ledger, OFFSET_EVENTS, events, events.count())
             ledger.give_way()
             upsert(ledger, COMMITTED_OFFSETS, stands, stands.count())
+        return events.count()
     finally:
         for frame in (log, events, stands):
             frame.unpersist()
-    return count
 
 
 def _stood_before(stood: DataFrame, retained_from: DataFrame) -> DataFrame:
@@ -237,10 +237,6 @@ def _replace(ledger: Ledger, events: DataFrame, stands: DataFrame, retained_from
     is_gone = F.coalesce(F.col("kafka_offset") < F.col("first_offset"), F.lit(True))
     gone = stood.where(is_gone).drop("first_offset").join(stands.select(*PLACE), list(PLACE), "left_anti")
     replace_cluster(ledger, COMMITTED_OFFSETS, stands.unionByName(gone))
-
-
-def _first_offsets(records: DataFrame) -> DataFrame:
-    return records.groupBy("kafka_partition").agg(F.min("kafka_offset").alias("first_offset"))
 
 
 # From the sampling rounds

@@ -1,8 +1,8 @@
 """Causes on a real broker what can happen to a committed offset, and keeps the records that the broker writes of it.
 
 `python -m lab.kafka.offset_removals FOLDER FILE` makes `FILE` again: a JSON line for each record in the order of the
-log, with the last step that had begun by its time. The broker's data lies in FOLDER. Offsets expire a minute after
-their group became empty; those of a simple consumer and of KIP-848 a minute after their commit.
+log, with the last step that had begun by its time. The broker's data lies in FOLDER. Offsets expire two minutes after
+their group became empty; those of a simple consumer and of KIP-848 two minutes after their commit.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.words import OffsetEventCause as Cause
+from groupledger.schemas.words import OffsetEventKind as Kind
 from lab.kafka.local_broker import LocalBroker, run_tool
 from lab.kafka.oracle import read_topic
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-RETENTION_S, CHECK_INTERVAL_MS = 60, 2_000
+RETENTION_S, CHECK_INTERVAL_MS = 120, 2_000
 PROPERTIES = {
     "offsets.retention.minutes": str(RETENTION_S // 60),
     "offsets.retention.check.interval.ms": str(CHECK_INTERVAL_MS),
@@ -39,6 +41,7 @@ EXPIRED, SIMPLE_EXPIRED, WENT_BACK = "expired", "simple-expired", "went-back"
 MODERN_DELETED, MODERN_EXPIRED = "modern-deleted", "modern-expired"
 WITH_MEMBERS = (RESET, OFFSETS_DELETED, GROUP_DELETED, EXPIRED, MODERN_DELETED, MODERN_EXPIRED)
 MODERN = (MODERN_DELETED, MODERN_EXPIRED)
+BACK_TO = 4
 PAUSE_S = 0.5
 
 
@@ -98,7 +101,7 @@ def play(bootstrap_servers: str) -> Play:
         play.read(group, HALF)
     play.commit_without_joining(SIMPLE_EXPIRED)
     play.step("a member goes back")
-    play.read(WENT_BACK, HALF, 4)
+    play.read(WENT_BACK, HALF, BACK_TO)
     play.step("a group is reset to the end")
     play.tool(RESET, "--reset-offsets", "--to-latest", "--all-topics", "--execute")
     play.step("a group is reset to the beginning")
@@ -114,6 +117,42 @@ def play(bootstrap_servers: str) -> Play:
     play.step("offsets expire")
     time.sleep(RETENTION_S + CHECK_INTERVAL_MS / 1_000 + PAUSE_S)
     return play
+
+
+# What the ledger has to tell of it, as rows of `offset_events`
+
+TOLD = ("group_id", "topic", "kind", "cause", "offset_before", "offset_after", "records_repeated", "records_skipped")
+MOVES: dict[str, list[tuple[object, ...]]] = {
+    RESET: [
+        (Kind.SKIPPED, Cause.NO_MEMBER, HALF, RECORDS, None, RECORDS - HALF),
+        (Kind.REWOUND, Cause.NO_MEMBER, RECORDS, 0, RECORDS, None),
+    ],
+    WENT_BACK: [(Kind.REWOUND, Cause.MEMBER, HALF, BACK_TO, HALF - BACK_TO, None)],
+}
+LAST_COMMIT = {RESET: 0, WENT_BACK: BACK_TO}
+REMOVALS = {
+    **{(group, KEPT): (Kind.EXPIRED, Cause.RETENTION) for group in (*WITH_MEMBERS, SIMPLE_EXPIRED, WENT_BACK)},
+    **{
+        (group, DELETED): (Kind.TOPIC_DELETED, Cause.TOPIC_DELETION)
+        for group in (*WITH_MEMBERS, SIMPLE_EXPIRED, WENT_BACK)
+    },
+    **{
+        (group, topic): (Kind.GROUP_DELETED, Cause.DELETE_REQUEST)
+        for group in (GROUP_DELETED, MODERN_DELETED)
+        for topic in (KEPT, DELETED)
+    },
+    (OFFSETS_DELETED, KEPT): (Kind.DELETED, Cause.DELETE_REQUEST_OR_TOPIC),
+}
+
+
+def expected() -> list[tuple[object, ...]]:
+    """Returns the columns `TOLD` of each event."""
+    return [(*place, *move) for place in REMOVALS for move in MOVES.get(place[0], [])] + [
+        (*place, *removal, LAST_COMMIT.get(place[0], HALF), None, None, None) for place, removal in REMOVALS.items()
+    ]
+
+
+# The records
 
 
 def told(broker: LocalBroker, steps: list[tuple[int, str]]) -> Iterator[dict[str, object]]:

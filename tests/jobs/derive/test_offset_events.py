@@ -47,30 +47,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
 
 RECORDED = Path(__file__).with_name("data") / "offset_removals.jsonl"
-HALF, END = played.HALF, played.RECORDS
-GONE_WITH_TOPIC = (Kind.TOPIC_DELETED, Cause.TOPIC_DELETION)
-EXPIRED = (Kind.EXPIRED, Cause.RETENTION)
-GROUP_DELETED = (Kind.GROUP_DELETED, Cause.DELETE_REQUEST)
-MOVES: dict[str, list[tuple[Any, ...]]] = {
-    played.RESET: [
-        (Kind.SKIPPED, Cause.NO_MEMBER, HALF, END, None, END - HALF),
-        (Kind.REWOUND, Cause.NO_MEMBER, END, 0, END, None),
-    ],
-    played.WENT_BACK: [(Kind.REWOUND, Cause.MEMBER, HALF, 4, HALF - 4, None)],
-}
-LAST = {played.RESET: 0, played.WENT_BACK: 4}
-REMOVALS = {
-    (group, topic): removal
-    for group in (*played.WITH_MEMBERS, played.SIMPLE_EXPIRED, played.WENT_BACK)
-    for topic, removal in ((played.KEPT, EXPIRED), (played.DELETED, GONE_WITH_TOPIC))
-} | {
-    (played.OFFSETS_DELETED, played.KEPT): (Kind.DELETED, Cause.DELETE_REQUEST_OR_TOPIC),
-    **{
-        (group, topic): GROUP_DELETED
-        for group in (played.GROUP_DELETED, played.MODERN_DELETED)
-        for topic in (played.KEPT, played.DELETED)
-    },
-}
 
 
 @pytest.fixture(scope="module")
@@ -116,14 +92,8 @@ def assert_told_alike(spark: SparkSession, found: Path, expected: Path) -> None:
 
 def test_everything_is_told_with_its_cause(spark: SparkSession, told: Path) -> None:
     """Goal: each of the things that happened to an offset is there once, and nothing else."""
-    columns = ("kind", "cause", "offset_before", "offset_after", "records_repeated", "records_skipped")
-    found = table(spark, told, OFFSET_EVENTS).select("group_id", "topic", *columns).collect()
-    expected = [(group, topic, *move) for (group, topic) in REMOVALS for move in MOVES.get(group, [])]
-    expected += [
-        (group, topic, *removal, LAST.get(group, HALF), None, None, None)
-        for (group, topic), removal in REMOVALS.items()
-    ]
-    assert sorted(map(tuple, found), key=str) == sorted(expected, key=str)
+    found = table(spark, told, OFFSET_EVENTS).select(*played.TOLD).collect()
+    assert sorted(map(tuple, found), key=str) == sorted(played.expected(), key=str)
 
 
 def cuts(recorded: DataFrame) -> list[int]:
@@ -214,7 +184,7 @@ def test_thinned_log(spark: SparkSession, recorded: DataFrame, tmp_path: Path) -
     assert {tuple(row) for row in events.select("kind", "cause", "offset_before").distinct().collect()} == {
         (Kind.REMOVED, None, None)
     }
-    assert events.count() == len(REMOVALS)
+    assert events.count() == len(played.REMOVALS)
 
 
 def test_lost_to_retention(spark: SparkSession, told: Path, tmp_path: Path) -> None:
