@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.warehouse.ledger import Ledger
 
+TABLES = (OFFSET_EVENTS, COMMITTED_OFFSETS)
 COMMIT_COLUMNS = (
     "topic",
     "partition",
@@ -104,7 +105,7 @@ def update_offset_events(ledger: Ledger) -> int:
     round_ms = last_sampled_at_ms(ledger, LAG) if ledger.exists(LAG) else 0
     events = 0
     if (done.history, done.version) != (history.query_id, reader.next_version):
-        ledger.create(OFFSET_EVENTS, COMMITTED_OFFSETS)
+        ledger.create(*TABLES)
         reached, count = _tell_records(ledger, done, history.query_id, reader.next_version)
         done = replace(reached, round_ms=done.round_ms)
         _note(ledger, done)
@@ -262,6 +263,9 @@ def _tell_samples(ledger: Ledger, after_ms: int, until_ms: int) -> int:
 
 
 def _read(ledger: Ledger) -> Progress:
+    """Returns how far the last pass came; that a table is gone begins anew."""
+    if not all(ledger.exists(table) for table in TABLES):
+        return Progress()
     remedy = "remove it: all events are then told again"
     return read_parsed(ledger.storage, _name(ledger), _parsed, remedy) or Progress()
 

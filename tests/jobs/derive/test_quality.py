@@ -51,6 +51,7 @@ BREAKS_INTERVAL: dict[str, Row] = {
 BREAKS: dict[str, dict[str, Row]] = {
     "assignments": BREAKS_INTERVAL,
     "connect_assignments": BREAKS_INTERVAL,
+    "committed_offsets": {"commit_is_no_newer": {"commit_kafka_offset": 2}},
     "coordinator_records": {
         "decoded_or_kept": {"raw_key": b"x"},
         "commit_is_whole": {"offset_commit": {**COMMIT, "topic": None}},
@@ -88,6 +89,10 @@ BREAKS: dict[str, dict[str, Row]] = {
         "ends_after_start": {"to_offset": 1},
         "open_has_no_end": {"to_offset": None},
         "away_processes_nothing": {"member_epoch": -2},
+    },
+    "offset_events": {
+        "moved_as_it_says": {"records_repeated": 5, "offset_after": 3},
+        "is_told_behind_its_commit": {"commit_kafka_offset": 2},
     },
     "open_groups": {"state_is_json": {"state": '{"a":'}},
     "quality_results": {
