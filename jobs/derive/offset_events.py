@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from groupledger.jobs.derive.history import CHECKPOINT_NAME, checkpoint_folder
+from groupledger.jobs.derive.history import CHECKPOINT_NAME, RECORDS_PER_DRIVER_FOLD, checkpoint_folder
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
@@ -44,6 +44,7 @@ from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
 from groupledger.schemas.words import OffsetEventEvidence, OffsetEventKind
+from groupledger.transforms.conform import conform
 from groupledger.transforms.coverage.rules.stretches import stretches
 from groupledger.transforms.offsets.offset_events import (
     PLACE,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
 
 TABLES = (OFFSET_EVENTS, COMMITTED_OFFSETS)
 COMMIT_COLUMNS = (
@@ -131,8 +133,10 @@ def _tell_records(ledger: Ledger, done: Progress, history: str, next_version: in
     stored = ledger.rows(COORDINATOR_RECORDS, None if is_newest else next_version - 1)
     records = stored.where(_is_behind(positions)).selectExpr(*RECORD_COLUMNS).persist()
     try:
-        reached, is_waiting = _reach(records, ends if is_newest else {})
-        count = _write(ledger, records.where(~_is_behind(reached)), reached, is_rebuild=is_rebuild)
+        reached, is_waiting, record_count = _reach(records, ends if is_newest else {})
+        whole = records.where(~_is_behind(reached))
+        is_small = record_count <= RECORDS_PER_DRIVER_FOLD
+        count = _write(ledger, whole, reached, is_small=is_small, is_rebuild=is_rebuild)
     finally:
         records.unpersist()
     return Progress(history, None if is_waiting else next_version, {**positions, **reached}), count
@@ -158,11 +162,13 @@ def _known_ends(ledger: Ledger) -> dict[int, int]:
     return ends
 
 
-def _reach(records: DataFrame, ends: Mapping[int, int]) -> tuple[dict[int, int], bool]:
-    """Returns by partition the next offset behind the last whole operation, and whether a removal waits."""
+def _reach(records: DataFrame, ends: Mapping[int, int]) -> tuple[dict[int, int], bool, int]:
+    """Returns by partition the next offset behind the last whole operation, whether a removal waits, and the number of
+    records."""
     at_ms = F.unix_millis("kafka_timestamp")
     last = F.max_by(F.struct(at_ms.alias("at_ms"), is_removal().alias("is_removal")), "kafka_offset")
-    found = records.groupBy("kafka_partition").agg(F.max("kafka_offset").alias("offset"), last.alias("last")).collect()
+    ends_of = (F.max("kafka_offset").alias("offset"), last.alias("last"), F.count(F.lit(1)).alias("records"))
+    found = records.groupBy("kafka_partition").agg(*ends_of).collect()
     reached = {row.kafka_partition: row.offset + 1 for row in found}
     waiting = {
         row.kafka_partition: row.last.at_ms
@@ -173,7 +179,7 @@ def _reach(records: DataFrame, ends: Mapping[int, int]) -> tuple[dict[int, int],
         of_last = [(F.col("kafka_partition") == key) & (at_ms == last_ms) for key, last_ms in waiting.items()]
         tails = records.where(reduce(or_, of_last) & is_removal()).groupBy("kafka_partition").agg(F.min("kafka_offset"))
         reached |= dict(tails.collect())
-    return reached, bool(waiting)
+    return reached, bool(waiting), sum(row.records for row in found)
 
 
 def _coverage(ledger: Ledger, reached: Mapping[int, int]) -> DataFrame:
@@ -188,7 +194,7 @@ def _coverage(ledger: Ledger, reached: Mapping[int, int]) -> DataFrame:
     return ledger.spark.createDataFrame(rows, COVERAGE_COLUMNS)
 
 
-def _write(ledger: Ledger, records: DataFrame, reached: Mapping[int, int], *, is_rebuild: bool) -> int:
+def _write(ledger: Ledger, records: DataFrame, reached: Mapping[int, int], *, is_small: bool, is_rebuild: bool) -> int:
     """Writes what some whole operations did; returns the number of events."""
     retained_from = records.groupBy("kafka_partition").agg(F.min("kafka_offset").alias("first_offset"))
     stood = ledger.rows(COMMITTED_OFFSETS)
@@ -196,19 +202,32 @@ def _write(ledger: Ledger, records: DataFrame, reached: Mapping[int, int], *, is
     rules = rules_from(OffsetRules, ledger.settings.offsets)
     found = offset_events(log, records, ledger.rows(GENERATIONS), _coverage(ledger, reached), rules)
     constants = {"cluster": F.lit(ledger.cluster), IS_CARRIED_OVER.name: F.lit(False)}
-    events = found.withColumns(constants).persist()
-    stands = committed_offsets(log).withColumn("cluster", F.lit(ledger.cluster)).persist()
+    events = found.withColumns(constants)
+    stands = committed_offsets(log).withColumn("cluster", F.lit(ledger.cluster))
     try:
         if is_rebuild:
-            _replace(ledger, events, stands, retained_from)
-        else:
-            upsert(ledger, OFFSET_EVENTS, events, events.count())
-            ledger.give_way()
-            upsert(ledger, COMMITTED_OFFSETS, stands, stands.count())
-        return events.count()
+            return _replace(ledger, events, stands, retained_from)
+        count = _upsert(ledger, OFFSET_EVENTS, events, is_small=is_small)
+        ledger.give_way()
+        _upsert(ledger, COMMITTED_OFFSETS, stands, is_small=is_small)
+        return count
     finally:
-        for frame in (log, events, stands):
-            frame.unpersist()
+        log.unpersist()
+
+
+def _upsert(ledger: Ledger, table: Table, rows: DataFrame, *, is_small: bool) -> int:
+    """Writes rows, which the driver can hold if they are of few records; returns how many they are."""
+    if is_small:
+        found = conform(rows, table).toArrow()
+        upsert_arrow(ledger, table, found)
+        return len(found)
+    rows = rows.persist()
+    try:
+        count = rows.count()
+        upsert(ledger, table, rows, count)
+        return count
+    finally:
+        rows.unpersist()
 
 
 def _stood_before(stood: DataFrame, retained_from: DataFrame) -> DataFrame:
@@ -223,8 +242,9 @@ def _stood_before(stood: DataFrame, retained_from: DataFrame) -> DataFrame:
     return found.drop("first_offset")
 
 
-def _replace(ledger: Ledger, events: DataFrame, stands: DataFrame, retained_from: DataFrame) -> None:
-    """Writes both tables anew. An event of which a record is gone stays as it was told, and so does an offset."""
+def _replace(ledger: Ledger, events: DataFrame, stands: DataFrame, retained_from: DataFrame) -> int:
+    """Writes both tables anew, and returns the number of events. An event of which a record is gone stays as it was
+    told, and so does an offset."""
     told = ledger.rows(OFFSET_EVENTS)
     is_of_records = F.col("evidence") != OffsetEventEvidence.SAMPLES
     before = told.where(is_of_records).join(F.broadcast(retained_from), "kafka_partition", "left")
@@ -238,6 +258,7 @@ def _replace(ledger: Ledger, events: DataFrame, stands: DataFrame, retained_from
     is_gone = F.coalesce(F.col("kafka_offset") < F.col("first_offset"), F.lit(True))
     gone = stood.where(is_gone).drop("first_offset").join(stands.select(*PLACE), list(PLACE), "left_anti")
     replace_cluster(ledger, COMMITTED_OFFSETS, stands.unionByName(gone))
+    return ledger.rows(OFFSET_EVENTS).count()
 
 
 # From the sampling rounds

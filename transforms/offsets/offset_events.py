@@ -134,6 +134,9 @@ def offset_events(
     """Returns a row for each event, but for the cluster and what a rebuild carries over."""
     steps = _with_coverage(_steps(log), coverage)
     steps = _with_generation(_with_end_of_group(steps, records), generations)
+    # Clients that commit no leader epoch commit all the time, and mostly as members.
+    has_emptied = (F.col("generation.member_count") == 0) & (F.col("generation.protocol_type") != "")
+    steps = steps.where(~F.col("is_higher") | has_emptied)
 
     def of_task(rows: Iterator[Row]) -> Iterable[Row]:
         for row in rows:
@@ -158,11 +161,15 @@ def _steps(log: DataFrame) -> DataFrame:
         F.coalesce(stood_at, F.lit(-1)).alias("stood_at"),
     )
     now, before = F.col("commit"), F.col("before")
+    is_other = (now.offset < before.offset) | (now.topic_id != before.topic_id)
+    is_other |= F.col("is_removed") & ~F.col("was_removed")
     is_higher = (now.offset > before.offset) & now.leader_epoch.isNull() & ~F.col("was_removed")
-    is_other = (now.offset < before.offset) | (now.topic_id != before.topic_id) | is_higher
-    is_removal_now = F.col("is_removed") & ~F.col("was_removed")
     is_behind = F.col("is_new") & (F.col("kafka_offset") > F.col("stood_at"))
-    return steps.where(is_behind & (is_removal_now | F.coalesce(is_other, F.lit(False))))
+    told = {
+        "is_other": F.coalesce(is_other, F.lit(False)),
+        "is_higher": F.coalesce(is_higher & ~F.coalesce(is_other, F.lit(False)), F.lit(False)),
+    }
+    return steps.where(is_behind).withColumns(told).where("is_other OR is_higher").drop("is_other")
 
 
 def _with_coverage(steps: DataFrame, coverage: DataFrame) -> DataFrame:

@@ -25,7 +25,7 @@ from groupledger.jobs.ingest.samples import append_rows
 from groupledger.jobs.process.settings import OffsetSettings
 from groupledger.jobs.warehouse.delta_log import open_table
 from groupledger.jobs.warehouse.source import read_source, write_source
-from groupledger.jobs.warehouse.upsert import upsert
+from groupledger.jobs.warehouse.upsert import upsert_arrow
 from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.lag import LAG
@@ -123,10 +123,14 @@ def test_any_cut_and_any_kill(
     of the history: the same tables."""
     job = groupledger.jobs.derive.offset_events
 
-    def kill_before_the_last(ledger: Ledger, which: Any, *rows: Any) -> None:
-        kill() if which is COMMITTED_OFFSETS else upsert(ledger, which, *rows)
+    def kill_before_the_last(ledger: Ledger, which: Any, rows: Any) -> None:
+        kill() if which is COMMITTED_OFFSETS else upsert_arrow(ledger, which, rows)
 
-    killers: list[tuple[str, Callable[..., None]] | None] = [None, ("upsert", kill_before_the_last), ("_note", kill)]
+    killers: list[tuple[str, Callable[..., None]] | None] = [
+        None,
+        ("upsert_arrow", kill_before_the_last),
+        ("_note", kill),
+    ]
     begin = 0
     for end, killer in zip([*cuts(recorded), 10**6], [*killers, None], strict=True):
         append(spark, tmp_path, recorded.where(F.col("kafka_offset").between(begin, end - 1)))
