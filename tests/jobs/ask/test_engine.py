@@ -26,6 +26,7 @@ from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.ask.statement import with_dollars
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import Commits, as_new
+from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 
@@ -88,7 +89,7 @@ REACHING = [
 
 
 # Tables that no archive of an earlier release has, by the named query that reads them.
-NEWER_TABLE_OF = {"offset-events": OFFSET_EVENTS}
+NEWER_TABLE_OF = {"offset-events": OFFSET_EVENTS, "slow-reconciliations": MEMBER_EPOCHS}
 
 
 @pytest.fixture(scope="module")

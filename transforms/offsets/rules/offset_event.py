@@ -54,7 +54,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """The generation of a classic group that was in force; `since_ms` is Kafka's currentStateTimestamp."""
+    """The generation or epoch that was in force; `since_ms` is Kafka's currentStateTimestamp, which an epoch lacks."""
 
     protocol_type: str
     member_count: int
