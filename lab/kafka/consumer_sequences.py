@@ -5,7 +5,7 @@ other topics, by name or by a regular expression, leave, go away and come back; 
 each request the broker is asked what it knows of the group, between two looks at the end of its log. Then the log is
 folded, piece by piece, and each piece has to give what the broker said: the epoch, whether it has a target, the
 members, their epochs, what each owns, and whether the group is stable. Each epoch has to have the cause that the
-request had.
+request had. At last the same is folded with a beginning that was cleaned, and with a part left out.
 
 Requests follow each other within a millisecond, so that operations often share one timestamp and one batch.
 """
@@ -16,7 +16,7 @@ import random
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
@@ -36,10 +36,14 @@ from lab.kafka.consumer_protocol_log import told
 from lab.kafka.group_messages import topic_id_of
 from lab.kafka.messages import ConsumerGroupHeartbeatRequest
 from lab.kafka.producers import retried
+from lab.truth.consumer_claims import false_claims_of_cleaned, false_claims_of_holed, offset_of
 from lab.truth.consumer_groups import History, as_described, as_told, event_of, wrong_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from lab.kafka.connection import Appended
+    from lab.truth.consumer_claims import Keyed
 
 # Names and numbers of partitions.
 TOPICS = {"seq-a": 3, "seq-b": 5, "seq-c": 1}
@@ -78,7 +82,7 @@ class Play:
         self.group_id = group_id
         self.looks: list[Look] = []
         self.refused: Counter[str] = Counter()
-        self._connection, self._dice = connection, dice
+        self.dice, self._connection = dice, connection
         self._members: list[Member] = []
         self._away: list[Member] = []
         self._instances = count()
@@ -86,10 +90,10 @@ class Play:
     def run(self) -> None:
         actions = self._actions()
         weights = [weight for weight, _ in actions]
-        for _ in range(self._dice.randint(5, STEPS_MAX)):
-            (action,) = self._dice.choices([act for _, act in actions], weights)
+        for _ in range(self.dice.randint(5, STEPS_MAX)):
+            (action,) = self.dice.choices([act for _, act in actions], weights)
             self._look(action())
-        if self._dice.random() < 0.3:
+        if self.dice.random() < 0.3:
             for member in [*self._members, *self._away]:
                 self._beat(member, epoch=LEFT)
             self._members, self._away = [], []
@@ -133,7 +137,7 @@ class Play:
                 rebalance_timeout_ms=REBALANCE_TIMEOUT_MS if is_full else -1,
                 subscribed_topic_names=member.topics if is_full else None,
                 subscribed_topic_regex=(member.regex or "") if is_full else None,
-                server_assignor=self._dice.choice([None, "range", "uniform"]) if is_full else None,
+                server_assignor=self.dice.choice([None, "range", "uniform"]) if is_full else None,
                 topic_partitions=[partitions(topic_id=each, partitions=of) for each, of in by_topic.items()],
             )
         )
@@ -149,20 +153,20 @@ class Play:
         return error
 
     def _join(self) -> set[str]:
-        instance_id = f"i{next(self._instances)}" if self._dice.random() < 0.4 else None
+        instance_id = f"i{next(self._instances)}" if self.dice.random() < 0.4 else None
         member = Member(str(uuid4()), instance_id, *self._subscription())
         if self._beat(member, epoch=0) == Error.NONE:
             self._members.append(member)
         return {kinds.MEMBER_JOINED.name, kinds.GROUP_STARTED.name}
 
     def _subscription(self) -> tuple[list[str], str | None]:
-        topics = sorted(self._dice.sample([*TOPICS], self._dice.randint(1, len(TOPICS))))
-        return (topics, None) if self._dice.random() < 0.85 else ([], self._dice.choice(["seq-[ab]", "seq-.*"]))
+        topics = sorted(self.dice.sample([*TOPICS], self.dice.randint(1, len(TOPICS))))
+        return (topics, None) if self.dice.random() < 0.85 else ([], self.dice.choice(["seq-[ab]", "seq-.*"]))
 
     def _heartbeat(self) -> set[str]:
         if self._members:
-            member = self._dice.choice(self._members)
-            if self._dice.random() < 0.7:
+            member = self.dice.choice(self._members)
+            if self.dice.random() < 0.7:
                 member.owned &= member.assigned
             self._follow(member, self._beat(member))
         return set()
@@ -170,7 +174,7 @@ class Play:
     def _retry(self) -> set[str]:
         """Sends a heartbeat with the epoch before, as a client whose answer was lost."""
         if self._members:
-            member = self._dice.choice(self._members)
+            member = self.dice.choice(self._members)
             self._follow(member, self._beat(member, epoch=max(member.epoch - 1, 1)))
         return set()
 
@@ -181,21 +185,21 @@ class Play:
 
     def _subscribe(self) -> set[str]:
         if self._members:
-            member = self._dice.choice(self._members)
+            member = self.dice.choice(self._members)
             member.topics, member.regex = self._subscription()
             self._follow(member, self._beat(member, is_full=True))
         return {kinds.SUBSCRIPTION_CHANGED.name}
 
     def _leave(self) -> set[str]:
         if self._members:
-            member = self._members.pop(self._dice.randrange(len(self._members)))
+            member = self._members.pop(self.dice.randrange(len(self._members)))
             self._beat(member, epoch=LEFT)
         return {kinds.MEMBER_LEFT.name, kinds.GROUP_EMPTIED.name}
 
     def _go_away(self) -> set[str]:
         static = [member for member in self._members if member.instance_id is not None]
         if static:
-            member = self._dice.choice(static)
+            member = self.dice.choice(static)
             if self._beat(member, epoch=AWAY) == Error.NONE:
                 self._members.remove(member)
                 self._away.append(member)
@@ -203,48 +207,60 @@ class Play:
 
     def _come_back(self) -> set[str]:
         if self._away:
-            gone = self._away.pop(self._dice.randrange(len(self._away)))
-            topics, regex = (gone.topics, gone.regex) if self._dice.random() < 0.7 else self._subscription()
+            gone = self._away.pop(self.dice.randrange(len(self._away)))
+            topics, regex = (gone.topics, gone.regex) if self.dice.random() < 0.7 else self._subscription()
             member = Member(str(uuid4()), gone.instance_id, topics, regex)
             if self._beat(member, epoch=0) == Error.NONE:
                 self._members.append(member)
         return {kinds.MEMBER_REPLACED.name, kinds.SUBSCRIPTION_CHANGED.name}
 
 
-def differences(play: Play, log: list[tuple[int, Any]], names: dict[str, str]) -> Iterator[str]:
+def keyed_events(log: Iterable[tuple[int, Appended]], names: dict[str, str]) -> list[Keyed]:
+    """Returns the key of each record, whether it is a tombstone, and what the fold is told of it."""
+    found = []
+    for offset, each in log:
+        record, is_tombstone = each.record, each.record.value is None
+        place = offset, each.timestamp_ms
+        event = event_of(place, record.record_type, record_fields(record), names, is_tombstone=is_tombstone)
+        found.append(((record.record_type, *record.key.values()), is_tombstone, event))
+    return found
+
+
+def differences(play: Play, log: list[Keyed]) -> Iterator[str]:
     """Yields a sentence for each look at which the history says something else than the broker did."""
     history = History(play.group_id)
     begin = 0
     for number, look in enumerate(play.looks):
-        piece = [(offset, each) for offset, each in log if begin <= offset < look.end_offset]
+        piece = [event for _, _, event in log if begin <= offset_of(event) < look.end_offset]
         begin = look.end_offset
-        history.fold(
-            event_of(
-                (offset, each.timestamp_ms),
-                each.record.record_type,
-                record_fields(each.record),
-                names,
-                is_tombstone=each.record.value is None,
-            )
-            for offset, each in piece
-        )
+        history.fold(piece)
         if look.said is not None:
             found, said = as_described(history.tables), as_told(look.said)
             if found != said:
                 yield f"{play.group_id}, look {number}: the history has {found}, and the broker says {said}"
             if wrong_state(history.tables, look.said):
                 yield f"{play.group_id}, look {number}: the broker says {look.said['state']}"
-        yield from _wrong_causes(play.group_id, history, piece, look)
+        yield from _wrong_causes(play.group_id, history, set(map(offset_of, piece)), look)
+
+
+def false_claims(play: Play, log: list[Keyed], dice: random.Random) -> Iterator[str]:
+    """Yields what is claimed wrongly where a beginning of the log was cleaned, and where a part of it was not read."""
+    looks = [look.end_offset for look in play.looks]
+    begin, end = sorted(dice.sample(looks, 2))
+    claims = false_claims_of_cleaned(play.group_id, log, looks, end)
+    if begin < end:
+        claims = chain(claims, false_claims_of_holed(play.group_id, log, looks, (begin, end)))
+    yield from (f"{play.group_id}, {claim}" for claim in claims)
 
 
 # What the broker may do by itself, whatever was asked of it.
 BY_ITSELF = {kinds.TOPICS_CHANGED.name, kinds.REGEX_RESOLVED.name}
 
 
-def _wrong_causes(group_id: str, history: History, piece: list[tuple[int, Any]], look: Look) -> Iterator[str]:
-    offsets = {offset for offset, _ in piece} & _epoch_offsets(history)
+def _wrong_causes(group_id: str, history: History, offsets: set[int], look: Look) -> Iterator[str]:
+    of_epochs = offsets & _epoch_offsets(history)
     for row in history.tables["rebalances"].values():
-        if row["kafka_offset"] in offsets:
+        if row["kafka_offset"] in of_epochs:
             told_kinds = {each["kind"] for each in row["changes"] or ()}
             if row["is_hole"] or not told_kinds or not told_kinds <= look.causes | BY_ITSELF:
                 asked = sorted(look.causes)
@@ -287,12 +303,9 @@ def play_all(
             begin = end_offset(connection, 0)
             play = kind(connection, f"seq-{kind.__name__}-{seed}-{number}", random.Random(f"{seed} {number}"))
             play.run()
-            log = [
-                (offset, each)
-                for offset, each in read_offsets_topic(connection, 0, begin)
-                if each.record.key.get("group_id") == play.group_id
-            ]
-            outcome.wrong += differences(play, log, names)
+            stored = read_offsets_topic(connection, 0, begin)
+            log = keyed_events((at for at in stored if at[1].record.key.get("group_id") == play.group_id), names)
+            outcome.wrong += [*differences(play, log), *false_claims(play, log, play.dice)]
             outcome.compared.update(sequences=1, answers=len(play.looks), records=len(log))
             outcome.compared["refused requests"] += play.refused.total()
     return outcome

@@ -67,7 +67,7 @@ class ConversionPlay(Play):
         error = Error(answer.error_code)
         if error != Error.NONE:
             self.refused[error.name] += 1
-            if self._dice.random() < 0.8:
+            if self.dice.random() < 0.8:
                 self._rejoin()
         return set()
 

@@ -57,7 +57,7 @@ GENERATIONS = Table(
         column(
             "leader", T.StringType(), "Member id of the leader; null in an empty generation, and in KIP-848 groups."
         ),
-        column("member_count", T.IntegerType(), "Members in the record."),
+        column("member_count", T.IntegerType(), "Members in the record; null where an epoch's are not all known."),
         column(
             "owned_count",
             T.IntegerType(),

@@ -168,6 +168,7 @@ EXPECTED: dict[str, tuple[dict[str, str], str, set[tuple[Any, ...]]]] = {
     "longest-pauses": ({"top": "1000"}, "cluster", {(SIMULATED,)}),
     "members-removed": ({}, "cluster leave_cause", {(SIMULATED, "session_expired")}),
     "most-moved-partitions": ({"top": "1000"}, "group_id topic partition", {("old", "orders", 0)}),
+    "offset-events": ({}, "group_id partition kind", {("g1", 0, "rewound")}),
     "offsets-gone-back": ({}, "group_id partition regression", {("g1", 0, 15)}),
     "owners-at": (
         {"group": "g1", "at": "2025-10-09T08:53:21.500Z"},

@@ -5,6 +5,9 @@ the coordinator, so the changes are exact: what the operation said before. An ep
 says that subscribed topics changed. An operation without an epoch changes members only; a static member that comes back
 in another's place is a revision, as in a classic group. `reconciliation` tells what follows from an epoch.
 
+Behind a hole in coverage the group is not known whole: a member that joined within it writes nothing that tells so. Its
+epochs are holes then, until the group's own tombstone.
+
 Whether a member left or was fenced no record tells: that is guessed from its silence, as for classic groups.
 """
 
@@ -43,17 +46,20 @@ _TRIGGERS = {
 def fold_record(group: OpenGroup, event: OtherGroupType, rows: Rows, *, is_known: bool) -> None:
     """Takes in a record of a `consumer` group. `is_known`: no record of the group is missing before it."""
     if group.reconciliation is None:
-        group.reconciliation = Reconciliation(is_whole=group.is_state_known)
+        is_whole = group.is_state_known
+        group.reconciliation = Reconciliation(is_whole=is_whole, is_target_known=is_whole)
     fold_content = _FOLDED_BY.get(type(event.content))
     if fold_content is not None:
-        here = End(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_known)
+        # Of a group that is not known whole, a record does not tell who is new and who was there before.
+        is_told = is_known and group.reconciliation.is_whole
+        here = End(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_told)
         fold_content(group, group.reconciliation, event.content, rows, here)
 
 
-def _fold_target(group: OpenGroup, state: Reconciliation, record: said.TargetRecord, rows: Rows, _here: End) -> None:
+def _fold_target(group: OpenGroup, state: Reconciliation, record: said.TargetRecord, rows: Rows, here: End) -> None:
     if record.units is not None:
         settle(group, rows)
-    reconciliation.fold_target(state, record)
+    reconciliation.fold_target(state, record, here)
 
 
 def _fold_target_epoch(
@@ -111,6 +117,8 @@ def _fold_member(group: OpenGroup, state: Reconciliation, record: said.MemberRec
         old.replaced_by = member_id
         operation.changes.append(about(kinds.MEMBER_REPLACED, facts, previous_member_id=old.facts.member_id))
         operation.changes += subscription_change(old.facts, facts)
+    if not here.is_known and group.ending is None:
+        settle(group, rows)  # what would follow in its operation may be gone, and nothing is told of it anyway
 
 
 def _replaced_by(operation: Operation, instance_id: str | None) -> Departure | None:
@@ -232,14 +240,14 @@ def tenure_of(gone: Departure) -> Tenure:
 def _fold_epoch(group: OpenGroup, state: Reconciliation, record: said.EpochRecord, rows: Rows, here: End) -> None:
     before = group.generation
     operation = _operation(group, state, rows, here)
+    if not here.is_known:  # a cleaner may have removed the tombstones of targets that came before it
+        state.is_target_known = False
     hash_before, state.metadata_hash = state.metadata_hash, record.metadata_hash
-    is_upgrade = before is not None and before.ended_by == EndedBy.UPGRADE
+    is_upgrade = before is not None and before.group_type == GroupType.CLASSIC
     is_same = before is not None and before.generation == record.epoch
     _turn_over(group, state, operation, rows, None if before is None else before.generation)
-    if is_same and not is_upgrade:
+    if is_same and before is not None and before.ended_by is None:
         return
-    if here.is_known and not group.members:
-        state.is_whole = True
     gap = _gap(before, record.epoch, here)
     is_hole = not here.is_known or (not is_same and (bool(gap) or is_upgrade))
     changes = _changes(group, operation, before, is_other_hash=record.metadata_hash != hash_before)
@@ -256,10 +264,10 @@ def _fold_epoch(group: OpenGroup, state: Reconciliation, record: said.EpochRecor
             if is_hole:
                 row["hole_cause"] = HoleCause.CONVERTED if here.is_known else HoleCause.NOT_COVERED
             group.rebalance = cost.watch(group, row, None)
-    group.generation = _generation(group, record.epoch, here, gap, state)
+    group.generation = _generation(group, record.epoch, here, gap)
     if before is not None and is_same:
         group.generation.revision = before.revision + 1
-        group.generation.changes = []
+        group.generation.changes = [] if here.is_known else None
     put_generation(rows, group, group.generation)
 
 
@@ -278,7 +286,7 @@ def _changes(
     found = [*operation.changes, *left]
     if not found and is_other_hash:
         found = [change(kinds.TOPICS_CHANGED)]
-    if before.member_count and not group.members:
+    if operation.departures and not group.members:
         found.append(change(kinds.GROUP_EMPTIED))
     return found
 
@@ -294,7 +302,7 @@ def _guess(changes: Sequence[Change], operation: Operation) -> Guess | None:
     return None if told is None else Guess(_TRIGGERS[told], 1.0, "the records of the operation say it")
 
 
-def _generation(group: OpenGroup, epoch: int, here: End, gap: int | None, state: Reconciliation) -> OpenGeneration:
+def _generation(group: OpenGroup, epoch: int, here: End, gap: int | None) -> OpenGeneration:
     votes = [tenure.facts.server_assignor for tenure in group.members.values() if tenure.facts.server_assignor]
     return OpenGeneration(
         generation=epoch,
@@ -307,8 +315,8 @@ def _generation(group: OpenGroup, epoch: int, here: End, gap: int | None, state:
         current_state_timestamp_ms=None,
         generation_gap=gap,
         is_start_known=here.is_known,
-        is_ownership_known=state.is_whole and here.is_known,
-        member_count=len(group.members),
+        is_ownership_known=here.is_known,
+        member_count=len(group.members) if here.is_known else None,
         owned_count=None,
         group_type=GroupType.CONSUMER,
     )
@@ -332,7 +340,7 @@ def _rebalance_row(
         "inferred_trigger": guess and guess.trigger,
         "inferred_trigger_confidence": guess and guess.confidence,
         "inferred_trigger_explanation": guess and guess.explanation,
-        "member_count": len(group.members),
+        "member_count": len(group.members) if here.is_known else None,
         "members_idle": None,
         "sync_wait_ms": None,
         **cost.NO_MOVEMENT_KNOWN,
@@ -357,7 +365,7 @@ def hand_over(group: OpenGroup, rows: Rows, stayed: set[str]) -> None:
     there, and the fold of classic groups tells who of the others left."""
     state, generation, ending = group.reconciliation, group.generation, group.ending
     departures = [] if state is None or state.operation is None else state.operation.departures
-    if generation is not None and ending is not None:
+    if generation is not None and ending is not None and generation.ended_by == EndedBy.TOMBSTONE:
         generation.ended_by = EndedBy.DOWNGRADE
         put_generation(rows, group, generation, End(ending.kafka_offset, ending.kafka_timestamp_ms, ending.is_known))
     for gone in departures:

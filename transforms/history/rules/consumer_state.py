@@ -75,10 +75,12 @@ class Operation:
 @dataclass(slots=True, kw_only=True)
 class Reconciliation:
     """What a `consumer` group works towards. `targets` are of `target_epoch`; `targets_before` those that its records
-    have replaced so far, by member, as the epoch's record comes last. `is_whole`: the log holds every member's newest
-    record, so that who is not here is no member."""
+    have replaced so far, by member, as the epoch's record comes last; together they are what was to be before the epoch
+    if `is_target_known`. `is_whole`: the log holds every member's newest record, so that who is not here is no member.
+    """
 
     is_whole: bool
+    is_target_known: bool = False
     metadata_hash: int | None = None
     target_epoch: int | None = None
     targeted_at_ms: int | None = None
@@ -93,6 +95,7 @@ def pack(state: Reconciliation) -> dict[str, Any]:
     operation = state.operation
     return {
         "is_whole": state.is_whole,
+        "is_target_known": state.is_target_known,
         "metadata_hash": state.metadata_hash,
         "target_epoch": state.target_epoch,
         "targeted_at_ms": state.targeted_at_ms,

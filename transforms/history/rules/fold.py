@@ -177,12 +177,16 @@ def _settle_ending(group: OpenGroup, rows: Rows, event: GroupRecord | OtherGroup
         return False
     elif not _goes_on_from(group, event.group_epoch):
         _end_incarnation(group, keeps_offsets=True)
+        if not ending.is_known:  # it may have had members, and go on with them
+            group.is_state_known = False
+            if group.reconciliation is not None:
+                group.reconciliation.is_whole = False
     else:
         end = End(ending.kafka_offset, ending.kafka_timestamp_ms, is_known=ending.is_known)
         _close(group, rows, end, EndedBy.UPGRADE)
         upgraded = group.generation
         forget(group)
-        group.generation, group.ending = upgraded, None
+        group.generation, group.ending, group.group_type = upgraded, None, event.group_type
     return True
 
 
@@ -222,10 +226,8 @@ def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> No
     if not is_settled:
         consumer.fold_record(group, event, rows, is_known=is_known)
         return
-    if event.group_type != GroupType.CONSUMER or event.group_epoch is not None:
-        group.is_state_known = True
     generation = group.generation
-    if generation is not None and group.group_type == GroupType.CLASSIC and generation.ended_by != EndedBy.UPGRADE:
+    if generation is not None and group.group_type == GroupType.CLASSIC:
         # The tombstone of this incarnation is missing in the log.
         cost.write_rebalance(rows, group)
         _close(group, rows, End(event.kafka_offset, event.kafka_timestamp_ms, is_known=False), EndedBy.HOLE)
@@ -238,6 +240,7 @@ def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> No
         _end_incarnation(group)
     if event.is_group_tombstone:
         _end_other_group(group, event, rows, is_known=is_known)
+        group.is_state_known = True
         return
     _begin_incarnation(group)
     group.group_type = event.group_type
@@ -245,6 +248,9 @@ def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> No
         group.number = epoch
     if event.content is not None:
         consumer.fold_record(group, event, rows, is_known=is_known)
+    # Of a `consumer` group one record tells one thing, and only that of the epoch says how far it has come.
+    if event.group_type != GroupType.CONSUMER or epoch is not None:
+        group.is_state_known = True
 
 
 def _end_other_group(group: OpenGroup, event: OtherGroupType, rows: Rows, *, is_known: bool) -> None:

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 Owners = dict[TopicPartition, cost.Identities]
 
 
-def fold_target(state: Reconciliation, record: TargetRecord) -> None:
+def fold_target(state: Reconciliation, record: TargetRecord, here: End) -> None:
+    if not here.is_known:  # as behind the record of an epoch that is not known
+        state.is_target_known = False
     state.targets_before.setdefault(record.member_id, state.targets.get(record.member_id, ()))
     if record.units is None:
         state.targets.pop(record.member_id, None)
@@ -47,15 +49,18 @@ def fold_target_epoch(group: OpenGroup, state: Reconciliation, epoch: int, rows:
     """Takes in that the targets are those of an epoch: only now it is known what the epoch moves."""
     state.target_epoch, state.targeted_at_ms = epoch, here.at_ms
     before, state.targets_before = state.targets_before, {}
+    is_before_known, state.is_target_known = state.is_target_known, epoch == group.number
     generation = group.generation
-    if generation is None or generation.generation != epoch or generation.targeted_at_ms is not None:
+    if generation is None or generation.ended_by is not None:
+        return
+    if generation.generation != epoch or generation.targeted_at_ms is not None:
         return
     generation.targeted_at_ms = here.at_ms
-    if state.is_whole and here.is_known:
+    if here.is_known:
         generation.owned_count = sum(map(len, state.targets.values()))
     put_generation(rows, group, generation)
     rebalance = group.rebalance
-    if rebalance is not None and not rebalance.row["is_hole"] and state.is_whole:
+    if rebalance is not None and not rebalance.row["is_hole"] and is_before_known:
         facts = {member_id: tenure.facts for member_id, tenure in group.members.items()}
         moves = cost.movement_between(_by_unit({**state.targets, **before}, facts), _by_unit(state.targets, facts))
         row = rebalance.row | moves.columns()

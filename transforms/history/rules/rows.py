@@ -213,6 +213,8 @@ def put_rebalance(rows: Rows, rebalance: OpenRebalance, pauses: dict[str, Any]) 
 
 
 def put_group(rows: Rows, group: OpenGroup) -> None:
+    # What an epoch began with is not what the group has come to since.
+    is_consumer = group.group_type == GroupType.CONSUMER
     now = group.generation if group.generation is not None and group.generation.ended_by is None else None
     rows.put(
         "groups",
@@ -230,8 +232,8 @@ def put_group(rows: Rows, group: OpenGroup) -> None:
             "protocol_type": now and now.protocol_type,
             "protocol": now and now.protocol,
             "leader": now and now.leader,
-            "member_count": now and now.member_count,
-            "owned_count": now and now.owned_count,
+            "member_count": now and (len(group.members) if is_consumer else now.member_count),
+            "owned_count": now and (len(group.owners) if is_consumer else now.owned_count),
             "committed_partition_count": len(group.commits),
             "first_seen_at": micros(group.first_seen_ms),
             "last_seen_at": micros(group.last_seen_ms),

@@ -55,7 +55,7 @@ class OpenGeneration:
     generation_gap: int | None
     is_start_known: bool
     is_ownership_known: bool
-    member_count: int
+    member_count: int | None
     owned_count: int | None
     changes: list[dict[str, Any]] | None = None
     finding: str | None = None

@@ -156,6 +156,15 @@ def test_a_downgrade_with_no_epoch_since_the_upgrade() -> None:
     assert rows == [(1, 0, "classic"), (1, 1, "consumer"), (1, 2, "classic")]
 
 
+def test_an_upgrade_right_behind_a_hole() -> None:
+    """Goal: the classic row stays, though nobody saw what the hole may have hidden."""
+    log = Log().birth().record(1, member("a", 0)).mark("unknown")
+    log.offset += 3
+    log.mark("complete").tombstone().other("consumer", same_time=True).other("consumer", 1, same_time=True)
+    rows = [(row["revision"], row["group_type"], row["ended_by"]) for row in folded(log.entries).table("generations")]
+    assert rows[1:] == [(0, "classic", "hole"), (1, "consumer", None)]
+
+
 def test_no_live_downgrade() -> None:
     """Goal: a record of another operation than the tombstone's is another incarnation."""
     log = Log().record(4, member("a", 0)).tombstone().other("consumer", 4, same_time=True).other("consumer", 5)

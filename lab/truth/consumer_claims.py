@@ -1,0 +1,110 @@
+"""Compares what the history of a thinned or holed log claims with the history of the whole log.
+
+A log cleaner leaves of each key its newest record; a hole leaves nothing. Behind both the history knows less, and says
+so: what it still claims has to be what the whole log says. `looks` are offsets at which an operation of the coordinator
+had ended, so that nothing is cut in two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.history.rules import Coverage
+from lab.truth.consumer_groups import History
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from groupledger.transforms.history.rules import Event
+    from lab.truth.consumer_groups import Table
+
+    Keyed = tuple[tuple[Any, ...], bool, Event]
+    """A record's key, whether it is a tombstone, and its event."""
+
+CLAIMED = ("changes", "inferred_trigger", "partitions_kept", "partitions_moved", "partitions_gained", "partitions_lost")
+
+
+def cleaned(log: Sequence[Keyed], begin: int) -> list[Keyed]:
+    """Returns the log as the cleaner leaves it that has cleaned everything below an offset: of each key the newest
+    record, and no tombstone."""
+    newest = {key: (key, is_tombstone, event) for key, is_tombstone, event in log if offset_of(event) < begin}
+    kept = (each for each in newest.values() if not each[1])
+    return [*sorted(kept, key=lambda each: offset_of(each[2])), *(each for each in log if offset_of(each[2]) >= begin)]
+
+
+def false_claims_of_cleaned(group_id: str, log: Sequence[Keyed], looks: Iterable[int], begin: int) -> Iterator[str]:
+    """Yields what the history of the log, cleaned below an offset, claims of what lies behind it and is not so; it has
+    to know all owners there."""
+    marks = [Coverage(0, Completeness.COMPACTED), Coverage(begin, Completeness.COMPLETE)]
+    found, truth = _tables(group_id, cleaned(log, begin), marks), _tables(group_id, log)
+    yield from _false_rebalances(f"cleaned below {begin}", found, truth)
+    for look in looks:
+        if look >= begin and owners_at(found["assignments"], look) != owners_at(truth["assignments"], look):
+            yield f"cleaned below {begin}: other owners at {look}"
+
+
+def false_claims_of_holed(
+    group_id: str, log: Sequence[Keyed], looks: Iterable[int], hole: tuple[int, int]
+) -> Iterator[str]:
+    """Yields what the history claims of what lies behind a hole and is not so; it may know less there."""
+    begin, end = hole
+    marks = [
+        *(
+            Coverage(0, Completeness.COMPLETE),
+            Coverage(begin, Completeness.UNKNOWN),
+            Coverage(end, Completeness.COMPLETE),
+        ),
+    ]
+    found = _tables(group_id, [each for each in log if not begin <= offset_of(each[2]) < end], marks)
+    truth = _tables(group_id, log)
+    yield from _false_rebalances(f"hole {hole}", found, truth)
+    for look in looks:
+        if look < end:
+            continue
+        told, true = owners_at(found["assignments"], look), owners_at(truth["assignments"], look)
+        if not told.items() <= true.items() or (told != true and _is_ownership_known(found["generations"], look)):
+            yield f"hole {hole}: other owners at {look}: {sorted(told.items() ^ true.items())}"
+
+
+def _tables(group_id: str, log: Iterable[Keyed], marks: Sequence[Coverage] | None = None) -> dict[str, Table]:
+    history = History(group_id) if marks is None else History(group_id, marks)
+    history.fold(event for _, _, event in log)
+    return history.tables
+
+
+def offset_of(event: Event) -> int:
+    return event.from_offset if isinstance(event, Coverage) else event.last_kafka_offset
+
+
+def _false_rebalances(where: str, found: Mapping[str, Table], truth: Mapping[str, Table]) -> Iterator[str]:
+    """Yields the rebalances that are told in full and otherwise than they were, and epochs that converged otherwise."""
+    true_rebalances = {row["kafka_offset"]: row for row in truth["rebalances"].values()}
+    for row in found["rebalances"].values():
+        true = true_rebalances.get(row["kafka_offset"])
+        for name in () if row["is_hole"] else CLAIMED:
+            is_silent = row[name] is None
+            if not is_silent and (true is None or row[name] != true[name]):
+                yield f"{where}: epoch {row['to_generation']} has {name} {row[name]}, and not {true and true[name]}"
+    converged = {row["kafka_offset"]: row["converged_at"] for row in truth["generations"].values()}
+    for row in found["generations"].values():
+        if row["converged_at"] is not None and row["converged_at"] != converged.get(row["kafka_offset"]):
+            yield f"{where}: epoch {row['generation']} has converged at another time"
+
+
+def owners_at(assignments: Table, offset: int) -> dict[tuple[str, int], tuple[str, ...]]:
+    """Returns the owners of the partitions behind the record below an offset."""
+    return {
+        (row["topic"], row["partition"]): (row["member_id"], *row["other_member_ids"])
+        for row in assignments.values()
+        if row["from_offset"] < offset and (row["to_offset"] is None or offset <= row["to_offset"])
+    }
+
+
+def _is_ownership_known(generations: Table, offset: int) -> bool:
+    in_force = (
+        row
+        for row in generations.values()
+        if row["kafka_offset"] < offset and (row["to_offset"] is None or offset <= row["to_offset"])
+    )
+    return any(row["is_ownership_known"] for row in in_force)
