@@ -55,8 +55,9 @@ fuzz: setup ## hostile bytes through the codec and all that reads from outside: 
 faults: setup ## break something at random, repair, and compare with an undisturbed run: make faults SEEDS=3 FAULTS=10
 	$(BIN)/python -m bench.faults --seeds $(SEEDS) --faults-per-seed $(FAULTS) $(if $(filter file,$(origin SEED)),,--first-seed $(SEED))
 
-differential: setup ## random requests to a real broker and to the coordinator: make differential SEQUENCES=5000 [SEED=1]
+differential: setup ## random requests to a real broker, to the coordinator and to the history: make differential SEQUENCES=5000 [SEED=1]
 	$(BIN)/python -m bench.differential --sequences $(SEQUENCES) $(if $(filter file,$(origin SEED)),,--seed $(SEED))
+	$(BIN)/python -m bench.consumer_groups $(if $(filter file,$(origin SEED)),,--seed $(SEED))
 
 lock: setup ## resolve the newest allowed versions into requirements/*.lock (needs uv: pip install uv)
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-header --quiet \
