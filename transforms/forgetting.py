@@ -33,9 +33,11 @@ NAMES_OF = {GROUP: GROUPS, CLIENT: CLIENTS, HOST: HOSTS}
 MEMBERS = frozenset(
     {
         *("member_id", "member_ids", "other_member_ids", "previous_member_id", "response_member_id", "leader"),
-        *("owner", "owners", "revokers", "pending", "memberId", "memberIds"),
+        *("owner", "owners", "revokers", "pending", "memberId", "memberIds", "held_by", "waits_for", "replaced_by"),
     }
 )
+BY_MEMBER = frozenset({"members", "steps", "targets", "targets_before", "causes"})
+"""Parts of an open group's state that are kept by the members' ids."""
 TEXTS = frozenset(
     {
         *("message", "reason", "client_reason", "line", "explanation", "details", "evidence", "row_key", "metadata"),
@@ -107,8 +109,7 @@ class Forgotten:
             found = {}
             for key, each in value.items():
                 inner = key if isinstance(key, str) else name
-                # The members of an open group are kept by their ids.
-                new_key = self._of_text("member_id", key) if name == "members" and isinstance(key, str) else key
+                new_key = self._of_text("member_id", key) if name in BY_MEMBER and isinstance(key, str) else key
                 found[new_key] = self._without(inner, each, keeps_bytes=keeps_bytes)
             return found
         if is_dataclass(value) and not isinstance(value, type):
