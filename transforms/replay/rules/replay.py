@@ -49,7 +49,8 @@ def _contradictions(before: GroupRecord | None, record: GroupRecord, row: Row) -
             f"The generation goes back from {number} to {record.generation}, and no tombstone lies between.",
             evidence={"previous_kafka_offset": before and before.kafka_offset},
         )
-    if broken or not row["is_start_known"]:
+    is_downgrade = row["revision"] and before is None  # what came before it was of KIP-848, and is not replayed
+    if broken or is_downgrade or not row["is_start_known"]:
         return
     if not row["revision"]:
         yield from assignment_contradictions(record)

@@ -231,6 +231,12 @@ TRUE: dict[str, Log] = {
         1, dynamic(A, 0, owned=[0, 1]), dynamic(B, 1, owned=[1]), protocol=COOPERATIVE
     ),
     "a consumer group between": pair(5).other("consumer", 6).other("consumer", gone=True).record(2, dynamic(A, 0)),
+    "a consumer group that goes on as a classic one": pair(5)
+    .tombstone()
+    .other("consumer", 5, same_time=True)
+    .other("consumer", 6)
+    .other("consumer", gone=True)
+    .record(6, dynamic(A, 0), same_time=True),
     "an old record without a rebalance timeout": Log()
     .record(1, dynamic(A, 0, rebalance_timeout_ms=-1))
     .record(2, dynamic(A, 0)),
