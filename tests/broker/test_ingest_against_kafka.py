@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import functions as F
-from pyspark.testing import assertDataFrameEqual
 
 from groupledger.jobs.ask.records import records
 from groupledger.jobs.derive.history import update_history
@@ -27,7 +26,7 @@ from tests.broker import history
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from lab.kafka.local_broker import LocalBroker
     from tests.broker.conftest import Evidence
@@ -122,13 +121,16 @@ def test_the_history_of_real_groups(spark: SparkSession, warehouse: Path) -> Non
         assert {row[0] for row in groups.select("group_type").collect()} == {"classic", "consumer", "share", "streams"}
         stated = record_structs(records, "group_metadata").where("not is_tombstone")
         facts = ("group_id", "group_metadata.generation", "group_metadata.leader", "group_metadata.protocol")
-        of_type = generations.where("group_type = 'classic'").select("group_id", "generation", "leader", "protocol")
-        assertDataFrameEqual(of_type.distinct(), stated.select(*facts).distinct())
+        found = generations.where("group_type = 'classic'").select("group_id", "generation", "leader", "protocol")
+        assert_equal_sets(found, stated.select(*facts))
         epochs = record_structs(records, "consumer_group_metadata").where("not is_tombstone")
-        assertDataFrameEqual(
-            generations.where("group_type = 'consumer'").select("group_id", "generation").distinct(),
-            epochs.select("group_id", F.col("consumer_group_metadata.epoch").alias("generation")).distinct(),
-        )
+        found = generations.where("group_type = 'consumer'").select("group_id", "generation")
+        assert_equal_sets(found, epochs.select("group_id", "consumer_group_metadata.epoch"))
+
+
+def assert_equal_sets(found: DataFrame, expected: DataFrame) -> None:
+    assert found.distinct().exceptAll(expected.distinct()).isEmpty()
+    assert expected.distinct().exceptAll(found.distinct()).isEmpty()
 
 
 def test_a_capture_gives_the_same_table(
