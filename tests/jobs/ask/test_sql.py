@@ -28,6 +28,7 @@ from groupledger.jobs.warehouse.tables import Tables
 from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from lab.warehouses.ledgers import make_tables
 from tests.jobs.good_rows import EARLY, frame, good_row
 from tests.jobs.warehouses import BY_HAND, SIMULATED
@@ -112,7 +113,9 @@ def warehouse(spark: SparkSession, filled_warehouse: Path, tmp_path_factory: pyt
     copy = tmp_path_factory.mktemp("sql") / "warehouse"
     shutil.copytree(filled_warehouse, copy)
     earlier = good_row(LAG) | {"sampled_at": EARLY, "lag": 1}
-    for table, rows in ((LAG, [earlier, good_row(LAG)]), (INCIDENTS, [good_row(INCIDENTS)])):
+    good = {table: [good_row(table)] for table in (LAG, INCIDENTS, OFFSET_EVENTS)}
+    good[LAG].append(earlier)
+    for table, rows in good.items():
         make_tables(copy, table)
         frame(spark, table, rows).write.format("delta").mode("append").save(str(copy / table.name))
     return copy
@@ -168,7 +171,7 @@ EXPECTED: dict[str, tuple[dict[str, str], str, set[tuple[Any, ...]]]] = {
     "longest-pauses": ({"top": "1000"}, "cluster", {(SIMULATED,)}),
     "members-removed": ({}, "cluster leave_cause", {(SIMULATED, "session_expired")}),
     "most-moved-partitions": ({"top": "1000"}, "group_id topic partition", {("old", "orders", 0)}),
-    "offset-events": ({}, "group_id partition kind", {("g1", 0, "rewound")}),
+    "offset-events": ({}, "group_id partition kind", {("x", 1, "expired")}),
     "offsets-gone-back": ({}, "group_id partition regression", {("g1", 0, 15)}),
     "owners-at": (
         {"group": "g1", "at": "2025-10-09T08:53:21.500Z"},
