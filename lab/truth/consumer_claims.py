@@ -49,13 +49,8 @@ def false_claims_of_holed(
 ) -> Iterator[str]:
     """Yields what the history claims of what lies behind a hole and is not so; it may know less there."""
     begin, end = hole
-    marks = [
-        *(
-            Coverage(0, Completeness.COMPLETE),
-            Coverage(begin, Completeness.UNKNOWN),
-            Coverage(end, Completeness.COMPLETE),
-        ),
-    ]
+    words = ((0, Completeness.COMPLETE), (begin, Completeness.UNKNOWN), (end, Completeness.COMPLETE))
+    marks = [Coverage(offset, completeness) for offset, completeness in words[begin == 0 :]]
     found = _tables(group_id, [each for each in log if not begin <= offset_of(each[2]) < end], marks)
     truth = _tables(group_id, log)
     yield from _false_rebalances(f"hole {hole}", found, truth)
