@@ -187,7 +187,7 @@ def _see_convergence(group: OpenGroup, state: Reconciliation, rows: Rows, here: 
 def _has_converged(group: OpenGroup, state: Reconciliation, epoch: int) -> bool:
     if state.target_epoch != epoch or not state.is_whole:
         return False
-    steps = [state.steps.get(member_id) for member_id in group.members]
+    steps = (state.steps.get(member_id) for member_id in group.members)
     return all(
         step is not None
         and (step.current.is_away or (step.current.state == STABLE and step.current.member_epoch == epoch))
