@@ -1,12 +1,15 @@
-"""Writes `docs/tables.md` from `schemas/tables` and `schemas/kinds`: `python -m tools.table_docs`.
+"""Writes `docs/tables.md` and `schemas/tables.json` from `schemas/tables` and `schemas/kinds`: `python -m
+tools.table_docs`.
 
-The page has the comments of the Delta tables, so it always says the same as the tables.
+The page has the comments of the Delta tables, so it always says the same as the tables. The other file has their
+columns, for what reads tables without Spark, in whose types they are defined.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import ArrayType, StructType
 
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
 
     from groupledger.schemas.tables.table import Table
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "tables.md"
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "tables.md"
+DEFINITIONS = ROOT / "schemas" / "tables.json"
 HEAD = """\
 # The tables
 
@@ -44,6 +49,26 @@ def page() -> str:
     tables = [line for table in all_tables() for line in table_lines(table)]
     view = ["| column |", "|---|", *(f"| `{name}` |" for name in offset_commits.COLUMNS)]
     return "\n".join([HEAD, *tables, VIEW.strip("\n"), "", *view, "", *kind_lines()])
+
+
+def definitions() -> str:
+    """Returns the columns of all tables as Delta's log has them, without comments: a line for each, so that a change
+    shows as one."""
+    tables = [
+        f'"{table.name}": {{"written_by": "{table.written_by}", "columns": [\n'
+        + ",\n".join(json.dumps(without_comments(field.jsonValue()), separators=(",", ":")) for field in table.schema)
+        + "\n]}"
+        for table in all_tables()
+    ]
+    return "{\n" + ",\n".join(tables) + "\n}\n"
+
+
+def without_comments(part: Any) -> Any:
+    if isinstance(part, list):
+        return [without_comments(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    return {key: {} if key == "metadata" else without_comments(value) for key, value in part.items()}
 
 
 def kind_lines() -> Iterator[str]:
@@ -102,5 +127,6 @@ def names(columns: tuple[str, ...]) -> str:
 
 if __name__ == "__main__":
     PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(page())
-    print(f"{PAGE} is written")
+    for file, text in {PAGE: page(), DEFINITIONS: definitions()}.items():
+        file.write_text(text)
+        print(f"{file} is written")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import group_row, rebalances_told, within
+from groupledger.jobs.ask.spark_answers import group_row, rebalances_told, within
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import group_row
+from groupledger.jobs.ask.spark_answers import group_row
 from groupledger.jobs.derive.lag import lag_of, rounds_after
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.tables import collect

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import commits, coverage_rows, no_group
+from groupledger.jobs.ask.spark_answers import commits, coverage_rows, no_group
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.retention import above_floors, read_floors

@@ -7,21 +7,12 @@ told: it was not unowned.
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
-
-from groupledger.jobs.ask.answers import commits, coverage_rows
+from groupledger.jobs.ask.answers import coverage_rows
+from groupledger.jobs.ask.commits import commit_log
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.retention import above_history_floor, read_history_floor_ms
-from groupledger.jobs.warehouse.storage import open_storage
-from groupledger.jobs.warehouse.tables import collect
-from groupledger.schemas.tables.assignments import ASSIGNMENTS
-from groupledger.schemas.tables.generations import GENERATIONS
-from groupledger.schemas.tables.groups import GROUPS
-from groupledger.schemas.tables.members import MEMBERS
-from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import GroupType, Ownership
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
 from groupledger.transforms.history.rules.events import CONNECT, CONSUMER
@@ -29,37 +20,43 @@ from groupledger.transforms.history.rules.never_seen import unseen_group, unseen
 from groupledger.transforms.history.rules.ownership_answer import owner_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame
-
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
-    from groupledger.jobs.warehouse.tables import ClusterTables
     from groupledger.transforms.history.rules.never_seen import Unseen
 
 MEMBER_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id")
+GENERATION_COLUMNS = (
+    *("incarnation", "generation", "kafka_offset", "to_offset", "started_at", "ended_at", "ended_by"),
+    *("is_start_known", "is_ownership_known", "protocol_type"),
+)
+# The highest partition of each topic that was seen, null where only its name was.
+PLACES = """
+SELECT topic, max(partition) AS partition
+FROM (
+    FROM assignments UNION ALL FROM watermarks UNION ALL SELECT unnest(subscribed_topics), NULL FROM members
+) AS places (topic, partition)
+GROUP BY topic
+"""
+COMMITTED_PLACES = "SELECT topic, max(partition) AS partition FROM commit_log GROUP BY topic"
 
 
-def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: datetime) -> list[Answer]:
+def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: datetime) -> list[Answer]:
     """Returns one answer, or several where the assignor gave the partition to several members."""
     found: Answer = {"group_id": name, "topic": topic, "partition": partition, "at": at, "status": Ownership.UNKNOWN}
     found |= dict.fromkeys(("incarnation", "generation", "since", "until", *MEMBER_COLUMNS))
     found |= dict.fromkeys(("reason", "never_seen", "nearest_names"))
-    groups = collect(tables.rows_of_group(GROUPS, name))
+    of_group = ("group_id", "=", name)
+    groups = tables.rows("groups", of_group)
     if not groups:
-        every = collect(tables.rows(GROUPS).select("group_id"))
+        every = tables.rows("groups", columns=("group_id",))
         return [found | _told(unseen_group(name, (row["group_id"] for row in every)))]
     (group,) = groups
-    floor_ms = read_history_floor_ms(open_storage(tables.spark, tables.warehouse), tables.cluster)
+    floor_ms = read_history_floor_ms(tables.small_files, tables.cluster)
     coverage = above_history_floor(coverage_rows(tables, group["kafka_partition"]), floor_ms)
-    generations = collect(
-        tables.rows_of_group(GENERATIONS, name).select(
-            *("incarnation", "generation", "kafka_offset", "to_offset", "started_at", "ended_at", "ended_by"),
-            *("is_start_known", "is_ownership_known", "protocol_type"),
-        )
-    )
-    place = (F.col("topic") == F.lit(topic)) & (F.col("partition") == F.lit(partition))
-    intervals = collect(tables.rows_of_group(ASSIGNMENTS, name).where(place))
+    generations = tables.rows("generations", of_group, columns=GENERATION_COLUMNS)
+    intervals = tables.rows("assignments", of_group, ("topic", "=", topic), ("partition", "=", partition))
     answer = owner_at(group, generations, intervals, coverage, topic, partition, at)
     unseen = None if intervals else _unseen(tables, topic, partition)
     if unseen is not None:
@@ -76,12 +73,17 @@ def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: date
             reason = _why_removed(floor_ms, at) or why_unknown(coverage, at)
             found["reason"] = reason or _why_unreadable(group, answer.generation)
         return [found]
-    is_owner = F.col("member_id").isin(*answer.member_ids)
-    began = F.lit(answer.interval["from_offset"])
-    is_then = (F.col("incarnation") == answer.interval["incarnation"]) & (F.col("from_offset") <= began)
-    is_then &= F.col("to_offset").isNull() | (began < F.col("to_offset"))
-    members = collect(tables.rows_of_group(MEMBERS, name).where(is_then & is_owner))
-    by_id = {member["member_id"]: member for member in members}
+    began = answer.interval["from_offset"]
+    members = tables.rows(
+        "members",
+        of_group,
+        ("incarnation", "=", answer.interval["incarnation"]),
+        ("member_id", "in", answer.member_ids),
+        ("from_offset", "<=", began),
+        columns=(*MEMBER_COLUMNS, "to_offset"),
+    )
+    then = [member for member in members if member["to_offset"] is None or began < member["to_offset"]]
+    by_id = {member["member_id"]: member for member in then}
     return [
         found
         | {"member_id": member_id}
@@ -90,24 +92,23 @@ def owner(tables: ClusterTables, name: str, topic: str, partition: int, at: date
     ]
 
 
-def _unseen(tables: ClusterTables, topic: str, partition: int) -> Unseen | None:
+def _unseen(tables: ClusterRows, topic: str, partition: int) -> Unseen | None:
     """Returns what the ledger has not seen of a place that the group never owned; None if the place exists. All commits
     are read only for a place that nobody owned and no round sampled."""
-    subscribed = tables.rows(MEMBERS).select(F.explode("subscribed_topics").alias("topic"))
-    places = [
-        subscribed.withColumn("partition", F.lit(None).cast("int")),
-        *(rows.select("topic", "partition") for rows in (tables.rows(ASSIGNMENTS), tables.rows_if_any(WATERMARKS))),
-    ]
-    if unseen_place(topic, partition, _last_partitions(places)) is None:
+    place = ("topic", "partition")
+    seen = tables.query(
+        PLACES,
+        assignments=tables.scan("assignments", columns=place),
+        watermarks=tables.scan_if_any("watermarks", columns=place),
+        members=tables.scan("members", columns=("subscribed_topics",)),
+    )
+    last_partitions = {row["topic"]: row["partition"] for row in seen}
+    if unseen_place(topic, partition, last_partitions) is None:
         return None
-    return unseen_place(topic, partition, _last_partitions([*places, commits(tables).select("topic", "partition")]))
-
-
-def _last_partitions(places: Sequence[DataFrame]) -> dict[str, int | None]:
-    """Returns the highest partition of each topic, None where only the topic was seen."""
-    seen = reduce(lambda one, other: one.union(other), places)
-    last = collect(seen.groupBy("topic").agg(F.max("partition").alias("partition")))
-    return {row["topic"]: row["partition"] for row in last}
+    for row in tables.query(COMMITTED_PLACES, commit_log=commit_log(tables)):
+        last = last_partitions.get(row["topic"])
+        last_partitions[row["topic"]] = row["partition"] if last is None else max(last, row["partition"])
+    return unseen_place(topic, partition, last_partitions)
 
 
 def _told(unseen: Unseen) -> Answer:

@@ -16,6 +16,7 @@ from deltalake.exceptions import DeltaError
 import groupledger.schemas.tables
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.warehouse.delta_log import warehouse_uri
 from groupledger.jobs.warehouse.local_files import local_files
 
 if TYPE_CHECKING:
@@ -30,14 +31,14 @@ class Snapshots:
     asked for."""
 
     def __init__(self, warehouse: str) -> None:
-        self.warehouse = warehouse.removeprefix("file://").removeprefix("file:").rstrip("/") or "/"
-        self._opened: dict[str, Dataset] = {}
+        self.warehouse = warehouse_uri(warehouse) or "/"
+        self._opened: dict[str, DeltaTable] = {}
 
     @cached_property
     def existing(self) -> frozenset[str]:
         """The names of the tables that are there. Raises InputError if there are none."""
         try:
-            found = frozenset(name for name in KNOWN if DeltaTable.is_deltatable(self._path(name)))
+            found = frozenset(name for name in KNOWN if DeltaTable.is_deltatable(self.path(name)))
         except (DeltaError, OSError, ValueError) as error:
             raise self._failure(self.warehouse, error) from error
         if not found:
@@ -46,19 +47,28 @@ class Snapshots:
             )
         return found
 
-    def rows(self, table: str) -> Dataset:
-        """Returns the rows of a table that is there."""
+    def refuse_nothing(self) -> None:
+        """Raises InputError if there are no tables."""
+        _ = self.existing
+
+    def exists(self, table: str) -> bool:
+        return table in self._opened or DeltaTable.is_deltatable(self.path(table))
+
+    def open(self, table: str) -> DeltaTable:
+        """Returns a table that is there, as it was when it was first asked for."""
         if table not in self._opened:
-            try:
-                self._opened[table] = self._open(self._path(table))
-            except (DeltaError, OSError, ValueError) as error:
-                raise self._failure(self._path(table), error) from error
+            self._opened[table] = DeltaTable(self.path(table))
         return self._opened[table]
 
-    def _open(self, path: str) -> Dataset:
-        return DeltaTable(path).to_pyarrow_dataset(filesystem=local_files(path))
+    def rows(self, table: str) -> Dataset:
+        """Returns the rows of a table that is there."""
+        path = self.path(table)
+        try:
+            return self.open(table).to_pyarrow_dataset(filesystem=local_files(path))
+        except (DeltaError, OSError, ValueError) as error:
+            raise self._failure(path, error) from error
 
-    def _path(self, table: str) -> str:
+    def path(self, table: str) -> str:
         return f"{self.warehouse}/{table}"
 
     def _failure(self, place: str, error: Exception) -> OutsideError:

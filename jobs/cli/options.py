@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.jobs.warehouse.tables import ClusterTables
@@ -61,6 +62,13 @@ class Job:
         from groupledger.jobs.warehouse.tables import ClusterTables
 
         return ClusterTables(spark_session(f"groupledger {self.name}"), self.warehouse, cluster)
+
+    def rows(self) -> ClusterRows:
+        """Reads the cluster's rows without Spark."""
+        cluster = self.settings.cluster
+        from groupledger.jobs.ask.cluster_rows import ClusterRows
+
+        return ClusterRows(self.warehouse, cluster)
 
     def ledger(self, held: str | None = None) -> AbstractContextManager[Ledger]:
         """Starts Spark and takes the lease to write the cluster's tables."""

@@ -108,7 +108,7 @@ def owner(job: Job, *, name: str, topic: str, partition: int, at: datetime, as_j
     """Show who owned a partition at an instant: owned, unowned, or unknown and why.
 
     A group, a topic or a partition that the ledger never saw is unknown, with the names nearest to it."""
-    tables = job.tables()
+    tables = job.rows()
     from groupledger.jobs.ask.owner import owner as owner_of
 
     found = owner_of(tables, name, topic, partition, at)
@@ -170,9 +170,9 @@ def idle(job: Job, *, retention_days: float, fraction: float, as_json: bool) -> 
     """Show the groups whose committed offsets will expire: of groups without members, of topics that no member of a
     group subscribes to, and those that name their own expiry."""
     tables = job.tables()
-    from groupledger.jobs.ask.answers import known_until
     from groupledger.jobs.ask.group_activity import IDLE_COLUMNS
     from groupledger.jobs.ask.group_activity import idle as idle_groups
+    from groupledger.jobs.ask.spark_answers import known_until
     from groupledger.transforms.coverage.rules.coverage_at import iso
 
     as_of = known_until(tables)

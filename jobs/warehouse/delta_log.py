@@ -44,6 +44,11 @@ MISREAD = re.compile(r"[\x00-\x1f\x7f\[\]\\^|]|%[0-9A-Fa-f]{2}")
 
 def table_uri(warehouse: str, table: Table) -> str:
     """Returns the place of a table. Raises InputError for a path that delta-rs would not find again."""
+    return f"{warehouse_uri(warehouse)}/{table.name}"
+
+
+def warehouse_uri(warehouse: str) -> str:
+    """Returns the place of a warehouse as delta-rs wants it. Raises InputError for one that it would not find again."""
     place = warehouse.rstrip("/").removeprefix("file://").removeprefix("file:")
     misread = None if "://" in place else MISREAD.search(str(Path(place).absolute()))
     if misread is not None:
@@ -51,7 +56,7 @@ def table_uri(warehouse: str, table: Table) -> str:
             f"The path of the warehouse {warehouse} has {misread[0]!r} in it, which Delta's library takes for something"
             " else: rename the folder, or choose another."
         )
-    return f"{place}/{table.name}"
+    return place
 
 
 def open_table(warehouse: str, table: Table) -> DeltaTable:

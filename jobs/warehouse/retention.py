@@ -21,7 +21,7 @@ from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from groupledger.jobs.warehouse.storage import Storage
+    from groupledger.jobs.warehouse.storage import Readable, Storage
 
 NOTHING_ELSE = "restore it, since nothing else tells what was removed"
 
@@ -34,7 +34,7 @@ class Floor:
     time_ms: int
 
 
-def read_floors(storage: Storage, cluster: str) -> dict[int, Floor]:
+def read_floors(storage: Readable, cluster: str) -> dict[int, Floor]:
     """Returns the floors by partition of `__consumer_offsets`, for the partitions where something was removed."""
     return read_parsed(storage, _name(cluster), _parsed, NOTHING_ELSE) or {}
 
@@ -52,7 +52,7 @@ def raise_floors(storage: Storage, cluster: str, new: Mapping[int, Floor]) -> No
     storage.write(_name(cluster), json.dumps({key: asdict(floor) for key, floor in sorted(floors.items())}))
 
 
-def read_history_floor_ms(storage: Storage, cluster: str) -> int | None:
+def read_history_floor_ms(storage: Readable, cluster: str) -> int | None:
     """Returns the instant below which rows of the history are gone, or None if nothing was removed."""
     return read_parsed(storage, _history_name(cluster), lambda text: int(json.loads(text)["time_ms"]), NOTHING_ELSE)
 

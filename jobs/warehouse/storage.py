@@ -35,12 +35,16 @@ TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}")
 TEMPORARY_S_MAX = 86_400
 
 
-class Storage(Protocol):
-    """A folder of small files. Names are relative to the warehouse, with `/` between parts."""
+class Readable(Protocol):
+    """A folder of small files to read. Names are relative to the warehouse, with `/` between parts."""
 
     def read(self, name: str) -> str | None:
         """Returns the text of a file, or None if there is none."""
         ...
+
+
+class Storage(Readable, Protocol):
+    """A folder of small files to read and write."""
 
     def write(self, name: str, text: str) -> None:
         """Replaces a file in one step."""
@@ -63,7 +67,7 @@ class Storage(Protocol):
         ...
 
 
-def read_parsed(storage: Storage, name: str, parse: Callable[[str], T], remedy: str) -> T | None:
+def read_parsed(storage: Readable, name: str, parse: Callable[[str], T], remedy: str) -> T | None:
     """Returns what a small file says, or None if there is none. Raises OutsideError with the remedy if it is
     damaged."""
     try:

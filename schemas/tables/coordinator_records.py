@@ -34,9 +34,7 @@ from groupledger.schemas.wire import (
     streams_assignor,
 )
 from groupledger.schemas.wire.model import Message, RecordType
-from groupledger.schemas.wire.record_types import RECORD_TYPE_BY_NAME, RECORD_TYPES
-
-OFFSET_COMMIT_TYPES = ("offset_commit", "legacy_offset_commit")
+from groupledger.schemas.wire.record_types import OFFSET_COMMIT_TYPES, RECORD_TYPE_BY_NAME, RECORD_TYPES
 
 
 def _versioned(message: Message) -> StructType:

@@ -36,6 +36,7 @@ RECORD_TYPES: tuple[RecordType, ...] = (
 
 RECORD_TYPE_BY_ID = {kind.id: kind for kind in RECORD_TYPES}
 RECORD_TYPE_BY_NAME = {kind.record_type: kind for kind in RECORD_TYPES}
+OFFSET_COMMIT_TYPES = ("offset_commit", "legacy_offset_commit")
 
 RETIRED_RECORD_TYPES = {
     9: "share_group_partition_metadata",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
+from groupledger.schemas.wire.record_types import OFFSET_COMMIT_TYPES
 from groupledger.schemas.words import ExpiryCause, GroupType
 from groupledger.transforms.history.group_activity import GROUP
 from groupledger.transforms.history.rules.events import CONSUMER

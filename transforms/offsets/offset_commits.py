@@ -27,7 +27,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from groupledger.schemas.kafka.names import ZERO_UUID
-from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
+from groupledger.schemas.wire.record_types import OFFSET_COMMIT_TYPES
 from groupledger.schemas.words import Attribution, Completeness, EndedBy
 from groupledger.transforms.history.tenures import with_tenure
 

@@ -16,7 +16,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from groupledger.schemas.codec.engine import UNKNOWN_TAGGED_FIELDS
 from groupledger.schemas.codec.errors import DecodeError
 from groupledger.schemas.codec.records import decode_record
-from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS, OFFSET_COMMIT_TYPES
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.wire.record_types import OFFSET_COMMIT_TYPES
 from groupledger.transforms.privacy import Privacy
 from groupledger.transforms.records.decode_offset_commits import OffsetCommits, decode_offset_commits
 from groupledger.transforms.records.decoded_record import record_fields, record_json

@@ -23,8 +23,9 @@ from pyspark.sql.pandas.types import to_arrow_type
 from groupledger.schemas.codec.errors import DecodeError
 from groupledger.schemas.codec.primitives import read_uuid
 from groupledger.schemas.codec.records import decode_key
-from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT, OFFSET_COMMIT_TYPES
+from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT
 from groupledger.schemas.wire.offset_commit import OFFSET_COMMIT as WIRE_FORMAT
+from groupledger.schemas.wire.record_types import OFFSET_COMMIT_TYPES
 from groupledger.transforms.records.offset_commit_layouts import (
     INTEGER_BYTES,
     LAYOUTS,

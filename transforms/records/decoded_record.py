@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.codec.engine import UNKNOWN_TAGGED_FIELDS
 from groupledger.schemas.codec.records import Record
 from groupledger.schemas.kafka.names import ZERO_UUID
-from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
 from groupledger.schemas.wire.model import Array, Primitive, Struct
-from groupledger.schemas.wire.record_types import RECORD_TYPE_BY_NAME
+from groupledger.schemas.wire.record_types import OFFSET_COMMIT_TYPES, RECORD_TYPE_BY_NAME
 from groupledger.transforms.records.member_details import member_details
 
 if TYPE_CHECKING:

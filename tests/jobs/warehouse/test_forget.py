@@ -15,6 +15,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.owner import owner
 from groupledger.jobs.derive.history import TABLES as HISTORY
 from groupledger.jobs.derive.history import update_history
@@ -26,7 +27,6 @@ from groupledger.jobs.warehouse.forget import forget as forget_with
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.rebuilds import rebuild_request
 from groupledger.jobs.warehouse.storage import LocalStorage
-from groupledger.jobs.warehouse.tables import ClusterTables
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -291,7 +291,7 @@ def test_the_history_goes_on(spark: SparkSession, filled_warehouse: Path, tmp_pa
         after = [comparable(row) for row in rows_of(warehouse, table)]
         assert sorted(after) == sorted(map(comparable, before[table])), table.name
     owned = next(row for row in rows_of(warehouse, ASSIGNMENTS) if row["client_id"] == FORGOTTEN)
-    answers = ClusterTables(spark, str(warehouse), SIMULATED)
+    answers = ClusterRows(str(warehouse), SIMULATED)
     (answer,) = owner(answers, owned["group_id"], owned["topic"], owned["partition"], owned["valid_from"])
     assert (answer["status"], answer["client_id"]) == ("owned", FORGOTTEN)
     assert rows_of(warehouse, ASSIGNMENTS, BY_HAND)

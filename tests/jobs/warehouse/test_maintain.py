@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
+from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.offsets_at import offsets_at
 from groupledger.jobs.ask.owner import owner
 from groupledger.jobs.derive.history import update_history
@@ -174,7 +175,8 @@ def test_retention_of_the_history(spark: SparkSession, filled_warehouse: Path, t
     ended = [row for row in rows if row["valid_to"] is not None]
 
     def status(row: dict[str, Any], at: datetime) -> str:
-        (answer,) = owner(tables, row["group_id"], row["topic"], row["partition"], at)
+        answers = ClusterRows(str(tmp_path / "w"), BY_HAND)
+        (answer,) = owner(answers, row["group_id"], row["topic"], row["partition"], at)
         return str(answer["status"])
 
     owned = [row for row in ended if status(row, row["valid_from"]) == Ownership.OWNED]  # and not for no time at all

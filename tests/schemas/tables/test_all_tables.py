@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,7 +13,10 @@ from groupledger.schemas.tables.all_tables import all_tables, date_column, table
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.table import Table
-from tools.table_docs import PAGE, page
+from tools.table_docs import DEFINITIONS, PAGE, definitions, page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FOLDER = Path(groupledger.schemas.tables.__file__).parent
 
@@ -49,6 +53,8 @@ def test_date_columns() -> None:
     assert date_column(ASSIGNMENTS) is None
 
 
-def test_the_page_is_current() -> None:
-    """Goal: docs/tables.md says what the schemas say; `python -m tools.table_docs` writes it."""
-    assert PAGE.read_text() == page()
+@pytest.mark.parametrize(("file", "text"), [(PAGE, page), (DEFINITIONS, definitions)])
+def test_what_is_made_of_the_tables_is_current(file: Path, text: Callable[[], str]) -> None:
+    """Goal: docs/tables.md and schemas/tables.json say what the schemas say; `python -m tools.table_docs` writes
+    them."""
+    assert file.read_text() == text()

@@ -1,0 +1,167 @@
+"""Reads the rows of one cluster for a question, without Spark: by delta-rs, from the files that can hold them.
+
+    tables.rows("members", ("group_id", "=", name))                    dicts, for the rules of `transforms`
+    tables.scan("lag", ("sampled_at", "<=", at), columns=("topic",))   batches, read as DuckDB asks for them
+    tables.query("SELECT ... WHERE topic = $topic", {"topic": topic}, lag=tables.scan("lag"))
+
+A filter is (column, operator, value), and all filters must hold. They choose the files, by their partition and by what
+Delta's log tells of their values, and then the rows. A value stays a value: none becomes SQL text. Each table is opened
+once, so that a question sees one version of it. Rows have today's columns; those that an older table lacks are null.
+"""
+
+from __future__ import annotations
+
+import operator
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import FileType, PyFileSystem
+
+from groupledger.jobs.ask.definitions import schema_of, written_by
+from groupledger.jobs.ask.engine import MEMORY_MAX_BYTES, locked_database, plain
+from groupledger.jobs.ask.snapshots import Snapshots
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.local_files import local_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from groupledger.jobs.process.output import Answer
+
+    Filter = tuple[str, str, Any]
+
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda column, values: column.isin(values),
+}
+
+
+class SmallFiles:
+    """The small files beside the tables, to read (`jobs.warehouse.storage.Readable`)."""
+
+    def __init__(self, warehouse: str) -> None:
+        self._files = local_files(warehouse) or PyFileSystem(DeltaStorageHandler(warehouse))
+
+    def read(self, name: str) -> str | None:
+        if self._files.get_file_info(name).type == FileType.NotFound:
+            return None
+        with self._files.open_input_file(name) as file:
+            return bytes(file.read()).decode()
+
+
+class ClusterRows:
+    """The rows of one cluster in the tables of a warehouse (a directory or a URI)."""
+
+    def __init__(self, warehouse: str, cluster: str) -> None:
+        self.cluster = cluster
+        self._snapshots = Snapshots(warehouse)
+
+    @cached_property
+    def small_files(self) -> SmallFiles:
+        return SmallFiles(self._snapshots.warehouse)
+
+    def exists(self, table: str) -> bool:
+        return self._snapshots.exists(table)
+
+    def rows(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> list[Answer]:
+        """Returns rows as dicts, in no order. Raises InputError if the table is not there."""
+        answers: list[Answer] = self.scan(table, *filters, columns=columns).read_all().to_pylist()
+        return answers
+
+    def scan(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
+        """Returns rows to be read once, with some columns, or all but the cluster. Raises InputError if the table is
+        not there."""
+        if not self.exists(table):
+            self._snapshots.refuse_nothing()
+            raise InputError(
+                f"The warehouse {self._snapshots.warehouse} has no table {table} yet: run `groupledger"
+                f" {written_by(table)}` first."
+            )
+        return self._scan(table, filters, columns)
+
+    def scan_if_any(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
+        """Returns the same, and no rows if the table is not there."""
+        if self.exists(table):
+            return self._scan(table, filters, columns)
+        return pa.RecordBatchReader.from_batches(wanted_schema(table, columns), [])
+
+    def query(
+        self, text: str, parameters: Mapping[str, Any] | None = None, **scans: pa.RecordBatchReader
+    ) -> list[Answer]:
+        """Returns what DuckDB answers to a query of ours. In it each scan is a table, which it reads once."""
+        failed: list[Exception] = []
+        with locked_database() as connection:
+            for name, scan in scans.items():
+                connection.register(name, pa.RecordBatchReader.from_batches(scan.schema, noted(scan, failed)))
+            try:
+                answers: list[Answer] = plain(connection.sql(text, params=parameters).to_arrow_table()).to_pylist()
+            except duckdb.OutOfMemoryException as error:
+                raise InputError(f"The answer takes more than {MEMORY_MAX_BYTES >> 30} GiB: ask for less.") from error
+            except duckdb.Error as error:
+                raise failed[0] if failed else error from error
+        return answers
+
+    def _scan(self, table: str, filters: Sequence[Filter], columns: Sequence[str] | None) -> pa.RecordBatchReader:
+        wanted = wanted_schema(table, columns)
+        filters = (("cluster", "=", self.cluster), *filters)
+        delta = self._snapshots.open(table)
+        there = pa.schema(delta.schema().to_arrow())
+        if not {name for name, _, _ in filters} <= {*there.names}:
+            return pa.RecordBatchReader.from_batches(wanted, [])  # what it lacks is null, and so equals nothing
+        files = delta.to_pyarrow_dataset(
+            filesystem=local_files(self._snapshots.path(table)),
+            # delta-rs takes an empty text for a null.
+            file_pruning_predicate=[each for each in filters if "" not in (each[2] if each[1] == "in" else (each[2],))],
+        )
+        named = {*wanted.names, *(name for name, _, _ in filters)}
+        read = files.to_batches(columns=[name for name in there.names if name in named])
+        return pa.RecordBatchReader.from_batches(wanted, chosen(read, condition(there, filters), wanted))
+
+
+def wanted_schema(table: str, columns: Sequence[str] | None) -> pa.Schema:
+    schema = schema_of(table)
+    return pa.schema([schema.field(name) for name in columns or schema.names if columns or name != "cluster"])
+
+
+def condition(schema: pa.Schema, filters: Sequence[Filter]) -> pc.Expression:
+    """Returns an expression for the rows that all filters let pass, with each value in the type of its column."""
+
+    def holds(name: str, operation: str, value: Any) -> pc.Expression:
+        kind = schema.field(name).type
+        return COMPARE[operation](
+            pc.field(name), pa.array(value, kind) if operation == "in" else pa.scalar(value, kind)
+        )
+
+    return reduce(operator.and_, (holds(*each) for each in filters))
+
+
+def chosen(read: Iterable[pa.RecordBatch], passes: pc.Expression, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yields the rows that pass, with the wanted columns.
+
+    They are not chosen by the files' readers: a merge of delta-rs writes texts as views, which pyarrow does not compare
+    with texts when it looks at the bounds in a file.
+    """
+    for batch in read:
+        found = pa.Table.from_batches([batch]).filter(passes)
+        columns = [
+            found[field.name].cast(field.type) if field.name in found.column_names else pa.nulls(len(found), field.type)
+            for field in wanted
+        ]
+        yield from pa.table(columns, schema=wanted).to_batches()
+
+
+def noted(batches: Iterable[pa.RecordBatch], failed: list[Exception]) -> Iterator[pa.RecordBatch]:
+    """Yields the batches, and notes what reading them raised: DuckDB tells it as an error of its own."""
+    try:
+        yield from batches
+    except (pa.ArrowException, OSError) as error:
+        failed.append(error)
+        raise

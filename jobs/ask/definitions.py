@@ -1,0 +1,34 @@
+"""Tells what each table looks like today, without Spark, in whose types `schemas/tables` defines them.
+
+`schemas/tables.json` says the same in the form of Delta's log: `python -m tools.table_docs` writes it, and a test
+compares the two.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import pyarrow as pa
+from deltalake import Schema
+
+
+def written_by(table: str) -> str:
+    """Returns the command that makes a table."""
+    command: str = _definitions()[table]["written_by"]
+    return command
+
+
+@cache
+def schema_of(table: str) -> pa.Schema:
+    columns = json.dumps({"type": "struct", "fields": _definitions()[table]["columns"]})
+    return pa.schema(Schema.from_json(columns).to_arrow())
+
+
+@cache
+def _definitions() -> dict[str, dict[str, Any]]:
+    text = resources.files("groupledger.schemas").joinpath("tables.json").read_text()
+    found: dict[str, dict[str, Any]] = json.loads(text)
+    return found

@@ -1,0 +1,196 @@
+"""Goal: a question reads the rows of its cluster that it asks for, from the files that can hold them, and no others."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from groupledger.jobs.ask.cluster_rows import ClusterRows, SmallFiles
+from groupledger.jobs.ask.commits import commit_log
+from groupledger.jobs.ask.definitions import schema_of
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.outside import explain
+from groupledger.jobs.warehouse.commits import Commits, as_new
+from groupledger.schemas.kafka.names import ZERO_UUID
+from groupledger.schemas.tables.all_tables import all_tables
+from groupledger.schemas.tables.topic_names import TOPIC_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+CLUSTER = "c"
+AT = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=timezone.utc)
+
+
+def append(warehouse: Path, table: str, *rows: dict[str, Any], lacking: frozenset[str] = frozenset()) -> None:
+    """Writes rows into one file of a table, which may lack some of today's columns."""
+    schema = pa.schema([field for field in schema_of(table) if field.name not in lacking])
+    found = pa.Table.from_pylist([{"cluster": CLUSTER, **row} for row in rows], schema)
+    write_deltalake(str(warehouse / table), found, mode="append")
+
+
+def groups(warehouse: Path, *filters: Any) -> list[str]:
+    rows = ClusterRows(str(warehouse), CLUSTER).rows("groups", *filters, columns=("group_id",))
+    return sorted(row["group_id"] for row in rows)
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Returns the files that are read from now on."""
+    files: list[str] = []
+    to_pyarrow_dataset = DeltaTable.to_pyarrow_dataset
+
+    def recorded(table: DeltaTable, **arguments: Any) -> Any:
+        found: Any = to_pyarrow_dataset(table, **arguments)
+        files.extend(found.files)
+        return found
+
+    monkeypatch.setattr(DeltaTable, "to_pyarrow_dataset", recorded)
+    return files
+
+
+NAMES = ["b", "", "x" * 3_000, "\U0010ffff" * 40, "b' OR '1' = '1", '"']
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+def test_filters_reach_the_files(tmp_path: Path, read: list[str], name: str) -> None:
+    """Goal: a group is found in its own file, whatever its name; other clusters' rows stay out."""
+    for each in ("a", name, "z"):
+        append(tmp_path, "groups", {"group_id": each, "last_commit_at": AT})
+    append(tmp_path, "groups", {"cluster": "other", "group_id": name})
+    assert groups(tmp_path, ("group_id", "=", name)) == [name]
+    assert len(read) == (3 if name == "" else 1)  # of an empty name the log's facts are not asked
+
+
+def test_operators(tmp_path: Path, read: list[str]) -> None:
+    """Goal: each operator lets the rows of its bound pass or not, exact to the microsecond."""
+    for offset, name in enumerate("abc"):
+        append(tmp_path, "groups", {"group_id": name, "kafka_partition": offset, "last_commit_at": AT})
+    assert groups(tmp_path, ("kafka_partition", ">", 0), ("kafka_partition", "<", 2)) == ["b"]
+    assert len(read) == 1
+    assert groups(tmp_path, ("kafka_partition", ">=", 1)) == ["b", "c"]
+    assert groups(tmp_path, ("kafka_partition", "<=", 1)) == ["a", "b"]
+    assert groups(tmp_path, ("kafka_partition", "in", (0, 2))) == ["a", "c"]
+    assert groups(tmp_path, ("group_id", "in", ("", "c"))) == ["c"]
+    assert groups(tmp_path, ("last_commit_at", ">=", AT)) == ["a", "b", "c"]
+    assert groups(tmp_path, ("last_commit_at", ">", AT)) == []
+
+
+def test_an_older_table(tmp_path: Path) -> None:
+    """Goal: columns that an older table lacks are null; nothing compares with them."""
+    append(tmp_path, "groups", {"group_id": "a"}, lacking=frozenset({"is_simple", "group_epoch"}))
+    tables = ClusterRows(str(tmp_path), CLUSTER)
+    (row,) = tables.rows("groups")
+    assert list(row) == [name for name in schema_of("groups").names if name != "cluster"]
+    assert row["is_simple"] is None
+    assert tables.rows("groups", ("group_epoch", ">=", 0)) == []
+
+
+def test_an_older_struct(tmp_path: Path) -> None:
+    """Goal: fields of structs that an older table lacks are null, too."""
+    path = str(tmp_path / "rebalances")
+    write_deltalake(path, pa.table({"cluster": [CLUSTER], "changes": [[{"kind": "member_joined"}]]}))
+    (row,) = ClusterRows(str(tmp_path), CLUSTER).rows("rebalances", columns=("changes",))
+    fields = schema_of("rebalances").field("changes").type.value_type
+    assert row["changes"] == [dict.fromkeys(field.name for field in fields) | {"kind": "member_joined"}]
+
+
+def test_a_table_that_was_merged_into(tmp_path: Path) -> None:
+    """Goal: rows are found by names in files that a merge has written, which holds texts as views."""
+    commits = Commits(str(tmp_path), ())
+    commits.create(TOPIC_NAMES)
+    rows = [{"cluster": CLUSTER, "topic_id": name, "topic": name} for name in ("a", "b", "c")]
+    schema = to_arrow_schema(TOPIC_NAMES.schema)
+    commits.append(TOPIC_NAMES, pa.Table.from_pylist(rows[:2], schema))
+    commits.merge(TOPIC_NAMES, pa.Table.from_pylist(rows[1:], schema), "old.cluster = 'c'", updates=as_new(["topic"]))
+    tables = ClusterRows(str(tmp_path), CLUSTER)
+    assert [row["topic"] for row in tables.rows("topic_names", ("topic_id", "=", "b"))] == ["b"]
+    found = tables.query("SELECT count(*) AS n FROM topics", topics=tables.scan("topic_names"))
+    assert found == [{"n": 3}]
+
+
+def test_one_snapshot(tmp_path: Path) -> None:
+    """Goal: all parts of a question see one version of a table, also when a writer commits in between."""
+    append(tmp_path, "groups", {"group_id": "a"})
+    tables = ClusterRows(str(tmp_path), CLUSTER)
+    assert len(tables.rows("groups")) == 1
+    append(tmp_path, "groups", {"group_id": "b"})
+    assert len(tables.rows("groups")) == 1
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    """Goal: without any table the path is doubted; a missing table names the command that writes it, and one that a
+    question can do without is empty."""
+    with pytest.raises(InputError, match="has no tables: check the path"):
+        ClusterRows(str(tmp_path / "nowhere"), CLUSTER).rows("groups")
+    append(tmp_path, "coverage", {"kafka_partition": 1})
+    tables = ClusterRows(str(tmp_path), CLUSTER)
+    with pytest.raises(InputError, match=r"has no table groups yet: run `groupledger history` first"):
+        tables.rows("groups")
+    assert tables.scan_if_any("watermarks", columns=("topic",)).read_all().to_pylist() == []
+
+
+def test_a_damaged_file(tmp_path: Path) -> None:
+    """Goal: a file that can't be read is told as one, with its path, also when it is DuckDB that reads it."""
+    append(tmp_path, "groups", {"group_id": "a"})
+    (file,) = (tmp_path / "groups").glob("**/*.parquet")
+    file.write_bytes(b"PAR1 garbage PAR1")
+    tables = ClusterRows(str(tmp_path), CLUSTER)
+    asked: list[Callable[[], object]] = [
+        lambda: tables.rows("groups"),
+        lambda: tables.query("SELECT count(*) FROM groups", groups=tables.scan("groups")),
+    ]
+    for ask in asked:
+        with pytest.raises((pa.ArrowException, OSError)) as raised:
+            ask()
+        told = explain(raised.value)
+        assert told is not None
+        assert told.exit_code == 3
+        assert "of a table is damaged" in str(told) or "of the table groups is damaged" in str(told)
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_small_files(tmp_path: Path, scheme: str) -> None:
+    """Goal: small files are read from a directory, and by delta-rs where the warehouse is a URI."""
+    (tmp_path / "_groupledger").mkdir()
+    (tmp_path / "_groupledger" / "floor.json").write_text("{}")
+    files = SmallFiles(f"{scheme}{tmp_path}")
+    assert files.read("_groupledger/floor.json") == "{}"
+    assert files.read("_groupledger/no.json") is None
+
+
+def test_commit_log(tmp_path: Path) -> None:
+    """Goal: commits and removals, without what could not be decoded; a number below 0 and a topic id of zeros are
+    none."""
+    commit = {"topic": "t", "partition": 0, "offset": -1, "leader_epoch": -1, "metadata": "m", "topic_id": ZERO_UUID}
+    rows = [
+        {"kafka_offset": 1, "record_type": "offset_commit", "is_tombstone": False, "offset_commit": commit},
+        {
+            "kafka_offset": 2,
+            "record_type": "legacy_offset_commit",
+            "is_tombstone": False,
+            "offset_commit": {**commit, "offset": 7, "leader_epoch": 0, "topic_id": "x"},
+        },
+        {"kafka_offset": 3, "record_type": "offset_commit", "decode_error": "bad", "offset_commit": None},
+        {"kafka_offset": 4, "record_type": "group_metadata", "offset_commit": None},
+    ]
+    append(tmp_path, "coordinator_records", *rows)
+    found = commit_log(ClusterRows(str(tmp_path), CLUSTER)).read_all().to_pylist()
+    told = [(row["kafka_offset"], row["committed_offset"], row["leader_epoch"], row["topic_id"]) for row in found]
+    assert told == [(1, None, None, None), (2, 7, 0, "x")]
+
+
+@pytest.mark.parametrize("table", all_tables(), ids=lambda table: table.name)
+def test_schemas(table: Any) -> None:
+    """Goal: what is read without Spark has the columns and types that Spark's definition has."""
+    wanted = to_arrow_schema(table.schema)
+    found = schema_of(table.name)
+    assert found.names == wanted.names
+    append_nothing = pa.Table.from_pylist([], found).cast(wanted)
+    assert append_nothing.num_rows == 0
