@@ -79,12 +79,7 @@ class ClusterRows:
     def scan(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """Returns rows to be read once, with some columns, or all but the cluster. Raises InputError if the table is
         not there."""
-        if not self.exists(table):
-            self._snapshots.refuse_nothing()
-            raise InputError(
-                f"The warehouse {self._snapshots.warehouse} has no table {table} yet: run `groupledger"
-                f" {written_by(table)}` first."
-            )
+        self._check(table)
         return self._scan(table, filters, columns)
 
     def scan_if_any(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
@@ -92,6 +87,14 @@ class ClusterRows:
         if self.exists(table):
             return self._scan(table, filters, columns)
         return pa.RecordBatchReader.from_batches(wanted_schema(table, columns), [])
+
+    def partition_values(self, table: str, column: str) -> set[Any]:
+        """Returns the values of a column that the files of a table lie by, of all clusters. Raises InputError if the
+        table is not there."""
+        self._check(table)
+        added = pa.table(self._snapshots.open(table).get_add_actions(flatten=True))
+        kind = schema_of(table).field(column).type
+        return {*added[f"partition.{column}"].cast(kind).to_pylist()}
 
     def query(
         self, text: str, parameters: Mapping[str, Any] | None = None, **scans: pa.RecordBatchReader
@@ -108,6 +111,14 @@ class ClusterRows:
             except duckdb.Error as error:
                 raise failed[0] if failed else error from error
         return answers
+
+    def _check(self, table: str) -> None:
+        if not self.exists(table):
+            self._snapshots.refuse_nothing()
+            raise InputError(
+                f"The warehouse {self._snapshots.warehouse} has no table {table} yet: run `groupledger"
+                f" {written_by(table)}` first."
+            )
 
     def _scan(self, table: str, filters: Sequence[Filter], columns: Sequence[str] | None) -> pa.RecordBatchReader:
         wanted = wanted_schema(table, columns)

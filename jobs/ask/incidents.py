@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.warehouse.tables import collect
-from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.words import Evidence, Severity, words_of
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
@@ -16,26 +13,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
+    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
     from groupledger.jobs.process.output import Answer
-    from groupledger.jobs.warehouse.tables import ClusterTables
 
 EXPLANATION_WIDTH = 110
 
 
 def incidents_of(
-    tables: ClusterTables, group: str | None, since: datetime | None, kind: str | None, severity: str
+    tables: ClusterRows, group: str | None, since: datetime | None, kind: str | None, severity: str
 ) -> list[Answer]:
     """Returns the incidents last seen since then, of at least that severity; those that began last come last."""
-    rows = tables.rows(INCIDENTS)
     severities = words_of(Severity)
-    rows = rows.where(F.col("severity").isin(*severities[severities.index(severity) :]))
-    if group is not None:
-        rows = rows.where(F.col("group_id") == F.lit(group))
-    if kind is not None:
-        rows = rows.where(F.col("kind") == F.lit(kind))
-    if since is not None:
-        rows = rows.where(F.col("last_seen_at") >= F.lit(since))
-    return collect(rows.drop("cluster").orderBy("first_seen_at", "episode_id", "kind"))
+    filters: list[Filter] = [("severity", "in", severities[severities.index(severity) :])]
+    for column, operation, value in (("group_id", "=", group), ("kind", "=", kind), ("last_seen_at", ">=", since)):
+        if value is not None:
+            filters.append((column, operation, value))
+    return sorted(tables.rows("incidents", *filters), key=itemgetter("first_seen_at", "episode_id", "kind"))
 
 
 def lines(incident: Answer) -> Iterator[str]:

@@ -42,12 +42,13 @@ def incidents(
 ) -> None:
     """Show refused commits and what led to them: who, why, what is processed twice, and what to change."""
     from groupledger.jobs.ask.incidents import incidents_of, lines
-    from groupledger.jobs.derive.incidents import update_incidents
 
     if update:
+        from groupledger.jobs.derive.incidents import update_incidents
+
         with job.ledger() as ledger:
             update_incidents(ledger)
-    found = incidents_of(job.tables(), group, since, kind, severity)
+    found = incidents_of(job.rows(), group, since, kind, severity)
     if as_json:
         print_json(found)
         return

@@ -51,21 +51,23 @@ def lag(  # noqa: PLR0913 - one for each option
         raise click.UsageError("--until goes with --since.")
     if (exact is None) != (bootstrap_servers is None):
         raise click.UsageError("--exact goes with --bootstrap-servers.")
-    tables = job.tables()
     from groupledger.jobs.ask import lag_answers
-    from groupledger.jobs.kafka.exact_lag import with_exact_seconds
     from groupledger.jobs.process.terminal import print_table, printable
     from groupledger.transforms.coverage.rules.coverage_at import iso
-    from groupledger.transforms.lag.rules import LagRules
 
     if name is not None and since is not None:
-        found = lag_answers.status_changes(tables, name, since, until, rules_from(LagRules, job.settings.lag))
+        from groupledger.jobs.ask.lag_changes import status_changes
+        from groupledger.transforms.lag.rules import LagRules
+
+        found = status_changes(job.tables(), name, since, until, rules_from(LagRules, job.settings.lag))
         title = f"Status changes of {printable(name)}"
         print_answers(title, lag_answers.CHANGE_COLUMNS, found, as_json=as_json)
         return
-    sampled_at, rows = lag_answers.lag_at(tables, name, at)
+    sampled_at, rows = lag_answers.lag_at(job.rows(), name, at)
     say(f"as of the sampling round of {iso(sampled_at)}")
     if exact is not None and bootstrap_servers is not None:
+        from groupledger.jobs.kafka.exact_lag import with_exact_seconds
+
         rows = with_exact_seconds(rows, exact, bootstrap_servers, job.settings)
     if by != "partition":
         sums = lag_answers.rollup_answers(rows, by_topic=by == "topic")

@@ -36,6 +36,7 @@ from groupledger.transforms.lag.rules import (
     TopicWindow,
     Watermark,
 )
+from groupledger.transforms.lag.rules.row import MILLISECONDS
 from groupledger.transforms.lag.rules.status import Point
 
 if TYPE_CHECKING:
@@ -47,12 +48,6 @@ if TYPE_CHECKING:
     from groupledger.transforms.lag.rules import LagRules
 
 LAG_ROWS = LAG.without("cluster", "sample_date")
-MILLISECONDS = {
-    "sampled_at": "sampled_at_ms",
-    "no_progress_since": "no_progress_since_ms",
-    "committed_at": "commit_timestamp_ms",
-}
-"""Columns that are instants, and the field of `LagRow` that each comes from; all others have the field's name."""
 _VALUES = attrgetter(*(MILLISECONDS.get(name, name) for name in LAG_ROWS.names))
 
 # The kinds of event, in the order in which a group's state is made up.

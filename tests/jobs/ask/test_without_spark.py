@@ -36,6 +36,11 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"owner {{group}} {{topic}} 0 --at {AT}",
         f"owner {{group}} nowhere 0 --at {AT}",
         f"owner nobody nowhere 0 --at {AT}",
+        "lag",
+        f"lag --group {{group}} --at {AT}",
+        "lag --by group",
+        "incidents",
+        "incidents --group {group} --severity info --since 2026-01-05T00:10:00Z --json",
     ],
 )
 def test_a_question(warehouse: Path, question: str) -> None:

@@ -98,7 +98,7 @@ def new_warehouse(spark: SparkSession, path: Path) -> Path:
 
 
 def table_rows(ledger: Ledger) -> list[LagRow]:
-    return lag_rows(ledger.rows(LAG))
+    return lag_rows(collect(ledger.rows(LAG)))
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 # The clocks of broker and sampler may differ by as much without a commit being taken for one of a former topic.
 CLOCK_MARGIN_MS = 5_000
+MILLISECONDS = {
+    "sampled_at": "sampled_at_ms",
+    "no_progress_since": "no_progress_since_ms",
+    "committed_at": "commit_timestamp_ms",
+}
+"""Columns that are instants, and the field of `LagRow` that each comes from; all others have the field's name."""
 
 
 @dataclass(frozen=True, slots=True)
