@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from groupledger.schemas.kafka.names import ZERO_UUID
-from groupledger.schemas.tables.coordinator_records import OFFSET_COMMIT_TYPES
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
+from groupledger.schemas.wire.record_types import OFFSET_COMMIT_TYPES
 from groupledger.schemas.words import Completeness, EndedBy
 from groupledger.transforms.by_group import map_rows
 from groupledger.transforms.offsets.offset_commits import with_known_from
