@@ -91,10 +91,14 @@ class ClusterRows:
     def partition_values(self, table: str, column: str) -> set[Any]:
         """Returns the values of a column that the files of a table lie by, of all clusters. Raises InputError if the
         table is not there."""
-        self._check(table)
-        added = pa.table(self._snapshots.open(table).get_add_actions(flatten=True))
         kind = schema_of(table).field(column).type
-        return {*added[f"partition.{column}"].cast(kind).to_pylist()}
+        return {*self.files(table)[f"partition.{column}"].cast(kind).to_pylist()}
+
+    def files(self, table: str) -> pa.Table:
+        """Returns a row for each file of a table, of all clusters, with `partition.COLUMN`, and with `min.COLUMN` and
+        `max.COLUMN` of the columns of which Delta's log tells them. Raises InputError if the table is not there."""
+        self._check(table)
+        return pa.table(self._snapshots.open(table).get_add_actions(flatten=True))
 
     def query(
         self, text: str, parameters: Mapping[str, Any] | None = None, **scans: pa.RecordBatchReader

@@ -1,0 +1,52 @@
+"""Finds sampling rounds in the tables that have a row for each round: `lag`, `watermarks`, `group_states`.
+
+A monitor adds a round every few seconds, so that a day of them is a long table. Delta's log tells the first and last
+round of each file: those of files with one cluster bound the answer from below, and only what lies above is read.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+
+# Delta's log tells instants in whole milliseconds, and may round them.
+ROUNDING = timedelta(milliseconds=1)
+
+
+def last_round(tables: ClusterRows, table: str, at: datetime | None = None) -> datetime | None:
+    """Returns the instant of the newest round, or of the last one at or before an instant; None if there is none.
+    Raises InputError if the table is not there."""
+    by_then: list[Filter] = [] if at is None else [("sampled_at", "<=", at)]
+    earliest = _told(tables, table, at)
+    if earliest is not None:
+        found = _newest(tables, table, [*by_then, ("sampled_at", ">=", earliest - ROUNDING)])
+        if found is not None:
+            return found
+    return _newest(tables, table, by_then)
+
+
+def _newest(tables: ClusterRows, table: str, filters: list[Filter]) -> datetime | None:
+    rounds = tables.scan(table, *filters, columns=("sampled_at",))
+    (newest,) = tables.query("SELECT max(sampled_at) AS at FROM rounds", rounds=rounds)
+    at: datetime | None = newest["at"]
+    return at
+
+
+def _told(tables: ClusterRows, table: str, at: datetime | None) -> datetime | None:
+    """Returns an instant at or after which there is a round of the cluster by then; None if the log tells none."""
+    files = tables.files(table)
+    names = ("min.cluster", "max.cluster", "min.sampled_at", "max.sampled_at")
+    if not {*names} <= {*files.column_names}:
+        return None
+    of_cluster = (pc.field("min.cluster") == tables.cluster) & (pc.field("max.cluster") == tables.cluster)
+    told = [
+        last if at is None or last <= at else first
+        for first, last in zip(*(files.filter(of_cluster)[name].to_pylist() for name in names[2:]), strict=True)
+        if first is not None and last is not None and (at is None or first <= at)
+    ]
+    return max(told, default=None)
