@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.terminal import printable
+from groupledger.transforms.history.rules.never_seen import unseen_group
 
 if TYPE_CHECKING:
     from groupledger.jobs.ask.cluster_rows import ClusterRows
@@ -16,15 +17,16 @@ def group_row(tables: ClusterRows, name: str) -> Answer:
     """Returns the group's row in `groups`. Raises InputError if it has none."""
     found = tables.rows("groups", ("group_id", "=", name))
     if not found:
-        raise no_group(tables.cluster, name)
+        raise no_group(tables, name)
     return found[0]
 
 
-def no_group(cluster: str, name: str) -> InputError:
-    return InputError(
-        f"The ledger of cluster {cluster} knows nothing of the group {printable(name)}: check the name, give --cluster,"
-        " or run `groupledger ingest` and `groupledger history`."
-    )
+def no_group(tables: ClusterRows, name: str) -> InputError:
+    """Returns the error for a group of which the ledger has no row, with the names nearest to it."""
+    every = (row["group_id"] for row in tables.rows("groups", columns=("group_id",)))
+    nearest = " or ".join(map(printable, unseen_group(name, every).nearest_names))
+    remedy = f"did you mean {nearest}?" if nearest else "check the name, or run `groupledger ingest` and `history`."
+    return InputError(f"The ledger of cluster {tables.cluster} knows nothing of the group {printable(name)}: {remedy}")
 
 
 def coverage_rows(tables: ClusterRows, *kafka_partitions: int) -> list[Answer]:

@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.answers import group_row
+from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.process.errors import InputError
 from groupledger.transforms.coverage.rules.coverage_at import iso
 from groupledger.transforms.lag.rules import LagRow, rollup
@@ -40,6 +41,12 @@ COLUMNS = {
     "STATUS": "status",
     "FLAGS": "flags",
 }
+# What a narrow terminal can do without, in this order.
+OPTIONAL = ("CLIENT-ID", "HOST", "CONSUMER-ID", "FLAGS", "LOG-END-OFFSET", "CURRENT-OFFSET", "SECONDS")
+ROLLUP_OPTIONAL = (
+    *("burrow_status", "commit_age_ms", "catch_up_seconds", "worst_partition", "worst_topic", "lag_max", "partitions"),
+    *("group_state", "lag_seconds_max"),
+)
 ROLLUP_COLUMNS = (
     *("group_id", "topic", "group_state", "partitions", "lag_sum", "lag_max", "worst_topic", "worst_partition"),
     *("lag_seconds_max", "catch_up_seconds", "commit_age_ms", "status", "burrow_status"),
@@ -53,7 +60,7 @@ CHANGE_COLUMNS = (
 
 def lag_at(tables: ClusterRows, name: str | None, at: datetime | None) -> tuple[datetime, list[LagRow]]:
     """Returns the instant of the round that answers, and its rows in the order of their keys."""
-    sampled_at = last_round(tables, at)
+    sampled_at = last_round(tables, "lag", at)
     if sampled_at is None:
         raise InputError(no_round(tables, at))
     of_round: list[Filter] = [("sample_date", "=", sampled_at.date()), ("sampled_at", "=", sampled_at)]
@@ -61,20 +68,6 @@ def lag_at(tables: ClusterRows, name: str | None, at: datetime | None) -> tuple[
         group_row(tables, name)  # an unknown one is told apart from one without commits
         of_round.append(("group_id", "=", name))
     return sampled_at, lag_rows(tables.rows("lag", *of_round))
-
-
-def last_round(tables: ClusterRows, at: datetime | None) -> datetime | None:
-    """Returns the instant of the newest round, or of the last one at or before an instant; None if there is none. Dates
-    are looked at one by one, the newest first, since a year of rounds is a long table."""
-    by_then: list[Filter] = [] if at is None else [("sampled_at", "<=", at)]
-    for date in sorted(tables.partition_values("lag", "sample_date"), reverse=True):
-        if at is None or date <= at.date():
-            of_date = tables.scan("lag", ("sample_date", "=", date), *by_then, columns=("sampled_at",))
-            (newest,) = tables.query("SELECT max(sampled_at) AS at FROM lag", lag=of_date)
-            sampled_at: datetime | None = newest["at"]
-            if sampled_at is not None:
-                return sampled_at
-    return None
 
 
 def no_round(tables: ClusterRows, at: datetime | None) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.answers import no_group
 from groupledger.jobs.ask.lag_answers import changes, lag_rows
+from groupledger.jobs.ask.spark_answers import no_group
 from groupledger.jobs.derive.lag import lag_of, rounds_after
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.tables import collect

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.questions import SINCE, question
+from groupledger.jobs.cli.completion import group_names
+from groupledger.jobs.cli.instants import SINCE
+from groupledger.jobs.cli.questions import question
 from groupledger.jobs.process.output import print_json, say
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.schemas.words import Severity, words_of
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @question
-@click.option("--group", metavar="GROUP", help="Only this group.")
+@click.option("--group", metavar="GROUP", shell_complete=group_names, help="Only this group.")
 @SINCE
 @click.option("--kind", type=click.Choice([kind.name for kind in INCIDENT_KINDS]), help="Only this kind.")
 @click.option(

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.questions import SINCE, UNTIL, instant, question
+from groupledger.jobs.cli.completion import group_names
+from groupledger.jobs.cli.instants import SINCE, UNTIL, instant
+from groupledger.jobs.cli.questions import question
 from groupledger.jobs.process.output import print_answers, print_json, say
 from groupledger.jobs.process.settings import rules_from
 
@@ -20,8 +22,8 @@ BY = ("partition", "topic", "group")
 
 @click.command()
 @question
-@click.option("--group", "name", metavar="GROUP", help="Only this one.")
-@click.option("--at", type=instant, metavar="TIME", help="The last sampling round by then, as 2026-01-31T14:03:00Z.")
+@click.option("--group", "name", metavar="GROUP", shell_complete=group_names, help="Only this one.")
+@click.option("--at", type=instant, metavar="TIME", help="The last sampling round by then, as 14:03 or 2h.")
 @click.option("--by", type=click.Choice(BY), default="partition", show_default=True, help="Sums of topics or groups.")
 @click.option(
     "--exact", type=click.IntRange(1, 1_000), metavar="N", help="Read the times of the N worst from their records."
@@ -71,8 +73,11 @@ def lag(  # noqa: PLR0913 - one for each option
         rows = with_exact_seconds(rows, exact, bootstrap_servers, job.settings)
     if by != "partition":
         sums = lag_answers.rollup_answers(rows, by_topic=by == "topic")
-        print_answers(f"Lag by {by}", lag_answers.ROLLUP_COLUMNS, sums, as_json=as_json)
+        print_answers(
+            f"Lag by {by}", lag_answers.ROLLUP_COLUMNS, sums, as_json=as_json, optional=lag_answers.ROLLUP_OPTIONAL
+        )
     elif as_json:
         print_json(lag_answers.answer(row) for row in rows)
     else:
-        print_table("Lag", list(lag_answers.COLUMNS), [lag_answers.cells(row) for row in rows])
+        cells = [lag_answers.cells(row) for row in rows]
+        print_table("Lag", list(lag_answers.COLUMNS), cells, lag_answers.OPTIONAL)

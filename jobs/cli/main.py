@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from groupledger.jobs.cli.forget import forget
+from groupledger.jobs.cli.groups import groups
 from groupledger.jobs.cli.incidents import incidents
 from groupledger.jobs.cli.lag import lag
 from groupledger.jobs.cli.logs import import_logs
@@ -280,6 +281,7 @@ def run_ingest(
 
 
 for command in (
+    groups,
     *QUESTIONS,
     incidents,
     sql,

@@ -55,6 +55,15 @@ class Job:
     def settings(self) -> Settings:
         return settings_of(self.conf, cluster=self.cluster)
 
+    @cached_property
+    def cluster_asked(self) -> str:
+        """The cluster of a question, which need not be named if it is the only one."""
+        usual = self.settings.cluster
+        from groupledger.jobs.ask.clusters import cluster_asked
+        from groupledger.jobs.ask.snapshots import Snapshots
+
+        return cluster_asked(Snapshots(self.warehouse), self.cluster, usual)
+
     def tables(self) -> ClusterTables:
         """Starts Spark to read the cluster's tables."""
         cluster = self.settings.cluster
@@ -65,7 +74,7 @@ class Job:
 
     def rows(self) -> ClusterRows:
         """Reads the cluster's rows without Spark."""
-        cluster = self.settings.cluster
+        cluster = self.cluster_asked
         from groupledger.jobs.ask.cluster_rows import ClusterRows
 
         return ClusterRows(self.warehouse, cluster)

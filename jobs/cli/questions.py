@@ -1,50 +1,38 @@
-"""The commands that ask the warehouse: arguments in, a table or JSON out. They write nothing.
-
-Instants are ISO 8601, in UTC unless they name another zone.
-"""
+"""The commands that ask the warehouse: arguments in, a table or JSON out. They write nothing."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
 
+from groupledger.jobs.cli.completion import group_names, topic_names
+from groupledger.jobs.cli.instants import AT, SINCE, UNTIL, in_a_zone
 from groupledger.jobs.cli.options import on_warehouse
 from groupledger.jobs.process.output import print_answer, print_answers, print_json, say
 from groupledger.jobs.process.terminal import print_table, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from groupledger.jobs.cli.options import Job
 
 RETENTION_DAYS = 7.0  # Kafka's offsets.retention.minutes, since 2.0
 
 
-def instant(text: str) -> datetime:
-    try:
-        # Python 3.10 reads no Z.
-        found = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
-        return found.replace(tzinfo=timezone.utc) if found.tzinfo is None else found.astimezone(timezone.utc)
-    except (ValueError, OverflowError) as error:
-        raise click.BadParameter(f"{text!r} is no instant: write one as 2026-01-31T14:03:00Z.") from error
-
-
-AT = click.option("--at", required=True, type=instant, metavar="TIME", help="The instant, as 2026-01-31T14:03:00Z.")
-SINCE = click.option("--since", type=instant, metavar="TIME", help="Only from then on.")
-UNTIL = click.option("--until", type=instant, metavar="TIME", help="Only before then.")
 TOP = click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="How many.")
 
 
 def question(command: Callable[..., object]) -> Callable[..., object]:
     """Gives a command the options that all questions have."""
     as_json = click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with all that is known.")
-    return on_warehouse(as_json(command))
+    return on_warehouse(as_json(in_a_zone(command)))
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=group_names)
 @question
 @SINCE
 @UNTIL
@@ -81,7 +69,9 @@ def group(
 @SINCE
 @UNTIL
 @TOP
-@click.option("--group", "name", metavar="GROUP", help="The rebalances of this group, one by one.")
+@click.option(
+    "--group", "name", metavar="GROUP", shell_complete=group_names, help="The rebalances of this group, one by one."
+)
 def rebalances(
     job: Job, *, name: str | None, since: datetime | None, until: datetime | None, top: int, as_json: bool
 ) -> None:
@@ -99,8 +89,8 @@ def rebalances(
 
 
 @click.command()
-@click.argument("name")
-@click.argument("topic")
+@click.argument("name", shell_complete=group_names)
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("partition", type=click.IntRange(min=0))
 @question
 @AT
@@ -120,7 +110,7 @@ def owner(job: Job, *, name: str, topic: str, partition: int, at: datetime, as_j
 
 
 @click.command()
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=group_names)
 @question
 @AT
 @click.option(
@@ -181,7 +171,7 @@ def idle(job: Job, *, retention_days: float, fraction: float, as_json: bool) -> 
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @question
 def readers(job: Job, *, topic: str, as_json: bool) -> None:
     """Show the groups that own, subscribe to or have committed offsets of a topic."""

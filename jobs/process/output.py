@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.terminal import print_table
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
@@ -28,17 +29,28 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def print_answers(title: str, columns: Sequence[str], answers: Iterable[Answer], *, as_json: bool) -> None:
-    """Prints all fields of the answers as JSON, or the columns as a table."""
+def print_answers(
+    title: str,
+    columns: Sequence[str],
+    answers: Iterable[Answer],
+    *,
+    as_json: bool,
+    optional: Sequence[str] | None = None,
+) -> None:
+    """Prints all fields of the answers as JSON, or the columns as a table. Those that a narrow terminal can do without
+    are the optional ones, the first of them first, or all but the first two from the end."""
     if as_json:
         print_json(answers)
-    else:
-        # Spaces, so that a narrow terminal breaks the headings between words.
-        print_table(
-            title,
-            [name.replace("_", " ") for name in columns],
-            ([_cell(answer[name]) for name in columns] for answer in answers),
-        )
+        return
+    if optional is None:
+        optional = columns[:1:-1]
+    # Spaces, so that a narrow terminal breaks the headings between words.
+    print_table(
+        title,
+        [name.replace("_", " ") for name in columns],
+        ([_cell(answer[name]) for name in columns] for answer in answers),
+        [name.replace("_", " ") for name in optional],
+    )
 
 
 def print_answer(title: str, answer: Answer) -> None:
@@ -65,4 +77,4 @@ def _plain(value: object) -> str:
 
 
 def _cell(value: object) -> object:
-    return iso(value) if isinstance(value, datetime) else value
+    return in_zone(value) if isinstance(value, datetime) else value

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hin
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.transforms.privacy import HASH, Privacy
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 HASH_KEY_BYTES_MIN = 16
 Rules = TypeVar("Rules", bound="DataclassInstance")
 EVERYTHING = ".*"
-ClusterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
 class Section(BaseModel):
@@ -198,25 +198,31 @@ class LagSettings(Section):
     burrow_min_distance_s: Annotated[int, Field(ge=0)]
 
 
+def checked_pattern(pattern: str) -> str:
+    if pattern != EVERYTHING:
+        from groupledger.jobs.process.name_patterns import why_no_pattern  # Arrow takes a while
+
+        wrong = why_no_pattern(pattern)
+        if wrong is not None:
+            msg = f"this is no regular expression: {wrong}"
+            raise ValueError(msg)
+    return pattern
+
+
+NamePattern = Annotated[str, AfterValidator(checked_pattern)]
+
+
 class MetricsSettings(Section):
     per_partition: bool
     member_labels: Literal["none", "client"]
     groups_max: Annotated[int, Field(ge=1)]
     series_max: Annotated[int, Field(ge=1)]
-    group_pattern: str
-    topic_pattern: str
+    group_pattern: NamePattern
+    topic_pattern: NamePattern
 
-    @field_validator("group_pattern", "topic_pattern")
-    @classmethod
-    def is_regular_expression(cls, pattern: str) -> str:
-        if pattern != EVERYTHING:
-            from groupledger.jobs.process.name_patterns import why_no_pattern  # Arrow takes a while
 
-            wrong = why_no_pattern(pattern)
-            if wrong is not None:
-                msg = f"this is no regular expression: {wrong}"
-                raise ValueError(msg)
-        return pattern
+class TeamSettings(Section):
+    groups: NamePattern
 
 
 class MaintainSettings(Section):
@@ -232,7 +238,7 @@ class QualitySettings(Section):
 
 
 class Settings(Section):
-    cluster: ClusterName
+    cluster: Name
     kafka: KafkaSettings
     ingest: IngestSettings
     lease: LeaseSettings
@@ -248,6 +254,10 @@ class Settings(Section):
     logs: LogSettings
     maintain: MaintainSettings
     quality: QualitySettings
+    teams: dict[Name, TeamSettings]
+
+    def team_patterns(self) -> dict[str, str]:
+        return {name: team.groups for name, team in self.teams.items()}
 
 
 def rules_from(model: type[Rules], *sections: Section) -> Rules:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
+import click
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 CELL_CHARACTERS_MAX = 200
+FRAME_CHARACTERS = 3  # of a column: a space on each side, and a line
 
 
 def printable(value: object) -> str:
@@ -25,13 +29,60 @@ def escaped(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Prints to standard output; numbers stand to the right."""
-    cells = list(rows)
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], optional: Sequence[str] = ()
+) -> None:
+    """Prints to standard output: on a terminal a table with a frame, else plain columns that are never wrapped, for
+    `grep` and `awk`, with the title on standard error.
+
+    Where a terminal is too narrow, the `optional` columns are left out, the first of them first, before any name is
+    folded.
+    """
+    console, cells = Console(), list(rows)
+    if not console.is_terminal:
+        sys.stdout.flush()
+        click.echo(title, err=True)
+        print_plain(columns, cells)
+        return
+    told = [[f"{value:,}" if type(value) is int else printable(value) for value in row] for row in cells]
+    shown = fitting(columns, told, optional, console.width)
     table = Table(title=title, title_justify="left")
-    for index, name in enumerate(columns):
-        is_number = all(type(row[index]) is int for row in cells)
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
-    for row in cells:
-        table.add_row(*[Text(f"{value:,}" if type(value) is int else printable(value)) for value in row])
-    Console().print(table)
+    for index in shown:
+        table.add_column(columns[index], justify="right" if is_number(cells, index) else "left", overflow="fold")
+    for row in told:
+        table.add_row(*[Text(row[index]) for index in shown])
+    console.print(table)
+    left_out = [name for index, name in enumerate(columns) if index not in shown]
+    if left_out:
+        click.echo(f"left out, since the terminal is narrow: {', '.join(left_out)}", err=True)
+
+
+def print_plain(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Prints a heading and a line for each row; columns are two spaces apart, and a space within a value remains."""
+    lines = [
+        [name.upper().replace(" ", "-") for name in columns],
+        *([printable(value) for value in row] for row in rows),
+    ]
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    to_the_right = [is_number(rows, index) for index in range(len(columns))]
+    for line in lines:
+        padded = (
+            " " * (width - cell_len(cell)) + cell if is_right else cell + " " * (width - cell_len(cell))
+            for cell, width, is_right in zip(line, widths, to_the_right, strict=True)
+        )
+        click.echo("  ".join(padded).rstrip())
+
+
+def is_number(rows: Sequence[Sequence[object]], index: int) -> bool:
+    return all(type(row[index]) is int for row in rows)
+
+
+def fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str], width: int) -> list[int]:
+    """Returns the columns to show, by their place: all, or fewer of the optional ones if they are too wide."""
+    widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
+    shown = list(range(len(columns)))
+    for name in optional:
+        if sum(widths[index] + FRAME_CHARACTERS for index in shown) + 1 <= width:
+            break
+        shown.remove(columns.index(name))
+    return shown

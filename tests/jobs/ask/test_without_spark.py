@@ -36,6 +36,8 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"owner {{group}} {{topic}} 0 --at {AT}",
         f"owner {{group}} nowhere 0 --at {AT}",
         f"owner nobody nowhere 0 --at {AT}",
+        "groups",
+        "groups zomb* --all --json",
         "lag",
         f"lag --group {{group}} --at {AT}",
         "lag --by group",

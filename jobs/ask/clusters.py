@@ -1,0 +1,34 @@
+"""Tells which cluster a question is about: the only one of a warehouse need not be named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.terminal import printable
+
+if TYPE_CHECKING:
+    from groupledger.jobs.ask.snapshots import Snapshots
+
+
+def clusters_of(snapshots: Snapshots) -> list[str]:
+    """Returns the clusters of which the warehouse has read anything."""
+    if not snapshots.exists("coverage"):
+        return []
+    names: list[str] = pc.unique(snapshots.rows("coverage").to_table(columns=["cluster"])["cluster"]).to_pylist()
+    return sorted(names)
+
+
+def cluster_asked(snapshots: Snapshots, given: str | None, usual: str) -> str:
+    """Returns the cluster that was given or, where none was, the usual one or else the only one. Raises InputError with
+    the clusters that there are."""
+    known, name = clusters_of(snapshots), given or usual
+    if name in known or not known:
+        return name
+    if given is None and len(known) == 1:
+        return known[0]
+    raise InputError(
+        f"The warehouse has no cluster {name}: it has {', '.join(map(printable, known))}; give one with --cluster."
+    )

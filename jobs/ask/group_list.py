@@ -1,0 +1,152 @@
+"""`groupledger groups`: one row for each group, those in trouble first: its state, its lag and its open incidents.
+
+What the log says comes from `groups`, the state of members from the newest round of `group_states` and lag from the
+newest round of `lag`, summed up by the rules of `transforms.lag.rules.rollup`. A group without members is Empty and one
+that has ended is Dead, also where no coordinator was asked.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.ask.rounds import last_round
+from groupledger.jobs.process.name_patterns import names_matching
+from groupledger.schemas.words import LagFlag, LagStatus, Severity, words_of
+from groupledger.transforms.lag.rules import burrow, status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+    from groupledger.jobs.process.output import Answer
+
+COLUMNS = (
+    *("group_id", "group_type", "state", "member_count", "lag_sum", "lag_seconds_max", "status", "open_incidents"),
+    *("last_commit_at", "team"),
+)
+# What a narrow terminal can do without, in this order.
+OPTIONAL = ("team", "member_count", "last_commit_at", "group_type", "lag_seconds_max", "open_incidents", "state")
+LAG_COLUMNS = (
+    *("group_id", "topic", "partition", "lag", "lag_seconds", "lag_seconds_lower_bound", "status", "burrow_status"),
+    "flags",
+)
+QUERY = """
+WITH of_lag AS (
+    SELECT
+        group_id,
+        count(*) AS partitions,
+        sum(lag) FILTER (is_counted) AS lag_sum,
+        max(lag) FILTER (is_counted) AS lag_max,
+        first({topic: topic, partition: partition} ORDER BY lag DESC, topic, partition)
+            FILTER (is_counted AND lag IS NOT NULL) AS worst,
+        max(lag_seconds) FILTER (is_counted AND lag IS NOT NULL) AS lag_seconds_max,
+        max(lag_seconds_lower_bound) FILTER (is_counted AND lag IS NOT NULL) AS lag_seconds_lower_bound,
+        coalesce(list(DISTINCT status) FILTER (is_counted), []) AS statuses,
+        coalesce(list(DISTINCT burrow_status) FILTER (is_counted AND burrow_status IS NOT NULL), []) AS burrow_statuses
+    FROM (SELECT *, NOT coalesce(list_contains(flags, $unsubscribed), false) AS is_counted FROM lag) AS marked
+    GROUP BY group_id
+),
+of_incidents AS (
+    SELECT group_id, count(*) AS open_incidents, max(first_seen_at) AS last_incident_at FROM incidents GROUP BY group_id
+)
+SELECT
+    groups.*, group_states.state AS told_state, of_lag.* EXCLUDE (group_id),
+    coalesce(of_incidents.open_incidents, 0) AS open_incidents, of_incidents.last_incident_at
+FROM groups
+LEFT JOIN of_lag USING (group_id)
+LEFT JOIN group_states USING (group_id)
+LEFT JOIN of_incidents USING (group_id)
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """Which groups are asked for; None is any. `pattern` is a part of the name, or a whole name with * in it."""
+
+    pattern: str | None = None
+    statuses: Sequence[str] = ()
+    group_types: Sequence[str] = ()
+    team: str | None = None
+    with_ended: bool = False
+
+
+def group_list(tables: ClusterRows, wanted: Wanted, teams: Mapping[str, str]) -> list[Answer]:
+    """Returns the groups that are wanted: the worst status first, then the most lag. `teams` has a pattern of group
+    names by team (RE2, for the whole name); the first that matches has the group."""
+    found = tables.query(
+        QUERY,
+        {"unsubscribed": LagFlag.UNSUBSCRIBED},
+        groups=tables.scan("groups"),
+        group_states=tables.scan_if_any(
+            "group_states", *_of_last_round(tables, "group_states"), columns=("group_id", "state")
+        ),
+        lag=tables.scan_if_any("lag", *_of_last_round(tables, "lag"), columns=LAG_COLUMNS),
+        incidents=tables.scan_if_any(
+            "incidents",
+            ("is_open", "=", True),
+            ("severity", "in", words_of(Severity)[1:]),
+            columns=("group_id", "first_seen_at"),
+        ),
+    )
+    team_of = _teams([row["group_id"] for row in found], teams)
+    answers = [_answer(row, team_of.get(row["group_id"])) for row in found]
+    named = None if wanted.pattern is None else matching(wanted.pattern, [row["group_id"] for row in found])
+    return sorted((row for row in answers if _is_wanted(row, wanted, named)), key=_worst_first)
+
+
+def matching(pattern: str, names: Sequence[str]) -> set[str]:
+    """Returns the names that have the pattern as a part or, if it has a * in it, that it matches as a whole."""
+    if "*" not in pattern:
+        return {name for name in names if pattern in name}
+    return names_matching(".*".join(map(re.escape, pattern.split("*"))), names)
+
+
+def _of_last_round(tables: ClusterRows, table: str) -> list[Filter]:
+    sampled_at = last_round(tables, table) if tables.exists(table) else None
+    return [] if sampled_at is None else [("sample_date", "=", sampled_at.date()), ("sampled_at", "=", sampled_at)]
+
+
+def _teams(names: Sequence[str], teams: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for team, pattern in reversed([*teams.items()]):
+        found |= dict.fromkeys(names_matching(pattern, names), team)
+    return found
+
+
+def _answer(row: Answer, team: str | None) -> Answer:
+    worst = row.pop("worst") or {}
+    statuses, burrow_statuses = row.pop("statuses"), row.pop("burrow_statuses")
+    told = row.pop("told_state")
+    return row | {
+        "state": _state(row, told),
+        "worst_topic": worst.get("topic"),
+        "worst_partition": worst.get("partition"),
+        "status": None if statuses is None else status.worst(statuses),
+        "burrow_status": None if burrow_statuses is None else burrow.group_status(burrow_statuses),
+        "team": team,
+    }
+
+
+def _state(row: Answer, told: str | None) -> str | None:
+    if not row["is_alive"]:
+        return "Dead"
+    if told is not None:
+        return told
+    return "Empty" if row["member_count"] == 0 else None
+
+
+def _is_wanted(row: Answer, wanted: Wanted, named: set[str] | None) -> bool:
+    return (
+        (wanted.with_ended or row["is_alive"])
+        and (named is None or row["group_id"] in named)
+        and (not wanted.statuses or row["status"] in wanted.statuses)
+        and (not wanted.group_types or row["group_type"] in wanted.group_types)
+        and (wanted.team is None or row["team"] == wanted.team)
+    )
+
+
+def _worst_first(row: Answer) -> tuple[int, int, str]:
+    severity = words_of(LagStatus).index(row["status"]) if row["status"] else -1
+    return -severity, -(row["lag_sum"] or 0), row["group_id"]

@@ -1,0 +1,47 @@
+"""Completes names of groups and topics in bash, zsh and fish, from the warehouse that the command or the environment
+names. `eval "$(_GROUPLEDGER_COMPLETE=bash_source groupledger)"` turns it on.
+
+Names come from clients, and a shell is handed only those that it takes for plain words. What can't be read offers
+nothing, since a message in the middle of a line that somebody types would be in the way.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.process.errors import JobError
+
+if TYPE_CHECKING:
+    import click
+
+PLAIN = re.compile(r"[A-Za-z0-9._/@+][A-Za-z0-9._/@+=-]*", re.ASCII)
+NAMES_MAX = 500
+
+
+def group_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    return _names(ctx, incomplete, "groups", "group_id")
+
+
+def topic_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    return _names(ctx, incomplete, "assignments", "topic")
+
+
+def _names(ctx: click.Context, incomplete: str, table: str, column: str) -> list[str]:
+    """Returns the names that begin with what was typed, the first of them by the alphabet."""
+    warehouse = ctx.params.get("warehouse")
+    if warehouse is None:
+        return []
+    from groupledger.jobs.cli.options import Job
+
+    try:
+        job = Job("", warehouse, ctx.params.get("cluster"), ctx.params.get("conf"))
+        tables = job.rows()
+        rows = tables.query(
+            f"SELECT DISTINCT {column} AS name FROM rows WHERE starts_with({column}, $typed) ORDER BY name",  # noqa: S608
+            {"typed": incomplete},
+            rows=tables.scan_if_any(table, columns=(column,)),
+        )
+    except JobError:
+        return []
+    return [row["name"] for row in rows if PLAIN.fullmatch(row["name"])][:NAMES_MAX]

@@ -1,0 +1,52 @@
+"""The command that lists groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from groupledger.jobs.cli.completion import group_names
+from groupledger.jobs.cli.questions import question
+from groupledger.jobs.process.output import print_answers, say
+from groupledger.schemas.words import GroupType, LagStatus, words_of
+
+if TYPE_CHECKING:
+    from groupledger.jobs.cli.options import Job
+
+
+@click.command()
+@click.argument("pattern", required=False, shell_complete=group_names)
+@question
+@click.option(
+    "--status", "statuses", multiple=True, type=click.Choice(words_of(LagStatus)), help="Only with this status of lag."
+)
+@click.option("--type", "group_types", multiple=True, type=click.Choice(words_of(GroupType)), help="Only of this type.")
+@click.option("--team", metavar="TEAM", help="Only of this team, as `teams` in the settings says.")
+@click.option("--all", "with_ended", is_flag=True, help="Also those that have ended.")
+def groups(
+    job: Job,
+    *,
+    pattern: str | None,
+    statuses: tuple[str, ...],
+    group_types: tuple[str, ...],
+    team: str | None,
+    with_ended: bool,
+    as_json: bool,
+) -> None:
+    """List the groups, those in trouble first: state, lag, status and open incidents.
+
+    PATTERN is a part of the name or, with a * in it, the whole: 'pay', 'pay*'.
+    """
+    from groupledger.jobs.ask.group_list import COLUMNS, OPTIONAL, Wanted, group_list
+
+    teams = job.settings.team_patterns()
+    if team is not None and team not in teams:
+        known = f"there are {', '.join(teams)}" if teams else "the settings name no teams"
+        raise click.BadParameter(f"{team!r} is no team: {known}.", param_hint="--team")
+    wanted = Wanted(pattern=pattern, statuses=statuses, group_types=group_types, team=team, with_ended=with_ended)
+    found = group_list(job.rows(), wanted, teams)
+    columns = [name for name in COLUMNS if teams or name != "team"]
+    print_answers("Groups", columns, found, as_json=as_json, optional=[name for name in OPTIONAL if name in columns])
+    if not found:
+        say("no group is like that; those that have ended are shown with --all")

@@ -1,0 +1,157 @@
+"""Goal: the list of groups has one row for each group, sums that agree with the rules of lag, and those asked for."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.ask.definitions import schema_of
+from groupledger.jobs.ask.group_list import Wanted, group_list, matching
+from groupledger.jobs.ask.lag_answers import lag_at
+from groupledger.schemas.words import BurrowStatus, LagFlag, LagStatus, words_of
+from groupledger.transforms.lag.rules import rollup
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AT = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
+OF_ROUND = {"sampled_at": AT, "sample_date": AT.date()}
+SUMS = (
+    *("partitions", "lag_sum", "lag_max", "worst_topic", "worst_partition", "lag_seconds_max"),
+    *("lag_seconds_lower_bound", "status", "burrow_status"),
+)
+BURROW = [each for each in words_of(BurrowStatus) if each != BurrowStatus.ERR]
+
+
+def write(warehouse: Path, table: str, rows: list[dict[str, Any]]) -> None:
+    found = pa.Table.from_pylist([{"cluster": "c", **row} for row in rows], schema_of(table))
+    write_deltalake(str(warehouse / table), found, mode="append")
+
+
+def group(name: str, **columns: Any) -> dict[str, Any]:
+    return {"group_id": name, "group_type": "classic", "is_alive": True, "member_count": 1, **columns}
+
+
+def ask(warehouse: Path, teams: dict[str, str] | None = None, **wanted: Any) -> list[dict[str, Any]]:
+    return group_list(ClusterRows(str(warehouse), "c"), Wanted(**wanted), teams or {})
+
+
+def names(rows: list[dict[str, Any]]) -> list[str]:
+    return [row["group_id"] for row in rows]
+
+
+def test_sums(tmp_path: Path) -> None:
+    """Goal: the sums and statuses of 300 random groups are those of `rollup`."""
+    dice = random.Random(1)
+    rows = [
+        {
+            **OF_ROUND,
+            "group_id": f"g{number}",
+            "topic": dice.choice("st"),
+            "partition": partition,
+            "lag": dice.choice([None, 0, 5, 5, dice.randrange(1 << 60)]),
+            "lag_seconds": dice.choice([None, 0.0, dice.random()]),
+            "lag_seconds_lower_bound": dice.choice([None, dice.random()]),
+            "status": dice.choice(words_of(LagStatus)),
+            "burrow_status": dice.choice([None, *BURROW]),
+            "flags": dice.choice([None, [], [LagFlag.UNSUBSCRIBED], [LagFlag.UNSUBSCRIBED, "other"], ["other"]]),
+        }
+        for number in range(300)
+        for partition in range(dice.randrange(1, 5))
+    ]
+    write(tmp_path, "groups", [group(f"g{number}") for number in range(300)])
+    write(tmp_path, "lag", rows)
+    tables = ClusterRows(str(tmp_path), "c")
+    expected = {each.group_id: each for each in rollup(lag_at(tables, None, None)[1]) if each.topic is None}
+    found = {row["group_id"]: row for row in ask(tmp_path)}
+    assert {name: [row[column] for column in SUMS] for name, row in found.items()} == {
+        name: [getattr(row, column) for column in SUMS] for name, row in expected.items()
+    }
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    write(
+        tmp_path,
+        "groups",
+        [
+            group("pay"),
+            group("pay.audit", group_type="consumer"),
+            group("empty", member_count=0),
+            group("gone", is_alive=False),
+            group("a*b", member_count=None),
+        ],
+    )
+    lag = {"topic": "t", "partition": 0, "flags": []}
+    write(
+        tmp_path,
+        "lag",
+        [
+            {**OF_ROUND, **lag, "group_id": "pay", "lag": 5, "status": "ok"},
+            {**OF_ROUND, **lag, "group_id": "pay.audit", "lag": 2, "status": "stopped"},
+            {
+                **(lag | {"sampled_at": AT - timedelta(minutes=1), "sample_date": AT.date()}),
+                "group_id": "empty",
+                "lag": 1,
+                "status": "stopped",
+            },
+        ],
+    )
+    write(tmp_path, "group_states", [{**OF_ROUND, "group_id": "pay", "state": "PreparingRebalance"}])
+    incident = {"group_id": "pay", "is_open": True, "severity": "error", "first_seen_at": AT}
+    write(
+        tmp_path,
+        "incidents",
+        [incident, incident | {"is_open": False}, incident | {"severity": "info"}, incident | {"group_id": None}],
+    )
+    return tmp_path
+
+
+def test_the_list(warehouse: Path) -> None:
+    """Goal: those in trouble come first; lag is of the newest round, and states are told or follow from the log."""
+    found = ask(warehouse, with_ended=True)
+    assert [(row["group_id"], row["state"], row["lag_sum"], row["status"], row["open_incidents"]) for row in found] == [
+        ("pay.audit", None, 2, "stopped", 0),
+        ("pay", "PreparingRebalance", 5, "ok", 1),
+        ("a*b", None, None, None, 0),
+        ("empty", "Empty", None, None, 0),
+        ("gone", "Dead", None, None, 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({}, ["pay.audit", "pay", "a*b", "empty"]),
+        ({"pattern": "pay"}, ["pay.audit", "pay"]),
+        ({"pattern": "*pay"}, ["pay"]),
+        ({"pattern": "*.a*"}, ["pay.audit"]),
+        ({"pattern": "gon", "with_ended": True}, ["gone"]),
+        ({"statuses": ["stopped", "growing"]}, ["pay.audit"]),
+        ({"group_types": ["classic"]}, ["pay", "a*b", "empty"]),
+        ({"team": "money"}, ["pay.audit", "pay"]),
+        ({"team": "rest"}, ["a*b", "empty"]),
+    ],
+)
+def test_which_are_wanted(warehouse: Path, wanted: dict[str, Any], expected: list[str]) -> None:
+    """Goal: each filter leaves its groups; a team has those that no earlier team's pattern matches."""
+    assert names(ask(warehouse, {"money": "pay.*", "rest": ".*"}, **wanted)) == expected
+
+
+def test_without_other_tables(tmp_path: Path) -> None:
+    """Goal: groups are told where nothing was sampled."""
+    write(tmp_path, "groups", [group("g")])
+    (row,) = ask(tmp_path)
+    assert (row["status"], row["lag_sum"], row["open_incidents"], row["team"]) == (None, None, 0, None)
+
+
+@pytest.mark.parametrize("text", ["a.b", "a(b", "\\d", "[", "a\nb", "ü\U0001f600", "{2}", "x\0"])
+def test_characters_of_a_pattern(text: str) -> None:
+    """Goal: but for the *, each character of a pattern means itself."""
+    assert matching(f"{text}*", [f"{text}c", text, "other"]) == {f"{text}c", text}

@@ -1,0 +1,112 @@
+"""Goal: a question needs no more words than it has to, and says what was meant where it is asked wrongly."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import click
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+from deltalake import write_deltalake
+
+from groupledger.jobs.ask.definitions import schema_of
+from groupledger.jobs.cli.completion import group_names, topic_names
+from groupledger.jobs.cli.main import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+NAMES = ["payments", "payments.audit", "pay ments", "pay;rm", "-payments", "orders"]
+
+
+def write(warehouse: Path, table: str, rows: list[dict[str, Any]]) -> None:
+    write_deltalake(str(warehouse / table), pa.Table.from_pylist(rows, schema_of(table)), mode="append")
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    """Returns a warehouse of one cluster."""
+    group = {"cluster": "east", "group_type": "classic", "is_alive": True}
+    write(tmp_path, "coverage", [{"cluster": "east", "kafka_partition": 0}])
+    write(tmp_path, "groups", [{**group, "group_id": name} for name in NAMES])
+    write(tmp_path, "assignments", [{"cluster": "east", "group_id": "payments", "topic": "orders"}])
+    return tmp_path
+
+
+def run(warehouse: Path, *words: str) -> Result:
+    return CliRunner().invoke(main, [*words, "--warehouse", str(warehouse)])
+
+
+def test_the_only_cluster(warehouse: Path) -> None:
+    """Goal: the only cluster need not be named; one that is not there is refused with those that are."""
+    found = run(warehouse, "groups", "orders", "--json")
+    assert [json.loads(line)["group_id"] for line in found.stdout.splitlines()] == ["orders"]
+    refused = run(warehouse, "groups", "--cluster", "west")
+    assert refused.exit_code == 2
+    assert "has no cluster west: it has east" in refused.stderr
+
+
+def test_several_clusters(warehouse: Path) -> None:
+    """Goal: where there are several, one has to be named, and the error lists them."""
+    write(warehouse, "coverage", [{"cluster": "north", "kafka_partition": 0}])
+    refused = run(warehouse, "groups")
+    assert refused.exit_code == 2
+    assert "it has east, north; give one with --cluster" in refused.stderr
+    assert run(warehouse, "groups", "--cluster", "east").exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["lag --group paymets", "lag --group PAYMENTS"])
+def test_did_you_mean(warehouse: Path, command: str) -> None:
+    """Goal: a name that is not known is told with the nearest."""
+    at = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    write(warehouse, "lag", [{"cluster": "east", "group_id": "orders", "sampled_at": at, "sample_date": at.date()}])
+    refused = run(warehouse, *command.split())
+    assert refused.exit_code == 2
+    assert "did you mean payments" in refused.stderr
+
+
+def test_teams(warehouse: Path, tmp_path: Path) -> None:
+    """Goal: a team of the settings has its groups, and one that they lack is refused."""
+    settings = tmp_path / "settings.yaml"
+    settings.write_text('teams:\n  money: {groups: "pay.*"}\n')
+    found = run(warehouse, "groups", "--team", "money", "--json", "--conf", str(settings))
+    assert {json.loads(line)["team"] for line in found.stdout.splitlines()} == {"money"}
+    refused = run(warehouse, "groups", "--team", "nobody", "--conf", str(settings))
+    assert refused.exit_code == 2
+    assert "there are money" in refused.stderr
+
+
+def test_a_missing_warehouse(tmp_path: Path) -> None:
+    """Goal: that there is no warehouse is told at once."""
+    refused = run(tmp_path / "nowhere", "groups")
+    assert refused.exit_code == 2
+    assert "has no tables" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("complete", "typed", "offered"),
+    [
+        (group_names, "pay", ["payments", "payments.audit"]),
+        (group_names, "", ["orders", "payments", "payments.audit"]),
+        (topic_names, "o", ["orders"]),
+        (group_names, "x", []),
+    ],
+)
+def test_completion(warehouse: Path, complete: Callable[..., list[str]], typed: str, offered: list[str]) -> None:
+    """Goal: names that begin like it are offered, but none that a shell would take for more than a word."""
+    command = click.Command("lag")
+    context = click.Context(command)
+    context.params = {"warehouse": str(warehouse)}
+    assert complete(context, command, typed) == offered
+
+
+@pytest.mark.parametrize("place", [None, "nowhere"])
+def test_nothing_to_complete_from(tmp_path: Path, place: str | None) -> None:
+    """Goal: without a warehouse nothing is offered, and nothing is said."""
+    context = click.Context(click.Command("lag"))
+    context.params = {"warehouse": place and str(tmp_path / place)}
+    assert group_names(context, context.command, "") == []  # type: ignore[arg-type]
