@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from groupledger.jobs.cli.diff import diff
 from groupledger.jobs.cli.forget import forget
 from groupledger.jobs.cli.groups import groups
 from groupledger.jobs.cli.incidents import incidents
@@ -282,6 +283,7 @@ def run_ingest(
 
 for command in (
     groups,
+    diff,
     *QUESTIONS,
     incidents,
     sql,

@@ -281,3 +281,26 @@ def test_names_from_data_stay_harmless() -> None:
 def test_places() -> None:
     """Goal: partitions by topic."""
     assert places([("b", 1), ("a", 10), ("a", 2)]) == "a 2 10, b 1"
+
+
+def test_diff(ask: Ask) -> None:
+    """Goal: two instants of a group differ by its generation, its members and who owns what."""
+    found = answers(ask("diff", "emptied", "--from", at(1), "--to", at(3), "--json"))
+    assert [tuple(row.values()) for row in found] == [
+        ("generation", None, None, 1, 2),
+        ("protocol", None, None, "range", None),
+        ("leader", None, None, "a", None),
+        ("member_count", None, None, 1, 0),
+        ("member", "a", None, "a (client of a, /10.0.0.1)", None),
+        ("owner", "orders", 0, "a", "unowned"),
+    ]
+    found = answers(ask("diff", "old", "--from", at(1), "--json"))  # up to the last instant that is known
+    assert [(row["what"], row["now"]) for row in found][-1] == ("owner", "a, b")
+    assert "nothing is different" in ask("diff", "old", "--from", at(4), "--to", at(8)).stderr
+
+
+def test_diff_with_the_unknown(ask: Ask) -> None:
+    """Goal: an instant in a hole is refused, since everything would look different."""
+    refused = ask("diff", "g1", "--from", at(1), "--to", at(90_000))
+    assert refused.exit_code == 2
+    assert "is unknown" in refused.stderr

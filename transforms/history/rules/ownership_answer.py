@@ -9,6 +9,7 @@ none.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     Row = Mapping[str, Any]
+
+GENERATION_TIMES = ("started_at", "ended_at", "kafka_offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +49,44 @@ def owner_at(
 
     `group` is its row in `groups`, and `coverage` that of its `kafka_partition`; `at` has the type of their instants.
     """
-    stretch = next((row for row in coverage if row["completeness"] == Completeness.COMPLETE and _holds(row, at)), None)
+    return owners_at(group, generations, assignments, coverage, [(topic, partition)], at)[topic, partition]
+
+
+def owners_at(
+    group: Row,
+    generations: Sequence[Row],
+    assignments: Iterable[Row],
+    coverage: Iterable[Row],
+    places: Iterable[tuple[str, int]],
+    at: Any,
+) -> dict[tuple[str, int], OwnerAnswer]:
+    """Returns the same for several partitions (`places` are topics and partitions), with all assignments looked at
+    once."""
+    stretch = _complete_stretch(coverage, at)
     if stretch is None:
-        return OwnerAnswer(Ownership.UNKNOWN)
+        return dict.fromkeys(places, OwnerAnswer(Ownership.UNKNOWN))
     # The generation decides, since an interval may span records that are gone from a compacted stretch.
-    generation = _in_force(generations, stretch, at, ("started_at", "ended_at", "kafka_offset"))
+    generation = _in_force(generations, stretch, at, GENERATION_TIMES)
     if generation is None:
-        return OwnerAnswer(Ownership.UNOWNED if _was_absent(group, generations, stretch, at) else Ownership.UNKNOWN)
-    intervals = [row for row in assignments if (row["topic"], row["partition"]) == (topic, partition)]
+        was_absent = _was_absent(group, generations, stretch, at)
+        return dict.fromkeys(places, OwnerAnswer(Ownership.UNOWNED if was_absent else Ownership.UNKNOWN))
+    by_place: defaultdict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in assignments:
+        by_place[row["topic"], row["partition"]].append(row)
+    return {place: _owner(generation, by_place[place], stretch, at) for place in places}
+
+
+def generation_at(generations: Iterable[Row], coverage: Iterable[Row], at: Any) -> Row | None:
+    """Returns the generation in force at an instant; None if there was none, or if it is not known."""
+    stretch = _complete_stretch(coverage, at)
+    return None if stretch is None else _in_force(generations, stretch, at, GENERATION_TIMES)
+
+
+def _complete_stretch(coverage: Iterable[Row], at: Any) -> Row | None:
+    return next((row for row in coverage if row["completeness"] == Completeness.COMPLETE and _holds(row, at)), None)
+
+
+def _owner(generation: Row, intervals: Sequence[Row], stretch: Row, at: Any) -> OwnerAnswer:
     interval = _in_force(intervals, stretch, at, ("valid_from", "valid_to", "from_offset"))
     if interval is not None:
         return OwnerAnswer(
