@@ -5,7 +5,10 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
 from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.warehouse.judged_logs import judged_rows
 from groupledger.schemas.words import Evidence, Severity, words_of
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
@@ -29,6 +32,15 @@ def incidents_of(
         if value is not None:
             filters.append((column, operation, value))
     return sorted(tables.rows("incidents", *filters), key=itemgetter("first_seen_at", "episode_id", "kind"))
+
+
+def rows_not_judged(tables: ClusterRows) -> int:
+    """Returns how many rows of logs were imported since incidents were last looked for."""
+    judged = judged_rows(tables.small_files, tables.cluster)
+    if judged is None:
+        return 0
+    imported = tables.scan_if_any("log_files", columns=("row_count",)).read_all()["row_count"]
+    return max((pc.sum(imported).as_py() or 0) - judged, 0)
 
 
 def lines(incident: Answer) -> Iterator[str]:

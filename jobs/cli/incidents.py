@@ -43,14 +43,17 @@ def incidents(
     update: bool,
 ) -> None:
     """Show refused commits and what led to them: who, why, what is processed twice, and what to change."""
-    from groupledger.jobs.ask.incidents import incidents_of, lines
+    from groupledger.jobs.ask.incidents import incidents_of, lines, rows_not_judged
 
     if update:
         from groupledger.jobs.derive.incidents import update_incidents
 
         with job.ledger() as ledger:
             update_incidents(ledger)
-    found = incidents_of(job.rows(), group, since, kind, severity)
+    tables = job.rows()
+    found, not_judged = incidents_of(tables, group, since, kind, severity), rows_not_judged(tables)
+    if not_judged:
+        say(f"{not_judged:,} rows of imported logs are not yet judged: `groupledger incidents --update` looks at them")
     if as_json:
         print_json(found)
         return

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from groupledger.jobs.process.settings import rules_from
+from groupledger.jobs.warehouse.judged_logs import note_judged
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
@@ -19,6 +21,7 @@ from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.log_files import LOG_FILES
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
@@ -36,11 +39,13 @@ READ_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, WATERMARKS, GROUP_STATES)
 def update_incidents(ledger: Ledger) -> int:
     """Replaces the incidents and returns their number. Raises InputError if the ledger has no history yet."""
     rules = rules_from(Rules, ledger.settings.incidents, ledger.settings.history)
+    log_rows = _imported_log_rows(ledger)  # before they are read: more may be imported meanwhile
     tables = _tables(ledger)
     as_of_ms = _known_until_ms(tables)
     ledger.create(INCIDENTS)
     found = incidents(facts_of(tables, rules, as_of_ms), rules, as_of_ms).withColumn("cluster", F.lit(ledger.cluster))
     replace_cluster(ledger, INCIDENTS, found)
+    note_judged(ledger.storage, ledger.cluster, log_rows)
     count = ledger.rows(INCIDENTS).count()
     ledger.say(f"incidents: {count:,}")
     return count
@@ -49,6 +54,12 @@ def update_incidents(ledger: Ledger) -> int:
 def _tables(ledger: Ledger) -> IncidentTables:
     tables = (*NEEDED, *(table for table in READ_IF_ANY if ledger.exists(table)))
     return IncidentTables(**{table.name: ledger.rows(table) for table in tables})
+
+
+def _imported_log_rows(ledger: Ledger) -> int:
+    if not ledger.exists(LOG_FILES):
+        return 0
+    return pc.sum(ledger.arrow(LOG_FILES, columns=("row_count",))["row_count"]).as_py() or 0
 
 
 def _known_until_ms(tables: IncidentTables) -> int:

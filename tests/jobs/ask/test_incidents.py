@@ -1,0 +1,41 @@
+"""Goal: a question about incidents says when logs were imported that nobody has looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from click.testing import CliRunner
+from deltalake import write_deltalake
+
+from groupledger.jobs.ask.definitions import schema_of
+from groupledger.jobs.cli.main import main
+from groupledger.jobs.warehouse.judged_logs import note_judged
+from groupledger.jobs.warehouse.storage import LocalStorage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def asked_of(warehouse: Path) -> str:
+    return (
+        CliRunner()
+        .invoke(main, ["incidents", "--cluster", "c", "--warehouse", str(warehouse)], catch_exceptions=False)
+        .stderr
+    )
+
+
+def test_logs_that_are_not_judged(tmp_path: Path) -> None:
+    """Goal: rows of the cluster's logs beyond those that the incidents rest on are told, with the command."""
+    for table, rows in (
+        ("coverage", [{"cluster": "c"}, {"cluster": "other"}]),
+        ("incidents", []),
+        ("log_files", [{"cluster": "c", "row_count": 40}, {"cluster": "c"}, {"cluster": "other", "row_count": 9}]),
+    ):
+        write_deltalake(str(tmp_path / table), pa.Table.from_pylist(rows, schema_of(table)))
+    storage = LocalStorage(tmp_path)
+    assert "judged" not in asked_of(tmp_path)
+    note_judged(storage, "c", 28)
+    assert "12 rows of imported logs are not yet judged: `groupledger incidents --update`" in asked_of(tmp_path)
+    note_judged(storage, "c", 40)
+    assert "judged" not in asked_of(tmp_path)
