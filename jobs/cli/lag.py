@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -9,15 +10,19 @@ import click
 from groupledger.jobs.cli.completion import group_names
 from groupledger.jobs.cli.instants import SINCE, UNTIL, instant
 from groupledger.jobs.cli.questions import question
+from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import print_answers, print_json, say
 from groupledger.jobs.process.settings import rules_from
+from groupledger.jobs.process.terminal import print_table, printable
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from groupledger.jobs.cli.options import Job
+    from groupledger.transforms.lag.rules import LagRow
 
 BY = ("partition", "topic", "group")
+WATCH_S = 5.0
 
 
 @click.command()
@@ -29,6 +34,7 @@ BY = ("partition", "topic", "group")
     "--exact", type=click.IntRange(1, 1_000), metavar="N", help="Read the times of the N worst from their records."
 )
 @click.option("--bootstrap-servers", metavar="HOST:PORT", help="Where --exact reads them.")
+@click.option("--watch", is_flag=True, help="Show each new sampling round, until Ctrl-C.")
 @SINCE
 @UNTIL
 def lag(  # noqa: PLR0913 - one for each option
@@ -39,6 +45,7 @@ def lag(  # noqa: PLR0913 - one for each option
     by: str,
     exact: int | None,
     bootstrap_servers: str | None,
+    watch: bool,
     since: datetime | None,
     until: datetime | None,
     as_json: bool,
@@ -47,15 +54,10 @@ def lag(  # noqa: PLR0913 - one for each option
 
     With --group and --since: when the statuses changed, computed again by the settings of now.
     """
-    if since is not None and (name is None or at is not None):
-        raise click.UsageError("--since goes with --group, and not with --at.")
-    if until is not None and since is None:
-        raise click.UsageError("--until goes with --since.")
     if (exact is None) != (bootstrap_servers is None):
         raise click.UsageError("--exact goes with --bootstrap-servers.")
+    check_times(name, at, since, until, watch=watch)
     from groupledger.jobs.ask import lag_answers
-    from groupledger.jobs.process.terminal import print_table, printable
-    from groupledger.transforms.coverage.rules.coverage_at import iso
 
     if name is not None and since is not None:
         from groupledger.jobs.ask.lag_changes import status_changes
@@ -65,12 +67,38 @@ def lag(  # noqa: PLR0913 - one for each option
         title = f"Status changes of {printable(name)}"
         print_answers(title, lag_answers.CHANGE_COLUMNS, found, as_json=as_json)
         return
-    sampled_at, rows = lag_answers.lag_at(job.rows(), name, at)
-    say(f"as of the sampling round of {iso(sampled_at)}")
-    if exact is not None and bootstrap_servers is not None:
-        from groupledger.jobs.kafka.exact_lag import with_exact_seconds
+    shown = None
+    while True:
+        sampled_at, rows = lag_answers.lag_at(job.rows(), name, at)
+        if sampled_at != shown:
+            if watch:
+                click.clear()  # nothing where the answer goes into a file
+            say(f"as of the sampling round of {in_zone(sampled_at)}")
+            if exact is not None and bootstrap_servers is not None:
+                from groupledger.jobs.kafka.exact_lag import with_exact_seconds
 
-        rows = with_exact_seconds(rows, exact, bootstrap_servers, job.settings)
+                rows = with_exact_seconds(rows, exact, bootstrap_servers, job.settings)
+            print_rows(rows, by, as_json=as_json)
+        if not watch:
+            break
+        shown = sampled_at
+        time.sleep(WATCH_S)
+
+
+def check_times(
+    name: str | None, at: datetime | None, since: datetime | None, until: datetime | None, *, watch: bool
+) -> None:
+    if since is not None and (name is None or at is not None):
+        raise click.UsageError("--since goes with --group, and not with --at.")
+    if until is not None and since is None:
+        raise click.UsageError("--until goes with --since.")
+    if watch and (at is not None or since is not None):
+        raise click.UsageError("--watch goes with neither --at nor --since.")
+
+
+def print_rows(rows: list[LagRow], by: str, *, as_json: bool) -> None:
+    from groupledger.jobs.ask import lag_answers
+
     if by != "partition":
         sums = lag_answers.rollup_answers(rows, by_topic=by == "topic")
         print_answers(
