@@ -9,7 +9,9 @@ from groupledger.jobs.process.terminal import printable
 from groupledger.transforms.history.rules.never_seen import unseen_group
 
 if TYPE_CHECKING:
-    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from datetime import datetime
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
     from groupledger.jobs.process.output import Answer
 
 
@@ -31,3 +33,9 @@ def no_group(tables: ClusterRows, name: str) -> InputError:
 
 def coverage_rows(tables: ClusterRows, *kafka_partitions: int) -> list[Answer]:
     return tables.rows("coverage", ("kafka_partition", "in", kafka_partitions))
+
+
+def within(column: str, since: datetime | None, until: datetime | None) -> list[Filter]:
+    """Returns filters for the rows whose instant lies in [since, until); None is no bound."""
+    bounds = ((">=", since), ("<", until))
+    return [(column, operation, at) for operation, at in bounds if at is not None]

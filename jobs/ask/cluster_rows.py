@@ -141,6 +141,11 @@ class ClusterRows:
         return pa.RecordBatchReader.from_batches(wanted, chosen(read, condition(there, filters), wanted))
 
 
+def as_scan(rows: list[Answer], schema: pa.Schema) -> pa.RecordBatchReader:
+    """Returns rows that are at hand as a query takes them."""
+    return pa.Table.from_pylist(rows, schema).to_reader()
+
+
 def wanted_schema(table: str, columns: Sequence[str] | None) -> pa.Schema:
     schema = schema_of(table)
     return pa.schema([schema.field(name) for name in columns or schema.names if columns or name != "cluster"])

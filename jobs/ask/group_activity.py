@@ -1,31 +1,20 @@
-"""`groupledger rebalances`, `idle`, `readers` and `committers`: what the groups of a cluster are up to."""
+"""`groupledger rebalances`, `readers` and `committers`: what the groups of a cluster are up to."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
-from groupledger.jobs.ask.spark_answers import commits, no_group, rebalances_told, within
-from groupledger.jobs.warehouse.tables import collect
-from groupledger.schemas.tables.assignments import ASSIGNMENTS
-from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.schemas.tables.generations import GENERATIONS
-from groupledger.schemas.tables.groups import GROUPS
-from groupledger.schemas.tables.members import MEMBERS
-from groupledger.transforms.history.expiring_offsets import expiring_offsets
-from groupledger.transforms.history.group_activity import (
-    commit_counts,
-    rebalance_counts,
-    topic_readers,
-    true_rebalances,
-)
+from groupledger.jobs.ask.answers import group_row, within
+from groupledger.jobs.ask.commits import commit_log
+from groupledger.jobs.ask.told_rebalances import is_birth, is_within, rebalances_told
+from groupledger.schemas.kinds.changes import GROUP_STARTED
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
-    from groupledger.jobs.warehouse.tables import ClusterTables
 
 COUNT_COLUMNS = (
     *("group_id", "rebalances", "increments_without_record", "partitions_moved", "longest_pause_upper_ms"),
@@ -35,52 +24,126 @@ REBALANCE_COLUMNS = (
     *("happened_at", "from_generation", "to_generation", "protocol_kind", "trigger", "inferred_trigger"),
     *("inferred_trigger_confidence", "member_count", "partitions_moved", "pause_upper_ms", "hole_cause"),
 )
-IDLE_COLUMNS = (
-    *("group_id", "group_type", "is_simple", "cause", "topic", "committed_partition_count"),
-    *("last_commit_at", "idle_since", "offsets_expire_at"),
-)
 READER_COLUMNS = (
     *("group_id", "group_type", "partitions_owned", "members_subscribed", "partitions_committed", "last_commit_at"),
     "is_simple",
 )
 COMMITTER_COLUMNS = ("group_id", "commits", "partitions", "first_commit_at", "last_commit_at")
 
+# Increments of the generation without a record are counted apart, and an unknown cost is left out.
+COUNTS = """
+SELECT
+    group_id,
+    count(*) AS rebalances,
+    coalesce(sum(generation_gap), 0) AS increments_without_record,
+    sum(partitions_moved) AS partitions_moved,
+    max(pause_upper_ms) AS longest_pause_upper_ms,
+    max(happened_at) AS last_rebalance_at
+FROM rebalances
+WHERE NOT coalesce(list_contains(list_transform(changes, lambda change: change.kind), $birth), false)
+GROUP BY group_id
+ORDER BY rebalances DESC, group_id
+LIMIT $top
+"""
+READERS = """
+WITH newest AS (
+    SELECT group_id, partition, max_by({is_tombstone: is_tombstone, committed_offset: committed_offset,
+        kafka_timestamp: kafka_timestamp}, kafka_offset) AS of_commit
+    FROM commit_log
+    WHERE topic = $topic
+    GROUP BY group_id, partition
+),
+owned AS (SELECT group_id, count(*) AS partitions_owned FROM assignments GROUP BY group_id),
+subscribed AS (
+    SELECT group_id, count(*) AS members_subscribed
+    FROM members
+    WHERE list_contains(subscribed_topics, $topic)
+    GROUP BY group_id
+),
+committed AS (
+    SELECT group_id, count(*) AS partitions_committed, max(of_commit.kafka_timestamp) AS last_commit_at
+    FROM newest
+    WHERE NOT of_commit.is_tombstone AND of_commit.committed_offset IS NOT NULL
+    GROUP BY group_id
+)
+SELECT
+    group_id,
+    coalesce(partitions_owned, 0) AS partitions_owned,
+    coalesce(members_subscribed, 0) AS members_subscribed,
+    coalesce(partitions_committed, 0) AS partitions_committed,
+    last_commit_at,
+    group_type,
+    is_simple
+FROM owned
+FULL JOIN subscribed USING (group_id)
+FULL JOIN committed USING (group_id)
+LEFT JOIN groups USING (group_id)
+ORDER BY partitions_owned DESC, members_subscribed DESC, group_id
+"""
+COMMITTERS = """
+SELECT
+    group_id,
+    count(*) AS commits,
+    count(DISTINCT (topic, partition)) AS partitions,
+    min(kafka_timestamp) AS first_commit_at,
+    max(kafka_timestamp) AS last_commit_at
+FROM commit_log
+WHERE NOT is_tombstone
+GROUP BY group_id
+ORDER BY commits DESC, group_id
+LIMIT $top
+"""
 
-def most_rebalancing(tables: ClusterTables, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
-    counts = rebalance_counts(within(rebalances_told(tables), "happened_at", since, until))
-    return collect(counts.drop("cluster").orderBy(F.desc("rebalances"), "group_id").limit(top))
+
+def most_rebalancing(tables: ClusterRows, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
+    """Returns the groups that rebalanced most, with their most frequent trigger: the server log's where it is told."""
+    columns = ("group_id", "generation_gap", "partitions_moved", "pause_upper_ms", "happened_at", "changes")
+    rows = tables.scan("rebalances", *within("happened_at", since, until), columns=columns)
+    found = tables.query(COUNTS, {"birth": GROUP_STARTED.name, "top": top}, rebalances=rows)
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for row in _true_rebalances(tables, [each["group_id"] for each in found], since, until):
+        trigger = row["trigger"] or row["inferred_trigger"]
+        if trigger is not None:
+            counts[row["group_id"]][trigger] += 1
+    for row in found:
+        of_group = counts[row["group_id"]]
+        row["most_frequent_trigger"] = min(of_group, key=lambda name: (-of_group[name], name), default=None)
+    return found
 
 
 def rebalances_of(
-    tables: ClusterTables, name: str, since: datetime | None, until: datetime | None, top: int
+    tables: ClusterRows, name: str, since: datetime | None, until: datetime | None, top: int
 ) -> list[Answer]:
     """Returns the newest rebalances of a group, in the order of the log."""
-    if not collect(tables.rows_of_group(GROUPS, name).select("group_id")):
-        raise no_group(tables.cluster, name)
-    found = true_rebalances(within(rebalances_told(tables, name), "happened_at", since, until))
-    return collect(found.drop("cluster").orderBy(F.desc("kafka_offset")).limit(top))[::-1]
+    group_row(tables, name)
+    return _true_rebalances(tables, [name], since, until)[-top:]
 
 
-def idle(tables: ClusterTables, as_of: datetime, retention: timedelta, fraction: float) -> list[Answer]:
-    """Returns the groups whose offsets will expire; what expires first comes first."""
-    found = expiring_offsets(
-        groups=tables.rows(GROUPS),
-        generations=tables.rows(GENERATIONS),
-        members=tables.rows(MEMBERS),
-        coordinator_records=tables.rows(COORDINATOR_RECORDS),
-        as_of=as_of,
-        idle_for=retention * fraction,
-        retention=retention,
+def _true_rebalances(
+    tables: ClusterRows, names: list[str], since: datetime | None, until: datetime | None
+) -> list[Answer]:
+    return [
+        row
+        for row in rebalances_told(tables, names)
+        if not is_birth(row) and is_within(row["happened_at"], since, until)
+    ]
+
+
+def readers(tables: ClusterRows, topic: str) -> list[Answer]:
+    """Returns the groups that own partitions of a topic now, have members that subscribe to it, or have committed
+    offsets in it, as a simple consumer has and a group that read the topic once; owners first."""
+    is_open = ("is_open", "=", 1)
+    return tables.query(
+        READERS,
+        {"topic": topic},
+        groups=tables.scan("groups", columns=("group_id", "group_type", "is_simple")),
+        assignments=tables.scan("assignments", is_open, ("topic", "=", topic), columns=("group_id",)),
+        members=tables.scan("members", is_open, columns=("group_id", "subscribed_topics")),
+        commit_log=commit_log(tables),
     )
-    return collect(found.drop("cluster").orderBy("offsets_expire_at", "group_id", "cause", "topic"))
 
 
-def readers(tables: ClusterTables, topic: str) -> list[Answer]:
-    """Returns the groups that read a topic, owners first."""
-    found = topic_readers(tables.rows(GROUPS), tables.rows(ASSIGNMENTS), tables.rows(MEMBERS), commits(tables), topic)
-    return collect(found.drop("cluster").orderBy(F.desc("partitions_owned"), F.desc("members_subscribed"), "group_id"))
-
-
-def committers(tables: ClusterTables, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
-    counts = commit_counts(within(commits(tables), "kafka_timestamp", since, until))
-    return collect(counts.drop("cluster").orderBy(F.desc("commits"), "group_id").limit(top))
+def committers(tables: ClusterRows, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
+    """Returns the groups that committed most."""
+    commits = commit_log(tables, *within("kafka_timestamp", since, until))
+    return tables.query(COMMITTERS, {"top": top}, commit_log=commits)

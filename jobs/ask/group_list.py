@@ -11,10 +11,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.ask.lag_sums import LAG_SUMS, SUMMED_COLUMNS, SUMS_PARAMETERS, with_statuses
 from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.process.name_patterns import names_matching
-from groupledger.schemas.words import LagFlag, LagStatus, Severity, words_of
-from groupledger.transforms.lag.rules import burrow, status
+from groupledger.schemas.words import LagStatus, Severity, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,37 +28,19 @@ COLUMNS = (
 )
 # What a narrow terminal can do without, in this order.
 OPTIONAL = ("team", "member_count", "last_commit_at", "group_type", "lag_seconds_max", "open_incidents", "state")
-LAG_COLUMNS = (
-    *("group_id", "topic", "partition", "lag", "lag_seconds", "lag_seconds_lower_bound", "status", "burrow_status"),
-    "flags",
-)
-QUERY = """
-WITH of_lag AS (
-    SELECT
-        group_id,
-        count(*) AS partitions,
-        sum(lag) FILTER (is_counted) AS lag_sum,
-        max(lag) FILTER (is_counted) AS lag_max,
-        first({topic: topic, partition: partition} ORDER BY lag DESC, topic, partition)
-            FILTER (is_counted AND lag IS NOT NULL) AS worst,
-        max(lag_seconds) FILTER (is_counted AND lag IS NOT NULL) AS lag_seconds_max,
-        max(lag_seconds_lower_bound) FILTER (is_counted AND lag IS NOT NULL) AS lag_seconds_lower_bound,
-        coalesce(list(DISTINCT status) FILTER (is_counted), []) AS statuses,
-        coalesce(list(DISTINCT burrow_status) FILTER (is_counted AND burrow_status IS NOT NULL), []) AS burrow_statuses
-    FROM (SELECT *, NOT coalesce(list_contains(flags, $unsubscribed), false) AS is_counted FROM lag) AS marked
-    GROUP BY group_id
-),
+QUERY = f"""
+WITH of_lag AS ({LAG_SUMS}),
 of_incidents AS (
     SELECT group_id, count(*) AS open_incidents, max(first_seen_at) AS last_incident_at FROM incidents GROUP BY group_id
 )
 SELECT
-    groups.*, group_states.state AS told_state, of_lag.* EXCLUDE (group_id),
+    groups.*, group_states.state AS told_state, of_lag.* EXCLUDE (group_id, sampled_at),
     coalesce(of_incidents.open_incidents, 0) AS open_incidents, of_incidents.last_incident_at
 FROM groups
 LEFT JOIN of_lag USING (group_id)
 LEFT JOIN group_states USING (group_id)
 LEFT JOIN of_incidents USING (group_id)
-"""
+"""  # noqa: S608 - a text of ours
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,12 +59,12 @@ def group_list(tables: ClusterRows, wanted: Wanted, teams: Mapping[str, str]) ->
     names by team (RE2, for the whole name); the first that matches has the group."""
     found = tables.query(
         QUERY,
-        {"unsubscribed": LagFlag.UNSUBSCRIBED},
+        SUMS_PARAMETERS,
         groups=tables.scan("groups"),
         group_states=tables.scan_if_any(
             "group_states", *_of_last_round(tables, "group_states"), columns=("group_id", "state")
         ),
-        lag=tables.scan_if_any("lag", *_of_last_round(tables, "lag"), columns=LAG_COLUMNS),
+        lag=tables.scan_if_any("lag", *_of_last_round(tables, "lag"), columns=SUMMED_COLUMNS),
         incidents=tables.scan_if_any(
             "incidents",
             ("is_open", "=", True),
@@ -116,17 +98,8 @@ def _teams(names: Sequence[str], teams: Mapping[str, str]) -> dict[str, str]:
 
 
 def _answer(row: Answer, team: str | None) -> Answer:
-    worst = row.pop("worst") or {}
-    statuses, burrow_statuses = row.pop("statuses"), row.pop("burrow_statuses")
     told = row.pop("told_state")
-    return row | {
-        "state": _state(row, told),
-        "worst_topic": worst.get("topic"),
-        "worst_partition": worst.get("partition"),
-        "status": None if statuses is None else status.worst(statuses),
-        "burrow_status": None if burrow_statuses is None else burrow.group_status(burrow_statuses),
-        "team": team,
-    }
+    return with_statuses(row) | {"state": _state(row, told), "team": team}
 
 
 def _state(row: Answer, told: str | None) -> str | None:

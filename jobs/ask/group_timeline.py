@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import timedelta
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
-from groupledger.jobs.ask.spark_answers import group_row, rebalances_told, within
+from groupledger.jobs.ask.answers import group_row, within
+from groupledger.jobs.ask.told_rebalances import rebalances_told
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
-from groupledger.schemas.tables.assignments import ASSIGNMENTS
-from groupledger.schemas.tables.generations import GENERATIONS
-from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
-from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.words import HoleCause, Ownership, PauseScope, ProtocolKind, TimelineEvent
 from groupledger.transforms.coverage.rules.coverage_at import iso
 from groupledger.transforms.history.rules.group_timeline import timeline
@@ -24,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
+    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
     from groupledger.jobs.process.output import Answer
-    from groupledger.jobs.warehouse.tables import ClusterTables
 
 OWNER_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id", "owns")
 EVENTS = {
@@ -43,46 +38,47 @@ SHOWN_NAMES_MAX = 10
 
 
 def group_timeline(
-    tables: ClusterTables, name: str, since: datetime | None, until: datetime | None, limit: int
+    tables: ClusterRows, name: str, since: datetime | None, until: datetime | None, limit: int
 ) -> tuple[Answer, list[Answer], int]:
     """Returns the group's row, the entries of its last `limit` records in [since, until), and how many records came
     before those."""
     group = group_row(tables, name)
-    generations = within(tables.rows_of_group(GENERATIONS, name), "started_at", since, until)
-    shown = collect(generations.orderBy(F.desc("kafka_offset")).limit(limit))
-    if not shown:
+    filters: list[Filter] = [("group_id", "=", name)]
+    of_window = [*filters, *within("started_at", since, until)]
+    offsets = sorted(row["kafka_offset"] for row in tables.rows("generations", *of_window, columns=("kafka_offset",)))
+    if not offsets:
         return group, [], 0
-    first, last = shown[-1]["kafka_offset"], shown[0]["kafka_offset"]
-    earlier = generations.where(F.col("kafka_offset") < first)
-    (before,) = collect(earlier.agg(F.max("kafka_offset").alias("offset"), F.count("*").alias("count")))
-    of_window = F.col("kafka_offset").between(first, last)
+    earlier, first, last = len(offsets[:-limit]), offsets[-limit:][0], offsets[-1]
+    shown = tables.rows("generations", *of_window, ("kafka_offset", ">=", first))
     # A partition that changes hands cooperatively loses its owner one record before it gets the next one.
-    since_before = first if before["offset"] is None else before["offset"]
-    ends_later = F.col("to_offset").isNull() | (F.col("to_offset") >= since_before)
+    since_before = offsets[earlier - 1] if earlier else first
     entries = timeline(
-        shown,
-        collect(rebalances_told(tables, name).where(of_window)),
-        collect(tables.rows_of_group(MEMBERS, name).where(ends_later)),
-        collect(tables.rows_of_group(ASSIGNMENTS, name).where(ends_later)),
-        collect(tables.rows_if_any(MEMBER_EPOCHS).where((F.col("group_id") == F.lit(name)) & ends_later)),
+        sorted(shown, key=itemgetter("kafka_offset"), reverse=True),
+        [row for row in rebalances_told(tables, [name]) if first <= row["kafka_offset"] <= last],
+        _ending_later(tables.rows("members", *filters), since_before),
+        _ending_later(tables.rows("assignments", *filters), since_before),
+        _ending_later(tables.scan_if_any("member_epochs", *filters).read_all().to_pylist(), since_before),
     )
-    return group, entries, before["count"]
+    return group, entries, earlier
 
 
-def owners_now(tables: ClusterTables, name: str) -> list[Answer]:
+def _ending_later(rows: Iterable[Answer], offset: int) -> list[Answer]:
+    return [row for row in rows if row["to_offset"] is None or row["to_offset"] >= offset]
+
+
+def owners_now(tables: ClusterRows, name: str) -> list[Answer]:
     """Returns each present member, with what it owns; `unknown` where an assignment can't be read."""
-    is_open = F.col("is_open") == 1
-    current = collect(tables.rows_of_group(GENERATIONS, name).where(is_open).select("is_ownership_known"))
+    present: tuple[Filter, ...] = (("group_id", "=", name), ("is_open", "=", 1))
+    current = tables.rows("generations", *present, columns=("is_ownership_known",))
     nothing = "" if all(generation["is_ownership_known"] for generation in current) else Ownership.UNKNOWN
     owned = defaultdict(list)
-    intervals = tables.rows_of_group(ASSIGNMENTS, name).where(is_open)
-    for row in collect(intervals.orderBy("topic", "partition")):
+    for row in sorted(tables.rows("assignments", *present), key=itemgetter("topic", "partition")):
         for member_id in (row["member_id"], *row["other_member_ids"]):
             owned[member_id].append((row["topic"], row["partition"]))
     return [
         {column: member[column] for column in OWNER_COLUMNS[:-1]}
         | {"owns": places(owned[member["member_id"]]) or nothing}
-        for member in collect(tables.rows_of_group(MEMBERS, name).where(is_open).orderBy("member_id"))
+        for member in sorted(tables.rows("members", *present), key=itemgetter("member_id"))
     ]
 
 

@@ -1,4 +1,11 @@
-"""`groupledger offsets`: the committed offsets of a past instant, to look at or to go back to.
+"""`groupledger offsets`: the committed offsets of a past instant, as OffsetFetch would have answered then.
+
+The instant is turned into a position in the log, and the newest record of each key below it counts: so the answer is a
+state that the log really had. An instant is known in a `complete` stretch of coverage only. Records before the stretch
+count too, since compaction keeps each key's last record; if a hole lies between, the answer is `unknown`. Where clocks
+went back after a failover, one instant has several positions, and a partition that they disagree on is `unknown` too. A
+partition whose last record is a removal (deleted, expired) or offset -1 has no row. A transactional commit stands where
+it was written, which is shortly before its transaction ended.
 
 `--format csv` is what `kafka-consumer-groups --reset-offsets --from-file` reads (Kafka's ConsumerGroupCommand and
 CsvUtils): no header, a partition a line; `topic,partition,offset` for the one group that its `--group` names, else
@@ -9,51 +16,133 @@ log into it, resets only a group without members, and writes no metadata.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
+import pyarrow as pa
 
-from groupledger.jobs.ask.spark_answers import commits, coverage_rows, no_group
+from groupledger.jobs.ask.answers import coverage_rows, no_group
+from groupledger.jobs.ask.cluster_rows import as_scan
+from groupledger.jobs.ask.commits import commit_log
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.retention import above_floors, read_floors
-from groupledger.jobs.warehouse.storage import open_storage
-from groupledger.jobs.warehouse.tables import collect
-from groupledger.schemas.tables.coverage import COVERAGE
-from groupledger.schemas.words import OffsetStatus
+from groupledger.schemas.wire.record_types import OFFSET_COMMIT_TYPES
+from groupledger.schemas.words import Completeness, OffsetStatus
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
-from groupledger.transforms.offsets.offsets_at import offsets_at as committed_offsets_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
-    from groupledger.jobs.warehouse.tables import ClusterTables
 
 COLUMNS = ("group_id", "topic", "partition", "status", "committed_offset", "committed_at", "metadata")
 # Kafka's own rule for topic names (org.apache.kafka.common.internals.Topic); a commit's topic is not checked by it.
 TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
-def offsets_at(tables: ClusterTables, names: Sequence[str], at: datetime) -> list[Answer]:
-    """Returns a row for each partition, in order. Raises InputError where the log of a group is not known at the
-    instant."""
-    log = commits(tables).where(F.col("group_id").isin(*names))
-    partitions = {
-        row["group_id"]: row["kafka_partition"] for row in collect(log.select("group_id", "kafka_partition").distinct())
+STRETCHES = pa.schema(
+    [("kafka_partition", pa.int32()), *((name, pa.int64()) for name in ("from_offset", "to_offset", "known_from"))]
+)
+# Where the instant lies in the log: before the first record that is later, behind the last that is not.
+POSITIONS = """
+SELECT
+    group_id,
+    known_from,
+    min(kafka_offset) FILTER (is_later) AS first_later,
+    max(kafka_offset) FILTER (NOT is_later) AS last_earlier
+FROM (
+    SELECT *, kafka_offset >= from_offset AND kafka_timestamp > $at AS is_later
+    FROM records
+    JOIN stretches USING (kafka_partition)
+    WHERE decode_error IS NULL AND kafka_offset < to_offset
+) AS placed
+GROUP BY group_id, known_from
+"""
+POSITION_SCHEMA = pa.schema(
+    [("group_id", pa.string()), *((name, pa.int64()) for name in ("known_from", "first_later", "last_earlier"))]
+)
+NEWEST = """
+WITH newest AS (
+    SELECT
+        group_id, topic, partition, known_from,
+        max_by(commit_log, kafka_offset) AS state,
+        max(kafka_offset) FILTER (coalesce(kafka_offset < first_later, true)) AS certain_offset
+    FROM commit_log
+    JOIN positions USING (group_id)
+    WHERE kafka_offset <= last_earlier
+    GROUP BY group_id, topic, partition, known_from
+)
+SELECT
+    group_id,
+    topic,
+    partition,
+    state.committed_offset AS committed_offset,
+    state.leader_epoch AS leader_epoch,
+    state.metadata AS metadata,
+    state.kafka_timestamp AS committed_at,
+    state.kafka_offset AS kafka_offset,
+    state.kafka_offset >= known_from AND state.kafka_offset IS NOT DISTINCT FROM certain_offset AS is_known,
+    NOT state.is_tombstone AND state.committed_offset IS NOT NULL AS is_committed
+FROM newest
+ORDER BY group_id, topic, partition
+"""
+TOLD = ("committed_offset", "leader_epoch", "metadata", "committed_at", "kafka_offset")
+
+
+def offsets_at(tables: ClusterRows, names: Sequence[str], at: datetime) -> list[Answer]:
+    """Returns a row for each partition that had a committed offset, in order; offset, epoch, metadata and times are
+    null where it is `unknown`. Raises InputError where the log of a group is not known at the instant."""
+    of_groups = ("group_id", "in", names)
+    of_commits = (of_groups, ("record_type", "in", OFFSET_COMMIT_TYPES))
+    records = tables.scan("coordinator_records", *of_commits, columns=("group_id", "kafka_partition"))
+    partitions: dict[str, int] = {
+        row["group_id"]: row["kafka_partition"]
+        for row in tables.query("SELECT DISTINCT group_id, kafka_partition FROM records", records=records)
     }
     missing = [name for name in names if name not in partitions]
     if missing:
-        raise no_group(tables.cluster, missing[0])
-    floors = read_floors(open_storage(tables.spark, tables.warehouse), tables.cluster)
-    coverage = above_floors(coverage_rows(tables, *partitions.values()), floors)
+        raise no_group(tables, missing[0])
+    read = coverage_rows(tables, *partitions.values())
+    coverage = above_floors(read, read_floors(tables.small_files, tables.cluster))
     for name in names:
         reason = why_unknown((row for row in coverage if row["kafka_partition"] == partitions[name]), at)
         if reason is not None:
             raise InputError(f"The offsets of the group {printable(name)} at {iso(at)} are unknown: {reason}.")
-    found = committed_offsets_at(log, tables.rows(COVERAGE), at)
-    return collect(found.drop("cluster").orderBy("group_id", "topic", "partition"))
+    columns = ("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "decode_error")
+    positions = tables.query(
+        POSITIONS,
+        {"at": at},
+        records=tables.scan("coordinator_records", *of_commits, columns=columns),
+        stretches=as_scan(_stretches(read, at), STRETCHES),
+    )
+    found = tables.query(
+        NEWEST, commit_log=commit_log(tables, of_groups), positions=as_scan(positions, POSITION_SCHEMA)
+    )
+    return [_answer(row) for row in found if not row["is_known"] or row["is_committed"]]
+
+
+def _stretches(coverage: Iterable[Answer], at: datetime) -> list[Answer]:
+    """Returns the complete stretches that hold the instant, each with `known_from`: where the last hole before it
+    ends."""
+    known_from: defaultdict[int, int] = defaultdict(int)
+    found = []
+    for row in sorted(coverage, key=itemgetter("kafka_partition", "from_offset")):
+        partition = row["kafka_partition"]
+        if row["completeness"] == Completeness.UNKNOWN:
+            known_from[partition] = row["to_offset"]
+        elif why_unknown([row], at) is None:
+            found.append({**{name: row[name] for name in STRETCHES.names[:-1]}, "known_from": known_from[partition]})
+    return found
+
+
+def _answer(row: Answer) -> Answer:
+    told = {name: row[name] if row["is_known"] else None for name in TOLD}
+    status = OffsetStatus.COMMITTED if row["is_known"] else OffsetStatus.UNKNOWN
+    return {"group_id": row["group_id"], "topic": row["topic"], "partition": row["partition"], "status": status, **told}
 
 
 def reset_file_lines(names: Sequence[str], answers: Iterable[Answer]) -> Iterator[str]:

@@ -27,6 +27,7 @@ from groupledger.jobs.cli.options import AS_JSON, CONF, absolute, on_warehouse, 
 from groupledger.jobs.cli.questions import QUESTIONS
 from groupledger.jobs.cli.report import report
 from groupledger.jobs.cli.sql import register, sql
+from groupledger.jobs.cli.why import why
 from groupledger.jobs.process.errors import FAULT, INTERRUPTED
 from groupledger.jobs.process.output import say
 from groupledger.jobs.process.outside import explain
@@ -284,6 +285,7 @@ def run_ingest(
 for command in (
     groups,
     diff,
+    why,
     *QUESTIONS,
     incidents,
     sql,

@@ -47,7 +47,7 @@ def group(
     as_json: bool,
 ) -> None:
     """Show what happened to a group: its incarnations, generations, members and rebalances; and who owns what now."""
-    tables = job.tables()
+    tables = job.rows()
     from groupledger.jobs.ask.group_timeline import OWNER_COLUMNS, group_timeline, heading, lines, owners_now
 
     row, entries, left_out = group_timeline(tables, name, since, until, limit)
@@ -61,7 +61,8 @@ def group(
         click.echo("\n".join(lines(entry)))
     owners = owners_now(tables, name)
     if owners:
-        print_table("Members now", OWNER_COLUMNS, ([owner[column] for column in OWNER_COLUMNS] for owner in owners))
+        click.echo("Members now")
+        print_table("", OWNER_COLUMNS, ([owner[column] for column in OWNER_COLUMNS] for owner in owners))
 
 
 @click.command()
@@ -76,7 +77,7 @@ def rebalances(
     job: Job, *, name: str | None, since: datetime | None, until: datetime | None, top: int, as_json: bool
 ) -> None:
     """Show the groups that rebalance most, or the last rebalances of one of them."""
-    tables = job.tables()
+    tables = job.rows()
     from groupledger.jobs.ask import group_activity
 
     if name is None:
@@ -123,7 +124,7 @@ def owner(job: Job, *, name: str, topic: str, partition: int, at: datetime, as_j
 )
 def offsets(job: Job, *, names: tuple[str, ...], at: datetime, form: str, as_json: bool) -> None:
     """Show the committed offsets of one or several groups at an instant."""
-    tables = job.tables()
+    tables = job.rows()
     from groupledger.jobs.ask.offsets_at import COLUMNS, offsets_at, reset_file_lines
 
     names = tuple(dict.fromkeys(names))
@@ -160,14 +161,14 @@ def idle(job: Job, *, retention_days: float, fraction: float, as_json: bool) -> 
     """Show the groups whose committed offsets will expire: of groups without members, of topics that no member of a
     group subscribes to, and those that name their own expiry."""
     tables = job.tables()
-    from groupledger.jobs.ask.group_activity import IDLE_COLUMNS
-    from groupledger.jobs.ask.group_activity import idle as idle_groups
+    from groupledger.jobs.ask.idle import COLUMNS
+    from groupledger.jobs.ask.idle import idle as idle_groups
     from groupledger.jobs.ask.spark_answers import known_until
     from groupledger.transforms.coverage.rules.coverage_at import iso
 
     as_of = known_until(tables)
     found = idle_groups(tables, as_of, timedelta(days=retention_days), fraction)
-    print_answers(f"Idle groups as of {iso(as_of)}", IDLE_COLUMNS, found, as_json=as_json)
+    print_answers(f"Idle groups as of {iso(as_of)}", COLUMNS, found, as_json=as_json)
 
 
 @click.command()
@@ -175,7 +176,7 @@ def idle(job: Job, *, retention_days: float, fraction: float, as_json: bool) -> 
 @question
 def readers(job: Job, *, topic: str, as_json: bool) -> None:
     """Show the groups that own, subscribe to or have committed offsets of a topic."""
-    tables = job.tables()
+    tables = job.rows()
     from groupledger.jobs.ask.group_activity import READER_COLUMNS
     from groupledger.jobs.ask.group_activity import readers as readers_of
 
@@ -189,7 +190,7 @@ def readers(job: Job, *, topic: str, as_json: bool) -> None:
 @TOP
 def committers(job: Job, *, since: datetime | None, until: datetime | None, top: int, as_json: bool) -> None:
     """Show the groups that commit most."""
-    tables = job.tables()
+    tables = job.rows()
     from groupledger.jobs.ask.group_activity import COMMITTER_COLUMNS
     from groupledger.jobs.ask.group_activity import committers as most_committing
 

@@ -41,12 +41,13 @@ def print_table(
     console, cells = Console(), list(rows)
     if not console.is_terminal:
         sys.stdout.flush()
-        click.echo(title, err=True)
+        if title:
+            click.echo(title, err=True)
         print_plain(columns, cells)
         return
     told = [[f"{value:,}" if type(value) is int else printable(value) for value in row] for row in cells]
     shown = fitting(columns, told, optional, console.width)
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title or None, title_justify="left")
     for index in shown:
         table.add_column(columns[index], justify="right" if is_number(cells, index) else "left", overflow="fold")
     for row in told:

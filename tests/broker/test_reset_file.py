@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.offsets_at import offsets_at, reset_file_lines
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.process.settings import load_settings
-from groupledger.jobs.warehouse.tables import ClusterTables
 from lab.kafka.local_broker import run_tool
 from lab.kafka.local_traffic import make_offsets_topic
 from lab.warehouses.ledgers import open_test_ledger
@@ -58,7 +58,7 @@ def test_offsets_of_then_restore_the_group(spark: SparkSession, broker: LocalBro
     time.sleep(0.05)
     commit(AFTER)
     ingest(spark, tmp_path, broker)
-    found = offsets_at(ClusterTables(spark, str(tmp_path), "test"), [GROUP], at)
+    found = offsets_at(ClusterRows(str(tmp_path), "test"), [GROUP], at)
     plan = tmp_path / "plan.csv"
     plan.write_text("\n".join(reset_file_lines([GROUP], found)) + "\n")
     server = ("--bootstrap-server", broker.bootstrap_servers)

@@ -283,6 +283,31 @@ def test_places() -> None:
     assert places([("b", 1), ("a", 10), ("a", 2)]) == "a 2 10, b 1"
 
 
+@pytest.mark.parametrize(
+    ("name", "seconds", "offsets"),
+    [
+        ("simple", 0.5, {0: 7, 2: 5}),  # offset -1 is no commit
+        ("simple", 1.2, {0: 7}),  # 2 is removed
+        ("simple", 1.7, {0: None}),  # the clocks disagree on whether 8 and 9 came before
+        ("simple", 3, {0: 9}),  # by the log, not by the clocks
+        ("g1", 68, {0: 4, 1: 9, 7: None}),  # nobody knows what the hole did to 7
+    ],
+)
+def test_offsets_at(ask: Ask, name: str, seconds: float, offsets: dict[int, int | None]) -> None:
+    """Goal: the newest commit of each partition; no row for a removal or offset -1; null where nobody knows."""
+    found = answers(ask("offsets", name, "--at", at(seconds), "--json"))
+    assert {row["partition"]: row["committed_offset"] for row in found} == offsets
+    assert [row["status"] == "unknown" for row in found] == [row["committed_offset"] is None for row in found]
+
+
+def test_why(ask: Ask) -> None:
+    """Goal: what happened stands in the order of time, and the end says what it probably began with."""
+    *entries, verdict = answers(ask("why", "g1", "--since", at(0), "--json"))
+    assert entries == sorted(entries, key=lambda entry: entry["at"])
+    assert {entry["what"] for entry in entries} == {"rebalance"}
+    assert set(verdict) == {"root", "advice", "setting_to_change"}
+
+
 def test_diff(ask: Ask) -> None:
     """Goal: two instants of a group differ by its generation, its members and who owns what."""
     found = answers(ask("diff", "emptied", "--from", at(1), "--to", at(3), "--json"))

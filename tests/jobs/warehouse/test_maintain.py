@@ -155,11 +155,11 @@ def test_upkeep(spark: SparkSession, warehouse: Path) -> None:
     assert "nothing is older" in again["coordinator_records", "retention"].outcome
 
 
-def test_what_is_removed_is_unknown(spark: SparkSession, filled_warehouse: Path, tmp_path: Path) -> None:
+def test_what_is_removed_is_unknown(filled_warehouse: Path, tmp_path: Path) -> None:
     """Goal: below the floor the committed offsets are unknown, not absent."""
     shutil.copytree(filled_warehouse, tmp_path / "w")
     raise_floors(LocalStorage(tmp_path / "w"), BY_HAND, {5: Floor(5, 1_760_000_001_600)})
-    answers = ClusterTables(spark, str(tmp_path / "w"), BY_HAND)
+    answers = ClusterRows(str(tmp_path / "w"), BY_HAND)
     at = datetime.fromtimestamp(1_760_000_001, timezone.utc)
     with pytest.raises(InputError, match=r"the log is known from 2025-10-09T08:53:21\.600Z on"):
         offsets_at(answers, ["simple"], at)

@@ -1,0 +1,62 @@
+"""Reads rebalances with what the server log says started them, as `transforms.logs.rebalance_triggers` does by Spark.
+
+Both ask the same rule (`transforms.logs.rules.triggers`), one group at a time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime, timedelta, timezone
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from groupledger.schemas.kinds.changes import GROUP_STARTED
+from groupledger.transforms.logs.rules.triggers import EVENT_COLUMNS, KINDS, triggers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.process.output import Answer
+
+EPOCH = datetime.fromtimestamp(0, timezone.utc)
+MICROSECOND = timedelta(microseconds=1)
+
+
+def rebalances_told(tables: ClusterRows, names: Sequence[str]) -> list[Answer]:
+    """Returns the rebalances of groups, births among them, in the order of their logs, with `TRIGGER_COLUMNS`: null
+    where no imported log tells what started one. A filter by time belongs after it, since what came before a rebalance
+    tells whether a line is about it."""
+    of_groups = ("group_id", "in", names)
+    events = defaultdict(list)
+    lines = tables.scan_if_any(
+        "coordinator_events", of_groups, ("kind", "in", sorted(KINDS)), columns=("group_id", *EVENT_COLUMNS)
+    )
+    for event in lines.read_all().to_pylist():
+        events[event["group_id"]].append(event | {"logged_at": _us(event["logged_at"])})
+    by_group = defaultdict(list)
+    for row in sorted(tables.rows("rebalances", of_groups), key=itemgetter("kafka_offset")):
+        by_group[row["group_id"]].append(row)
+    return [row for name, rows in by_group.items() for row in _with_triggers(rows, events[name])]
+
+
+def _with_triggers(rows: Sequence[Answer], events: Iterable[Answer]) -> list[Answer]:
+    places = [row | {"happened_at": _us(row["happened_at"])} for row in rows]
+    found = []
+    for row, told in zip(rows, triggers(places, events), strict=True):
+        at = told["trigger_at"]
+        found.append({**row, **told, "trigger_at": None if at is None else EPOCH + at * MICROSECOND})
+    return found
+
+
+def is_birth(rebalance: Answer) -> bool:
+    """Returns whether it only tells that a group came into being, which is no rebalance."""
+    return any(change["kind"] == GROUP_STARTED.name for change in rebalance["changes"] or ())
+
+
+def is_within(at: datetime, since: datetime | None, until: datetime | None) -> bool:
+    return (since is None or since <= at) and (until is None or at < until)
+
+
+def _us(at: datetime) -> int:
+    return (at - EPOCH) // MICROSECOND

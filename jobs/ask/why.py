@@ -1,0 +1,156 @@
+"""`groupledger why`: everything that the ledger knows of a group's trouble, in one order, and what to change.
+
+Incidents, rebalances, what happened to committed offsets and each change of the group's lag status stand in the order
+of time. At the end stands what it probably began with and the setting that would have prevented it: of incidents the
+ledger's own, else of the rebalances that a member's silence or slowness began.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.ask.answers import group_row
+from groupledger.jobs.ask.group_activity import rebalances_of
+from groupledger.jobs.ask.group_timeline import places
+from groupledger.jobs.ask.incidents import incidents_of
+from groupledger.jobs.ask.lag_sums import LAG_SUMS, SUMMED_COLUMNS, SUMS_PARAMETERS, with_statuses
+from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
+from groupledger.schemas.kinds.roots import POLL_TIMEOUT_EXCEEDED, RESTART, ROOTS, SESSION_EXPIRED, UNKNOWN, Root
+from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT
+from groupledger.schemas.kinds.triggers import SESSION_EXPIRED as EXPIRED
+from groupledger.schemas.words import Severity, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+    from groupledger.jobs.process.output import Answer
+
+COLUMNS = ("at", "what", "how", "text")
+REBALANCES_MAX = 10_000
+ROOT_OF_TRIGGER = {LEFT_POLL_TIMEOUT.name: POLL_TIMEOUT_EXCEEDED, EXPIRED.name: SESSION_EXPIRED}
+STATIC_MEMBERSHIP = "group.instance.id"
+
+
+def why(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> tuple[list[Answer], Answer]:
+    """Returns what happened in [since, until), in the order of time, and the verdict."""
+    group_row(tables, name)
+    incidents = _incidents(tables, name, since, until)
+    rebalances = rebalances_of(tables, name, since, until, REBALANCES_MAX)
+    entries = [
+        *_of_incidents(incidents),
+        *_of_rebalances(rebalances),
+        *_of_offsets(tables, name, since, until),
+        *_of_lag(tables, name, since, until),
+    ]
+    return sorted(entries, key=lambda entry: entry["at"]), verdict(incidents, rebalances)
+
+
+def verdict(incidents: Iterable[Answer], rebalances: Iterable[Answer]) -> Answer:
+    """Returns the root that most of the gravest incidents share, or else most of the rebalances that have one; null if
+    nothing names one."""
+    severities = words_of(Severity)
+    roots: Counter[tuple[int, str]] = Counter()
+    settings: dict[str, str | None] = {}
+    for row in incidents:
+        roots[severities.index(row["severity"]), row["probable_root"]] += row["occurrences"]
+        settings.setdefault(row["probable_root"], row["setting_to_change"])
+    for row in rebalances:
+        root = _root_of(row)
+        if root is not None:
+            roots[-1, root.name] += 1
+            settings.setdefault(root.name, ", ".join(root.settings) or STATIC_MEMBERSHIP)
+    known = [(severity, count, name) for (severity, name), count in roots.items() if name != UNKNOWN.name]
+    if not known:
+        return {"root": None, "advice": None, "setting_to_change": None}
+    _, _, name = max(known)
+    (advice,) = (root.advice for root in ROOTS if root.name == name)
+    return {"root": name, "advice": advice.format(duplicates=""), "setting_to_change": settings[name]}
+
+
+def _root_of(rebalance: Answer) -> Root | None:
+    trigger = rebalance["trigger"] or rebalance["inferred_trigger"]
+    if trigger in ROOT_OF_TRIGGER:
+        return ROOT_OF_TRIGGER[trigger]
+    is_restart = any(change["kind"] == DYNAMIC_RESTART.name for change in rebalance["changes"] or ())
+    return RESTART if is_restart else None
+
+
+def _incidents(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> list[Answer]:
+    if not tables.exists("incidents"):
+        return []
+    found = incidents_of(tables, name, since, None, Severity.WARNING)
+    return [row for row in found if until is None or row["first_seen_at"] < until]
+
+
+def _of_incidents(incidents: Iterable[Answer]) -> Iterator[Answer]:
+    for row in incidents:
+        times = f" ({row['occurrences']:,} times)" if row["occurrences"] > 1 else ""
+        yield _entry(row["first_seen_at"], "incident", row["severity"], f"{row['kind']}{times}: {row['explanation']}")
+
+
+def _of_rebalances(rebalances: Iterable[Answer]) -> Iterator[Answer]:
+    for row in rebalances:
+        parts = [f"generation {row['from_generation']} to {row['to_generation']}"]
+        if row["member_count"] is not None:
+            parts.append(f"{row['member_count']} members then")
+        if row["partitions_moved"]:
+            parts.append(f"{row['partitions_moved']} partitions moved")
+        if row["pause_upper_ms"] is not None:
+            parts.append(f"stood still for at most {row['pause_upper_ms']:,} ms")
+        if row["trigger_reason"]:
+            parts.append(row["trigger_reason"])
+        trigger = row["trigger"] or row["inferred_trigger"] or ("not all known" if row["is_hole"] else None)
+        yield _entry(row["happened_at"], "rebalance", trigger, "; ".join(parts))
+
+
+def _of_offsets(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> Iterator[Answer]:
+    """Yields an entry for each topic of which something happened to committed offsets at one instant."""
+    filters: list[Filter] = [("group_id", "=", name), ("happened_at", ">=", since)]
+    if until is not None:
+        filters.append(("happened_at", "<", until))
+    together = defaultdict(list)
+    for row in tables.scan_if_any("offset_events", *filters).read_all().to_pylist():
+        together[row["happened_at"], row["kind"], row["topic"], row["cause"]].append(row)
+    for (at, kind, topic, cause), rows in together.items():
+        parts = [places([(topic, row["partition"]) for row in rows])]
+        for column, what in (("records_repeated", "to be read again"), ("records_skipped", "never read")):
+            records = sum(row[column] or 0 for row in rows)
+            if records:
+                parts.append(f"{records:,} records {what}")
+        if cause is not None:
+            parts.append(f"cause: {cause}")
+        yield _entry(at, "offset", kind, "; ".join(parts))
+
+
+def _of_lag(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> Iterator[Answer]:
+    """Yields the rounds at which the worst status of the group's partitions changes."""
+    filters: list[Filter] = [("sample_date", ">=", since.date()), ("sampled_at", ">=", since), ("group_id", "=", name)]
+    if until is not None:
+        filters.append(("sampled_at", "<", until))
+    rounds = tables.query(
+        f"{LAG_SUMS} ORDER BY sampled_at",
+        SUMS_PARAMETERS,
+        lag=tables.scan_if_any("lag", *filters, columns=SUMMED_COLUMNS),
+    )
+    before = None
+    for row in map(with_statuses, rounds):
+        if row["status"] != before:
+            yield _entry(row["sampled_at"], "lag", row["status"], _lag_text(row, before))
+        before = row["status"]
+
+
+def _lag_text(row: Answer, before: str | None) -> str:
+    parts = ["unknown lag" if row["lag_sum"] is None else f"{row['lag_sum']:,} records"]
+    if row["worst_topic"] is not None and row["lag_sum"]:
+        place = f"most in {row['worst_topic']} {row['worst_partition']}"
+        parts.append(place if row["worst_owner"] is None else f"{place} of {row['worst_owner']}")
+    if before is not None:
+        parts.append(f"{before} before")
+    return "; ".join(parts)
+
+
+def _entry(at: datetime, what: str, how: str | None, text: str) -> Answer:
+    return {"at": at, "what": what, "how": how, "text": text}
