@@ -1,0 +1,87 @@
+"""Goal: the trouble of a group is told in one order, and what is named as its root is that of the gravest evidence."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.ask.definitions import schema_of
+from groupledger.jobs.ask.why import verdict, why
+from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AT = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
+MINUTE = timedelta(minutes=1)
+
+
+def incident(severity: str, root: str, times: int = 1, setting: str | None = None) -> dict[str, Any]:
+    return {"severity": severity, "probable_root": root, "occurrences": times, "setting_to_change": setting}
+
+
+def rebalance(trigger: str | None = None, inferred: str | None = None, *kinds: str) -> dict[str, Any]:
+    return {"trigger": trigger, "inferred_trigger": inferred, "changes": [{"kind": kind} for kind in kinds]}
+
+
+@pytest.mark.parametrize(
+    ("incidents", "rebalances", "root", "setting"),
+    [
+        ([], [], None, None),
+        ([incident("error", "unknown", 9)], [rebalance(None, "joined")], None, None),
+        ([incident("warning", "restart", 9), incident("error", "network", 1, "s")], [], "network", "s"),
+        ([incident("error", "restart", 2, "g"), incident("error", "network", 1)], [], "restart", "g"),
+        ([incident("error", "coordinator_failover")], [rebalance("session_expired")] * 9, "coordinator_failover", None),
+        ([], [rebalance("left_poll_timeout")], "poll_timeout_exceeded", "max.poll.interval.ms, max.poll.records"),
+        ([], [rebalance(None, "session_expired")], "session_expired", "session.timeout.ms"),
+        ([], [rebalance("joined", "session_expired")], None, None),  # the server log knows better
+        ([], [rebalance(None, "joined", DYNAMIC_RESTART.name)], "restart", "group.instance.id"),
+    ],
+)
+def test_verdict(
+    incidents: list[dict[str, Any]], rebalances: list[dict[str, Any]], root: str | None, setting: str | None
+) -> None:
+    """Goal: the gravest incidents decide, then the most frequent root; without incidents the rebalances do."""
+    found = verdict(incidents, rebalances)
+    assert (found["root"], found["setting_to_change"]) == (root, setting)
+    assert (found["advice"] is None) == (root is None)
+
+
+def write(warehouse: Path, table: str, *rows: dict[str, Any]) -> None:
+    found = pa.Table.from_pylist([{"cluster": "c", "group_id": "g", **row} for row in rows], schema_of(table))
+    write_deltalake(str(warehouse / table), found, mode="append")
+
+
+def lag(minutes: int, partition: int, records: int, status: str) -> dict[str, Any]:
+    at = AT + minutes * MINUTE
+    row = {"sampled_at": at, "sample_date": at.date(), "topic": "orders", "partition": partition, "lag": records}
+    return row | {"status": status, "owner": f"pod-{partition}"}
+
+
+def test_what_happened(tmp_path: Path) -> None:
+    """Goal: only changes of the worst status are told; offsets moved together are one entry; a window cuts."""
+    write(tmp_path, "groups", {"kafka_partition": 7})
+    write(tmp_path, "rebalances")
+    event = {"kind": "skipped", "topic": "orders", "happened_at": AT + 2 * MINUTE, "cause": "no_member"}
+    write(
+        tmp_path,
+        "offset_events",
+        *(event | {"partition": partition, "records_skipped": 1_000} for partition in (1, 0)),
+        event | {"partition": 0, "kind": "rewound", "records_repeated": 5, "happened_at": AT + 9 * MINUTE},
+    )
+    rounds = [(0, 3, "ok", 1, "ok"), (1, 4, "ok", 2, "ok"), (3, 5, "ok", 900, "stopped"), (4, 0, "ok", 0, "ok")]
+    for minutes, one, of_one, other, of_other in rounds:
+        write(tmp_path, "lag", lag(minutes, 0, one, of_one), lag(minutes, 1, other, of_other))
+    entries, found = why(ClusterRows(str(tmp_path), "c"), "g", AT, AT + 5 * MINUTE)
+    assert [((entry["at"] - AT) // MINUTE, entry["what"], entry["how"], entry["text"]) for entry in entries] == [
+        (0, "lag", "ok", "4 records; most in orders 0 of pod-0"),
+        (2, "offset", "skipped", "orders 0 1; 2,000 records never read; cause: no_member"),
+        (3, "lag", "stopped", "905 records; most in orders 1 of pod-1; ok before"),
+        (4, "lag", "ok", "0 records; stopped before"),
+    ]
+    assert found["root"] is None
