@@ -48,11 +48,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFolder:
     return ByFolder(config, log)
 
 
+# A run opens hundreds of warehouses. Delta keeps the plans of each table's snapshot for an hour, some megabytes each, and
+# Spark those of the last thousand queries: with them the collector of a full heap took two thirds of a run's time.
+OF_TESTS = {
+    "spark.driver.memory": "2g",
+    "spark.databricks.delta.delta.log.cacheSize": "40",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+}
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Returns the jobs' own session, with their defaults: local[2], two shuffle partitions, no user interface."""
     from groupledger.jobs.process.session import SHORT_LIVED, spark_session
 
-    session = spark_session("groupledger tests", {"spark.driver.memory": "2g"}, SHORT_LIVED)
+    session = spark_session("groupledger tests", OF_TESTS, SHORT_LIVED)
     yield session
     session.stop()
