@@ -48,8 +48,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFolder:
     return ByFolder(config, log)
 
 
-# A run opens hundreds of warehouses. Delta keeps the plans of each table's snapshot for an hour, some megabytes each, and
-# Spark those of the last thousand queries: with them the collector of a full heap took two thirds of a run's time.
+# A run opens hundreds of warehouses. Delta keeps the plans of each table's snapshot for an hour, some megabytes each,
+# and Spark those of the last thousand queries: the collector of the full heap took two thirds of a run's time.
 OF_TESTS = {
     "spark.driver.memory": "2g",
     "spark.databricks.delta.delta.log.cacheSize": "40",

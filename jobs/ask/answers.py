@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.errors import UnknownNameError
 from groupledger.jobs.process.terminal import printable
 from groupledger.transforms.history.rules.never_seen import unseen_group
 
@@ -23,12 +23,14 @@ def group_row(tables: ClusterRows, name: str) -> Answer:
     return found[0]
 
 
-def no_group(tables: ClusterRows, name: str) -> InputError:
+def no_group(tables: ClusterRows, name: str) -> UnknownNameError:
     """Returns the error for a group of which the ledger has no row, with the names nearest to it."""
     every = (row["group_id"] for row in tables.rows("groups", columns=("group_id",)))
     nearest = " or ".join(map(printable, unseen_group(name, every).nearest_names))
     remedy = f"did you mean {nearest}?" if nearest else "check the name, or run `groupledger ingest` and `history`."
-    return InputError(f"The ledger of cluster {tables.cluster} knows nothing of the group {printable(name)}: {remedy}")
+    return UnknownNameError(
+        f"The ledger of cluster {tables.cluster} knows nothing of the group {printable(name)}: {remedy}"
+    )
 
 
 def coverage_rows(tables: ClusterRows, *kafka_partitions: int) -> list[Answer]:

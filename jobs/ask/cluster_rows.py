@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileType, PyFileSystem
 
-from groupledger.jobs.ask.definitions import schema_of, written_by
 from groupledger.jobs.ask.engine import MEMORY_MAX_BYTES, locked_database, plain
 from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.local_files import local_files
+from groupledger.schemas.definitions import schema_of, written_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

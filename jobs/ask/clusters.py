@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.errors import UnknownNameError
 from groupledger.jobs.process.terminal import printable
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ def clusters_of(snapshots: Snapshots) -> list[str]:
 
 
 def cluster_asked(snapshots: Snapshots, given: str | None, usual: str) -> str:
-    """Returns the cluster that was given or, where none was, the usual one or else the only one. Raises InputError with
-    the clusters that there are."""
+    """Returns the cluster that was given or, where none was, the usual one or else the only one. Raises
+    UnknownNameError, with the clusters that there are."""
     known, name = clusters_of(snapshots), given or usual
     if name in known or not known:
         return name
     if given is None and len(known) == 1:
         return known[0]
-    raise InputError(
+    raise UnknownNameError(
         f"The warehouse has no cluster {name}: it has {', '.join(map(printable, known))}; give one with --cluster."
     )

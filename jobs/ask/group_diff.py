@@ -7,22 +7,19 @@ entry by entry. Lag is that of the last sampling round by each instant, as a sum
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from groupledger.jobs.ask.answers import coverage_rows, group_row
+from groupledger.jobs.ask.owners import read_history
 from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.warehouse.retention import above_history_floor, read_history_floor_ms
 from groupledger.schemas.words import LagFlag
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
-from groupledger.transforms.history.rules.ownership_answer import generation_at, owners_at
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+    from groupledger.jobs.ask.owners import GroupHistory
     from groupledger.jobs.process.output import Answer
 
     # What, of which member or topic, and which partition of it.
@@ -32,72 +29,33 @@ COLUMNS = ("what", "name", "partition", "then", "now")
 # In the order of the answer. The columns of a generation, and then what has names.
 OF_GENERATION = ("incarnation", "generation", "group_type", "protocol", "leader", "member_count")
 ORDER = (*OF_GENERATION, "member", "owner", "lag")
-GENERATION_COLUMNS = (
-    *OF_GENERATION,
-    *("kafka_offset", "to_offset", "started_at", "ended_at", "ended_by", "is_start_known", "is_ownership_known"),
-)
-MEMBER_COLUMNS = (
-    *("incarnation", "member_id", "client_id", "client_host", "group_instance_id", "from_offset", "to_offset"),
-)
-ASSIGNMENT_COLUMNS = (
-    "topic",
-    "partition",
-    "member_id",
-    "other_member_ids",
-    "from_offset",
-    "to_offset",
-    "valid_from",
-    "valid_to",
-)
-# Until when a stretch is known is not part of it.
-LAST_KNOWN = timedelta(microseconds=1)
 
 
 def group_diff(tables: ClusterRows, name: str, then: datetime, now: datetime | None) -> tuple[datetime, list[Answer]]:
     """Returns the later instant, which is the last that the ledger knows of if none is given, and a row for each
     difference: its values are null where there was no such thing. Raises InputError for an instant that is not known.
     """
-    group = group_row(tables, name)
-    floor_ms = read_history_floor_ms(tables.small_files, tables.cluster)
-    coverage = above_history_floor(coverage_rows(tables, group["kafka_partition"]), floor_ms)
-    if now is None:
-        now = max((row["to_time"] - LAST_KNOWN for row in coverage if row["to_time"] is not None), default=then)
-    of_group = ("group_id", "=", name)
-    generations = tables.rows("generations", of_group, columns=GENERATION_COLUMNS)
-    members = tables.rows("members", of_group, columns=MEMBER_COLUMNS)
-    intervals = tables.rows("assignments", of_group, columns=ASSIGNMENT_COLUMNS)
+    history = read_history(tables, name)
+    now = now or history.known_until or then
     states = []
     for at in (then, now):
-        reason = why_unknown(coverage, at)
+        reason = why_unknown(history.coverage, at)
         if reason is not None:
             raise InputError(f"What the group was at {iso(at)} is unknown: {reason}.")
-        states.append(_history(group, generations, members, intervals, coverage, at) | _lag(tables, name, at))
+        states.append(_state(history, at) | _lag(tables, name, at))
     return now, _differences(*states)
 
 
-def _history(
-    group: Answer,
-    generations: Sequence[Answer],
-    members: Sequence[Answer],
-    intervals: Sequence[Answer],
-    coverage: Sequence[Answer],
-    at: datetime,
-) -> State:
-    generation = generation_at(generations, coverage, at)
+def _state(history: GroupHistory, at: datetime) -> State:
+    generation = history.generation_at(at)
     if generation is None:
         return {}
     state: State = {(column, None, None): generation[column] for column in OF_GENERATION}
-    stated_at = generation["kafka_offset"]
-    for member in members:
-        is_present = member["from_offset"] <= stated_at and (
-            member["to_offset"] is None or stated_at < member["to_offset"]
-        )
-        if is_present and member["incarnation"] == generation["incarnation"]:
-            # A static member stays the same when its process starts again under another id.
-            who = member["group_instance_id"] or member["member_id"]
-            state["member", who, None] = f"{member['member_id']} ({member['client_id']}, {member['client_host']})"
-    places = {(row["topic"], row["partition"]) for row in intervals}
-    for (topic, partition), answer in owners_at(group, generations, intervals, coverage, places, at).items():
+    for member in history.members_at(at):
+        # A static member stays the same when its process starts again under another id.
+        who = member["group_instance_id"] or member["member_id"]
+        state["member", who, None] = f"{member['member_id']} ({member['client_id']}, {member['client_host']})"
+    for (topic, partition), answer in history.owners_at(at).items():
         state["owner", topic, partition] = ", ".join(answer.member_ids) or answer.status
     return state
 

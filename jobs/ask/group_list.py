@@ -75,7 +75,7 @@ def group_list(tables: ClusterRows, wanted: Wanted, teams: Mapping[str, str]) ->
     team_of = _teams([row["group_id"] for row in found], teams)
     answers = [_answer(row, team_of.get(row["group_id"])) for row in found]
     named = None if wanted.pattern is None else matching(wanted.pattern, [row["group_id"] for row in found])
-    return sorted((row for row in answers if _is_wanted(row, wanted, named)), key=_worst_first)
+    return sorted((row for row in answers if _is_wanted(row, wanted, named)), key=rank)
 
 
 def matching(pattern: str, names: Sequence[str]) -> set[str]:
@@ -120,6 +120,7 @@ def _is_wanted(row: Answer, wanted: Wanted, named: set[str] | None) -> bool:
     )
 
 
-def _worst_first(row: Answer) -> tuple[int, int, str]:
+def rank(row: Answer) -> tuple[int, int, str]:
+    """Returns the place of a group in the list: those in trouble come first."""
     severity = words_of(LagStatus).index(row["status"]) if row["status"] else -1
     return -severity, -(row["lag_sum"] or 0), row["group_id"]

@@ -11,6 +11,9 @@ from groupledger.schemas.words import LagFlag
 from groupledger.transforms.lag.rules import burrow, status
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
     from groupledger.jobs.process.output import Answer
 
 # What of the table `lag` is summed up.
@@ -52,3 +55,12 @@ def with_statuses(row: Answer) -> Answer:
         "status": None if statuses is None else status.worst(statuses),
         "burrow_status": None if burrow_statuses is None else burrow.group_status(burrow_statuses),
     }
+
+
+def lag_rounds(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> list[Answer]:
+    """Returns the sums of one group for each round in [since, until), in the order of time."""
+    filters: list[Filter] = [("sample_date", ">=", since.date()), ("sampled_at", ">=", since), ("group_id", "=", name)]
+    if until is not None:
+        filters.append(("sampled_at", "<", until))
+    rows = tables.scan_if_any("lag", *filters, columns=SUMMED_COLUMNS)
+    return [with_statuses(row) for row in tables.query(f"{LAG_SUMS} ORDER BY sampled_at", SUMS_PARAMETERS, lag=rows)]

@@ -6,24 +6,22 @@ read when they are asked for, from the files that can hold them.
 
 from __future__ import annotations
 
-import pkgutil
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-import groupledger.schemas.tables
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.delta_log import warehouse_uri
 from groupledger.jobs.warehouse.local_files import local_files
+from groupledger.schemas.definitions import table_names
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
 
-# Each table has a file of its name. Their definitions import Spark's types, so only the names are looked at.
-KNOWN = frozenset(module.name for module in pkgutil.iter_modules(groupledger.schemas.tables.__path__))
+KNOWN = table_names()
 
 
 class Snapshots:

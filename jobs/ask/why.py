@@ -14,7 +14,7 @@ from groupledger.jobs.ask.answers import group_row
 from groupledger.jobs.ask.group_activity import rebalances_of
 from groupledger.jobs.ask.group_timeline import places
 from groupledger.jobs.ask.incidents import incidents_of
-from groupledger.jobs.ask.lag_sums import LAG_SUMS, SUMMED_COLUMNS, SUMS_PARAMETERS, with_statuses
+from groupledger.jobs.ask.lag_sums import lag_rounds
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
 from groupledger.schemas.kinds.roots import POLL_TIMEOUT_EXCEEDED, RESTART, ROOTS, SESSION_EXPIRED, UNKNOWN, Root
 from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT
@@ -127,16 +127,8 @@ def _of_offsets(tables: ClusterRows, name: str, since: datetime, until: datetime
 
 def _of_lag(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> Iterator[Answer]:
     """Yields the rounds at which the worst status of the group's partitions changes."""
-    filters: list[Filter] = [("sample_date", ">=", since.date()), ("sampled_at", ">=", since), ("group_id", "=", name)]
-    if until is not None:
-        filters.append(("sampled_at", "<", until))
-    rounds = tables.query(
-        f"{LAG_SUMS} ORDER BY sampled_at",
-        SUMS_PARAMETERS,
-        lag=tables.scan_if_any("lag", *filters, columns=SUMMED_COLUMNS),
-    )
     before = None
-    for row in map(with_statuses, rounds):
+    for row in lag_rounds(tables, name, since, until):
         if row["status"] != before:
             yield _entry(row["sampled_at"], "lag", row["status"], _lag_text(row, before))
         before = row["status"]

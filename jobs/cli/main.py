@@ -26,6 +26,7 @@ from groupledger.jobs.cli.operations import check_quality, doctor, maintain, qua
 from groupledger.jobs.cli.options import AS_JSON, CONF, absolute, on_warehouse, settings_of
 from groupledger.jobs.cli.questions import QUESTIONS
 from groupledger.jobs.cli.report import report
+from groupledger.jobs.cli.serve import serve
 from groupledger.jobs.cli.sql import register, sql
 from groupledger.jobs.cli.why import why
 from groupledger.jobs.process.errors import FAULT, INTERRUPTED
@@ -298,6 +299,7 @@ for command in (
     quality,
     doctor,
     report,
+    serve,
     import_logs,
 ):
     main.add_command(command)

@@ -19,6 +19,10 @@ class InputError(JobError):
     """The usage or the settings are wrong, or the warehouse is in a state that the job must not write to."""
 
 
+class UnknownNameError(InputError):
+    """The ledger knows nothing of that name: of a cluster, or of a group."""
+
+
 class OutsideError(JobError):
     """The broker, the storage or another writer is in the way."""
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -67,6 +68,14 @@ DAMAGED = re.compile(
     r"|DELTA_STATE_RECOVER_ERROR|ChecksumException|Invalid table version|Kernel error:"
 )
 MISSING = re.compile(r"FILE_NOT_EXIST|File does not exist|Object at location|DELTA_LOG_FILE_NOT_FOUND|No such file")
+# What libraries raise that do input and output.
+LIBRARIES = (
+    ("deltalake.exceptions", "DeltaError"),
+    ("kafka.errors", "KafkaError"),
+    ("py4j.protocol", "Py4JError"),
+    ("pyarrow", "ArrowException"),
+    ("pyspark.errors", "PySparkException"),
+)
 # What stands around a path in a text.
 AROUND = re.compile(r"[\s'\"(),;]")
 
@@ -112,22 +121,19 @@ def _of_a_query(error: JobError) -> JobError | None:
 
 
 def _does_input_and_output(error: BaseException) -> bool:
-    from deltalake.exceptions import DeltaError
-    from kafka.errors import KafkaError
-    from py4j.protocol import Py4JError
-    from pyarrow import ArrowException
-    from pyspark.errors import PySparkException
+    return isinstance(error, OSError) or any(_is(error, *kind) for kind in LIBRARIES)
 
-    return isinstance(error, (OSError, ArrowException, DeltaError, KafkaError, Py4JError, PySparkException))
+
+def _is(error: BaseException, module: str, name: str) -> bool:
+    """Returns whether an error is of a kind. A library that was not imported has raised nothing, and need not be."""
+    imported = sys.modules.get(module)
+    return imported is not None and isinstance(error, getattr(imported, name))
 
 
 def _of_libraries(error: BaseException) -> JobError | None:
-    from kafka.errors import KafkaError
-    from py4j.protocol import Py4JNetworkError
-
-    if isinstance(error, Py4JNetworkError):
+    if _is(error, "py4j.protocol", "Py4JNetworkError"):
         return _of_the_system(errno.ECONNRESET)
-    if isinstance(error, KafkaError):
+    if _is(error, "kafka.errors", "KafkaError"):
         return OutsideError(f"The brokers failed ({type(error).__name__}): run `groupledger doctor`, {AGAIN}.")
     text = "\n".join(_texts(error))
     number = NUMBER.search(text)
@@ -179,10 +185,11 @@ def _absolute(path: str) -> str:
 
 def _made_again(name: str, folder: str) -> str:
     """Returns how a table is made again without a backup."""
-    from groupledger.schemas.tables.all_tables import all_tables
+    from groupledger.schemas.definitions import table_names, written_by
 
-    written_by = {table.name: table.written_by for table in all_tables()}.get(name, "")
-    command = {"history": "history --rebuild", "validate": "validate", "quality": "quality"}.get(written_by)
+    command = {"history": "history --rebuild", "validate": "validate", "quality": "quality"}.get(
+        written_by(name) if name in table_names() else ""
+    )
     if command is None:
         return "read its source again into another --warehouse"
     return f"remove the folder {folder} and run `groupledger {command}`"

@@ -12,10 +12,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows, SmallFiles
 from groupledger.jobs.ask.commits import commit_log
-from groupledger.jobs.ask.definitions import schema_of
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.outside import explain
 from groupledger.jobs.warehouse.commits import Commits, as_new
+from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES

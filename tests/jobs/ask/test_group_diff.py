@@ -9,8 +9,8 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
-from groupledger.jobs.ask.definitions import schema_of
 from groupledger.jobs.ask.group_diff import group_diff
+from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.words import LagFlag
 
 if TYPE_CHECKING:

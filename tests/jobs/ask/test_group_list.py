@@ -11,9 +11,9 @@ import pytest
 from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
-from groupledger.jobs.ask.definitions import schema_of
 from groupledger.jobs.ask.group_list import Wanted, group_list, matching
 from groupledger.jobs.ask.lag_answers import lag_at
+from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.words import BurrowStatus, LagFlag, LagStatus, words_of
 from groupledger.transforms.lag.rules import rollup
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 from click.testing import CliRunner
 from deltalake import write_deltalake
 
-from groupledger.jobs.ask.definitions import schema_of
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.warehouse.judged_logs import note_judged
 from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.definitions import schema_of
 
 if TYPE_CHECKING:
     from pathlib import Path

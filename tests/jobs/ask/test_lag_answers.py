@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
-from groupledger.jobs.ask.definitions import schema_of
 from groupledger.jobs.ask.lag_answers import lag_at
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.process.errors import InputError
+from groupledger.schemas.definitions import schema_of
 
 if TYPE_CHECKING:
     from pathlib import Path

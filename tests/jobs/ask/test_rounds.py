@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
-from groupledger.jobs.ask.definitions import schema_of
 from groupledger.jobs.ask.rounds import last_round
+from groupledger.schemas.definitions import schema_of
 
 if TYPE_CHECKING:
     from pathlib import Path

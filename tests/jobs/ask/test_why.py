@@ -10,8 +10,8 @@ import pytest
 from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
-from groupledger.jobs.ask.definitions import schema_of
 from groupledger.jobs.ask.why import verdict, why
+from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 from deltalake import write_deltalake
 
-from groupledger.jobs.ask.definitions import schema_of
 from groupledger.jobs.cli.completion import group_names, topic_names
 from groupledger.jobs.cli.main import main
+from groupledger.schemas.definitions import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

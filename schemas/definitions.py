@@ -15,6 +15,10 @@ import pyarrow as pa
 from deltalake import Schema
 
 
+def table_names() -> frozenset[str]:
+    return frozenset(_definitions())
+
+
 def written_by(table: str) -> str:
     """Returns the command that makes a table."""
     command: str = _definitions()[table]["written_by"]

@@ -1,0 +1,105 @@
+"""Reads a group's history once, to answer who owned each of its partitions at an instant, or at several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.ask.answers import coverage_rows, group_row
+from groupledger.jobs.warehouse.retention import above_history_floor, read_history_floor_ms
+from groupledger.transforms.history.rules.ownership_answer import generation_at, owners_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.process.output import Answer
+    from groupledger.transforms.history.rules.ownership_answer import OwnerAnswer
+
+COLUMNS = ("topic", "partition", "status", "member_id", "client_id", "client_host", "group_instance_id", "since")
+GENERATION_COLUMNS = (
+    *("incarnation", "generation", "group_type", "protocol", "leader", "member_count", "kafka_offset", "to_offset"),
+    *("started_at", "ended_at", "ended_by", "owned_count", "is_start_known", "is_ownership_known"),
+)
+MEMBER_COLUMNS = (
+    *("incarnation", "member_id", "client_id", "client_host", "group_instance_id", "from_offset", "to_offset"),
+)
+ASSIGNMENT_COLUMNS = (
+    *("topic", "partition", "member_id", "other_member_ids", "from_offset", "to_offset", "valid_from", "valid_to"),
+)
+# The end of a stretch that is known is not part of it.
+LAST_KNOWN = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupHistory:
+    """Holds the rows of a group: its row in `groups`, and those of the tables that are called like the fields."""
+
+    group: Answer
+    generations: list[Answer]
+    members: list[Answer]
+    assignments: list[Answer]
+    coverage: list[Answer]
+
+    @property
+    def known_until(self) -> datetime | None:
+        """The last instant of which the log is known."""
+        return max((row["to_time"] - LAST_KNOWN for row in self.coverage if row["to_time"] is not None), default=None)
+
+    def generation_at(self, at: datetime) -> Mapping[str, object] | None:
+        return generation_at(self.generations, self.coverage, at)
+
+    def members_at(self, at: datetime) -> list[Answer]:
+        """Returns the members of the generation in force."""
+        generation = generation_at(self.generations, self.coverage, at)
+        if generation is None:
+            return []
+        stated_at, incarnation = generation["kafka_offset"], generation["incarnation"]
+        return [
+            row
+            for row in self.members
+            if row["incarnation"] == incarnation
+            and row["from_offset"] <= stated_at
+            and (row["to_offset"] is None or stated_at < row["to_offset"])
+        ]
+
+    def owners_at(self, at: datetime) -> dict[tuple[str, int], OwnerAnswer]:
+        """Returns the answer for each partition that the group ever owned."""
+        places = sorted({(row["topic"], row["partition"]) for row in self.assignments})
+        return owners_at(self.group, self.generations, self.assignments, self.coverage, places, at)
+
+
+def read_history(tables: ClusterRows, name: str) -> GroupHistory:
+    """Raises UnknownNameError for a group of which the ledger has no row."""
+    group, of_group = group_row(tables, name), ("group_id", "=", name)
+    floor_ms = read_history_floor_ms(tables.small_files, tables.cluster)
+    return GroupHistory(
+        group=group,
+        generations=tables.rows("generations", of_group, columns=GENERATION_COLUMNS),
+        members=tables.rows("members", of_group, columns=MEMBER_COLUMNS),
+        assignments=tables.rows("assignments", of_group, columns=ASSIGNMENT_COLUMNS),
+        coverage=above_history_floor(coverage_rows(tables, group["kafka_partition"]), floor_ms),
+    )
+
+
+def owner_rows(history: GroupHistory, at: datetime) -> Iterator[Answer]:
+    """Yields a row for each partition, or for each of its owners where the assignor gave it to several."""
+    members = {row["member_id"]: row for row in history.members_at(at)}
+    for (topic, partition), answer in history.owners_at(at).items():
+        found = {"topic": topic, "partition": partition, "status": answer.status}
+        for member_id in answer.member_ids or (None,):
+            member = members.get(member_id, {})
+            yield {
+                **found,
+                "member_id": member_id,
+                **{name: member.get(name) for name in ("client_id", "client_host", "group_instance_id")},
+                "since": answer.interval and answer.interval["valid_from"],
+            }
+
+
+def owners_of(tables: ClusterRows, name: str, at: datetime | None) -> tuple[datetime | None, list[Answer]]:
+    """Returns the instant, which is the last that is known if none is given, and the rows of that instant."""
+    history = read_history(tables, name)
+    at = at or history.known_until
+    return at, [] if at is None else list(owner_rows(history, at))

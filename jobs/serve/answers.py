@@ -1,0 +1,89 @@
+"""Asks the warehouse for a request: which cluster, which group, which instant; and words what went wrong.
+
+Each request opens the tables anew, so its answer is of one version of each. Errors are problem details (RFC 9457).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from starlette.responses import Response
+
+from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.ask.clusters import clusters_of
+from groupledger.jobs.ask.snapshots import Snapshots
+from groupledger.jobs.process.clock import now_ms
+from groupledger.jobs.process.errors import InputError, OutsideError, UnknownNameError
+from groupledger.jobs.process.instants import read_instant
+from groupledger.jobs.process.output import json_text, say
+from groupledger.jobs.process.outside import explain
+from groupledger.jobs.process.terminal import printable
+
+if TYPE_CHECKING:
+    from groupledger.jobs.process.settings import Settings
+
+NAME_CHARACTERS_MAX = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Warehouse:
+    """What the server asks: a warehouse, by settings that name teams and limits."""
+
+    place: str
+    settings: Settings
+
+    def clusters(self) -> list[str]:
+        return clusters_of(Snapshots(self.place))
+
+    def rows(self, cluster: str) -> ClusterRows:
+        """Returns the rows of a cluster, whose name stands in a path. Raises UnknownNameError if it is not there."""
+        name, known = name_in(cluster), self.clusters()
+        if name not in known:
+            there = ", ".join(map(printable, known)) or "none yet"
+            raise UnknownNameError(f"The warehouse has no cluster {printable(name)}: it has {there}.")
+        return ClusterRows(self.place, name)
+
+
+def name_in(part: str) -> str:
+    """Returns the name that a part of a path stands for. Raises InputError if it is no text."""
+    try:
+        name = unquote(part, errors="strict")
+    except UnicodeError as error:
+        raise InputError("A name in the path is not UTF-8, percent-encoded.") from error
+    if len(name) > NAME_CHARACTERS_MAX:
+        raise InputError("A name in the path is longer than any that Kafka takes.")
+    return name
+
+
+def instant_in(text: str | None) -> datetime | None:
+    """Returns the instant that a parameter names, in any form that the command line reads. Raises InputError."""
+    if not text:
+        return None
+    now = datetime.fromtimestamp(now_ms() / 1_000, timezone.utc)
+    try:
+        return read_instant(text, now, timezone.utc)
+    except (ValueError, OverflowError) as error:
+        raise InputError(
+            f"{printable(text)} is no instant: write one as 2026-01-31T14:03:00Z, 14:03, or 2h for two hours ago."
+        ) from error
+
+
+def json_answer(value: Any, status: int = 200, media_type: str = "application/json") -> Response:
+    return Response(json_text(value) + "\n", status, media_type=media_type)
+
+
+def problem(error: BaseException) -> Response:
+    """Returns what a request is told of an error. What nobody foresaw is told to the log, and to nobody else."""
+    known = explain(error)
+    if known is None:
+        say(f"groupledger serve: a request failed by a fault of groupledger ({type(error).__name__})")
+        status, detail = 500, "This is a fault of groupledger: its log says which."
+    else:
+        status = 404 if isinstance(known, UnknownNameError) else 503 if isinstance(known, OutsideError) else 400
+        detail = str(known)
+    titles = {400: "Bad request", 404: "Not known", 500: "Fault", 503: "The warehouse can't be read"}
+    found = {"type": "about:blank", "title": titles[status], "status": status, "detail": detail}
+    return json_answer(found, status, "application/problem+json")

@@ -1,0 +1,172 @@
+"""The JSON of the pages, for programs: `/api/v1/...`, with the fields that the command line prints with --json.
+
+Names stand in paths percent-encoded, a slash in a name too. Instants are ISO 8601 in UTC in answers, and in questions
+also 14:03 or 2h. Lists of groups come in pages: `next` is the cursor of the page after, null on the last one.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from groupledger.jobs.ask.answers import group_row
+from groupledger.jobs.ask.group_activity import rebalances_of
+from groupledger.jobs.ask.group_list import Wanted, group_list, rank
+from groupledger.jobs.ask.group_timeline import group_timeline, owners_now
+from groupledger.jobs.ask.incidents import incidents_of
+from groupledger.jobs.ask.lag_answers import answer, lag_at
+from groupledger.jobs.ask.offsets_at import offsets_at
+from groupledger.jobs.ask.owners import owners_of
+from groupledger.jobs.ask.why import why
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.serve.answers import Warehouse, instant_in, json_answer, name_in
+from groupledger.schemas.words import Severity, words_of
+
+PAGE_MAX = 1_000
+At = Annotated[str | None, Query(description="The instant: 2026-01-31T14:03:00Z, 14:03, or 2h; now if left out.")]
+Since = Annotated[str | None, Query(description="Only from then on.")]
+Until = Annotated[str | None, Query(description="Only before then.")]
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
+
+
+def routes(warehouse: Warehouse) -> APIRouter:
+    """Returns the routes of a warehouse."""
+    api = APIRouter(prefix="/api/v1", default_response_class=Response)
+    of_clusters(api, warehouse)
+    of_a_group(api, warehouse)
+    of_times(api, warehouse)
+    of_lag(api, warehouse)
+    return api
+
+
+def of_clusters(api: APIRouter, warehouse: Warehouse) -> None:
+    @api.get("/clusters", summary="The clusters of the warehouse")
+    def clusters() -> Response:
+        return json_answer({"clusters": warehouse.clusters()})
+
+    @api.get("/clusters/{cluster}/groups", summary="Groups, those in trouble first, page by page")
+    def groups(  # noqa: PLR0913, PLR0917 - one for each parameter
+        cluster: str,
+        q: Annotated[str | None, Query(description="A part of the name, or the whole with * in it.")] = None,
+        status: Annotated[list[str] | None, Query(description="Only with one of these statuses of lag.")] = None,
+        type: Annotated[list[str] | None, Query(description="Only of one of these types.")] = None,  # noqa: A002
+        team: str | None = None,
+        all: Annotated[bool, Query(description="Also groups that have ended.")] = False,  # noqa: A002
+        limit: Limit = 100,
+        cursor: str | None = None,
+    ) -> Response:
+        wanted = Wanted(pattern=q, statuses=status or (), group_types=type or (), team=team, with_ended=all)
+        found = group_list(warehouse.rows(cluster), wanted, warehouse.settings.team_patterns())
+        page, following = page_of(found, limit, cursor)
+        return json_answer({"count": len(found), "groups": page, "next": following})
+
+    @api.get("/clusters/{cluster}/incidents", summary="What went wrong in a cluster")
+    def incidents(
+        cluster: str, since: Since = None, kind: str | None = None, severity: str = Severity.WARNING
+    ) -> Response:
+        found = incidents_of(warehouse.rows(cluster), None, instant_in(since), kind, known(severity))
+        return json_answer({"incidents": found})
+
+
+def of_a_group(api: APIRouter, warehouse: Warehouse) -> None:
+    @api.get("/clusters/{cluster}/groups/{group}", summary="A group: its row, its lag, and who owns what")
+    def group(cluster: str, group: str, at: At = None) -> Response:
+        tables, name = warehouse.rows(cluster), name_in(group)
+        row = group_row(tables, name)
+        instant, owners = owners_of(tables, name, instant_in(at))
+        return json_answer({"group": row, "at": instant, "owners": owners})
+
+    @api.get("/clusters/{cluster}/groups/{group}/owners", summary="Who owned each partition at an instant")
+    def owners(cluster: str, group: str, at: At = None) -> Response:
+        instant, found = owners_of(warehouse.rows(cluster), name_in(group), instant_in(at))
+        return json_answer({"at": instant, "owners": found})
+
+    @api.get("/clusters/{cluster}/groups/{group}/members", summary="The present members, with what they own")
+    def members(cluster: str, group: str) -> Response:
+        tables, name = warehouse.rows(cluster), name_in(group)
+        group_row(tables, name)
+        return json_answer({"members": owners_now(tables, name)})
+
+
+def of_times(api: APIRouter, warehouse: Warehouse) -> None:
+    @api.get("/clusters/{cluster}/groups/{group}/timeline", summary="What happened, record by record")
+    def timeline(cluster: str, group: str, since: Since = None, until: Until = None, limit: Limit = 100) -> Response:
+        window = instant_in(since), instant_in(until)
+        _, entries, left_out = group_timeline(warehouse.rows(cluster), name_in(group), *window, limit)
+        return json_answer({"entries": entries, "left_out": left_out})
+
+    @api.get("/clusters/{cluster}/groups/{group}/rebalances", summary="The last rebalances")
+    def rebalances(cluster: str, group: str, since: Since = None, until: Until = None, limit: Limit = 100) -> Response:
+        window = instant_in(since), instant_in(until)
+        return json_answer({"rebalances": rebalances_of(warehouse.rows(cluster), name_in(group), *window, limit)})
+
+    @api.get("/clusters/{cluster}/groups/{group}/incidents", summary="What went wrong, why, and what to change")
+    def incidents_of_group(cluster: str, group: str, since: Since = None, severity: str = Severity.WARNING) -> Response:
+        tables, name = warehouse.rows(cluster), name_in(group)
+        group_row(tables, name)
+        return json_answer({"incidents": incidents_of(tables, name, instant_in(since), None, known(severity))})
+
+    @api.get("/clusters/{cluster}/groups/{group}/why", summary="All of a group's trouble in the order of time")
+    def reasons(cluster: str, group: str, since: Since = "2h", until: Until = None) -> Response:
+        tables, begin = warehouse.rows(cluster), instant_in(since or "2h")
+        if begin is None:
+            raise InputError("Give an instant: since=2h.")
+        entries, verdict = why(tables, name_in(group), begin, instant_in(until))
+        return json_answer({"entries": entries, "verdict": verdict})
+
+
+def of_lag(api: APIRouter, warehouse: Warehouse) -> None:
+    @api.get("/clusters/{cluster}/groups/{group}/lag", summary="Lag by partition, in the last round by an instant")
+    def lag(cluster: str, group: str, at: At = None) -> Response:
+        sampled_at, rows = lag_at(warehouse.rows(cluster), name_in(group), instant_in(at))
+        return json_answer({"sampled_at": sampled_at, "lag": [answer(row) for row in rows]})
+
+    @api.get("/clusters/{cluster}/groups/{group}/lag/total", summary="Lag as one number, for autoscalers")
+    def total(
+        cluster: str, group: str, topic: Annotated[str | None, Query(description="Only of it.")] = None
+    ) -> Response:
+        sampled_at, rows = lag_at(warehouse.rows(cluster), name_in(group), None)
+        lags = [row.lag for row in rows if row.lag is not None and topic in (None, row.topic)]
+        if not lags:
+            raise InputError("No lag of the group is known: a round has not seen the ends of its topics.")
+        return json_answer({"lag": sum(lags), "sampled_at": sampled_at})
+
+    @api.get("/clusters/{cluster}/groups/{group}/offsets", summary="The committed offsets of an instant")
+    def offsets(
+        cluster: str, group: str, at: Annotated[str, Query(description="The instant, as 2026-01-31T14:03:00Z or 2h.")]
+    ) -> Response:
+        instant = instant_in(at)
+        if instant is None:
+            raise InputError("Give an instant: at=2h.")
+        return json_answer({"at": instant, "offsets": offsets_at(warehouse.rows(cluster), [name_in(group)], instant)})
+
+
+def known(severity: str) -> str:
+    if severity not in words_of(Severity):
+        raise InputError(f"A severity is one of {', '.join(words_of(Severity))}.")
+    return severity
+
+
+def page_of(rows: list[dict[str, Any]], limit: int, cursor: str | None) -> tuple[list[dict[str, Any]], str | None]:
+    """Returns a page of groups, and the cursor of the next one. It names the last group by its place in the order, so
+    that no group is left out that kept its place while others came or went."""
+    if cursor is not None:
+        last = read_cursor(cursor)
+        rows = [row for row in rows if rank(row) > last]
+    page = rows[:limit]
+    if len(rows) <= limit:
+        return page, None
+    return page, base64.urlsafe_b64encode(json.dumps(rank(page[-1])).encode()).decode()
+
+
+def read_cursor(cursor: str) -> tuple[int, int, str]:
+    try:
+        severity, lag, name = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        return int(severity), int(lag), str(name)
+    except (binascii.Error, ValueError, TypeError) as error:
+        raise InputError("The cursor is none that this server gave: begin again without one.") from error

@@ -1,0 +1,59 @@
+"""Puts the server together: pages, their JSON and Burrow's API over one warehouse. It writes nothing."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse, Response
+
+from groupledger.jobs.process.errors import InputError, UnknownNameError
+from groupledger.jobs.serve import api, burrow, pages
+from groupledger.jobs.serve.answers import Warehouse, problem
+from groupledger.jobs.serve.guards import Guards
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection
+
+    from starlette.types import ASGIApp
+
+# Questions that are computed at once; others wait.
+THREADS = 4
+
+
+def make_app(warehouse: Warehouse, hosts: Collection[str]) -> ASGIApp:
+    """Returns the application; `hosts` are the names that it answers to."""
+    app = FastAPI(
+        title="groupledger",
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        lifespan=_few_threads,
+    )
+    app.include_router(api.routes(warehouse))
+    app.include_router(burrow.routes(warehouse))
+    app.include_router(pages.routes(warehouse))
+    app.add_api_route("/livez", lambda: PlainTextResponse("ok\n"), include_in_schema=False)
+    app.add_exception_handler(Exception, _refused)
+    for kind in (InputError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _refused)
+    return Guards(app, hosts)
+
+
+@asynccontextmanager
+async def _few_threads(_app: FastAPI) -> AsyncIterator[None]:
+    anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+    yield
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    if isinstance(error, RequestValidationError):
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
+        return problem(InputError(f"The question is wrong: {wrong}."))
+    if isinstance(error, HTTPException):
+        return problem(UnknownNameError("There is nothing at this path: see /api/v1/openapi.json."))
+    return problem(error)

@@ -1,0 +1,141 @@
+"""Burrow's HTTP API, version 3, answered from the newest sampling round: what reads Burrow reads this.
+
+Statuses are those of Burrow's rules (`lag.burrow_status`). Of the window that Burrow keeps in memory only its end is
+told, in `start` too: the rounds before are in the table `lag`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from groupledger.jobs.ask.lag_answers import lag_at
+from groupledger.jobs.ask.rounds import last_round
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.serve.answers import Warehouse, json_answer, name_in
+from groupledger.schemas.words import BurrowStatus
+from groupledger.transforms.lag.rules import burrow
+
+if TYPE_CHECKING:
+    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+    from groupledger.transforms.lag.rules import LagRow
+
+
+def routes(warehouse: Warehouse) -> APIRouter:
+    """Returns the routes of a warehouse, each of whose clusters is one of Burrow's."""
+    api = APIRouter(prefix="/v3/kafka", default_response_class=Response, tags=["Burrow"])
+
+    @api.get("")
+    def clusters(request: Request) -> Response:
+        return told(request, "cluster list returned", clusters=warehouse.clusters())
+
+    @api.get("/{cluster}/consumer")
+    def consumers(request: Request, cluster: str) -> Response:
+        rows = newest(warehouse.rows(cluster), "lag", "group_id")
+        return told(request, "consumer list returned", consumers=sorted({row["group_id"] for row in rows}))
+
+    @api.get("/{cluster}/consumer/{group}")
+    def consumer(request: Request, cluster: str, group: str) -> Response:
+        topics: dict[str, list[dict[str, Any]]] = {}
+        for row in lag_at(warehouse.rows(cluster), name_in(group), None)[1]:
+            partitions = topics.setdefault(row.topic, [])
+            partitions += [absent()] * (row.partition - len(partitions))
+            offsets = [] if row.committed_offset is None else [offset_of(row)]
+            partitions.append(
+                {
+                    "offsets": offsets,
+                    "owner": (row.client_host or "").lstrip("/"),
+                    "client_id": row.client_id or "",
+                    "current-lag": row.lag or 0,
+                }
+            )
+        return told(request, "consumer detail returned", topics=topics)
+
+    @api.get("/{cluster}/consumer/{group}/status")
+    def status(request: Request, cluster: str, group: str) -> Response:
+        found = status_of(name_in(cluster), lag_at(warehouse.rows(cluster), name_in(group), None)[1])
+        found["partitions"] = [each for each in found["partitions"] if each["status"] != BurrowStatus.OK]
+        return told(request, "consumer status returned", status=found)
+
+    @api.get("/{cluster}/consumer/{group}/lag")
+    def lag(request: Request, cluster: str, group: str) -> Response:
+        found = status_of(name_in(cluster), lag_at(warehouse.rows(cluster), name_in(group), None)[1])
+        return told(request, "consumer status returned", status=found)
+
+    @api.get("/{cluster}/topic")
+    def topics(request: Request, cluster: str) -> Response:
+        rows = newest(warehouse.rows(cluster), "watermarks", "topic")
+        return told(request, "topic list returned", topics=sorted({row["topic"] for row in rows}))
+
+    @api.get("/{cluster}/topic/{topic}")
+    def topic(request: Request, cluster: str, topic: str) -> Response:
+        of_topic = ("topic", "=", name_in(topic))
+        rows = newest(warehouse.rows(cluster), "watermarks", "partition", "high_watermark", filters=[of_topic])
+        ends = {row["partition"]: row["high_watermark"] for row in rows}
+        return told(
+            request, "topic offsets returned", offsets=[ends.get(each) for each in range(max(ends, default=-1) + 1)]
+        )
+
+    @api.get("/{cluster}/topic/{topic}/consumers")
+    def consumers_of(request: Request, cluster: str, topic: str) -> Response:
+        rows = newest(warehouse.rows(cluster), "lag", "group_id", filters=[("topic", "=", name_in(topic))])
+        return told(request, "consumers of topic returned", consumers=sorted({row["group_id"] for row in rows}))
+
+    return api
+
+
+def newest(tables: ClusterRows, table: str, *columns: str, filters: list[Filter] | None = None) -> list[dict[str, Any]]:
+    """Returns rows of the newest round."""
+    sampled_at = last_round(tables, table)
+    if sampled_at is None:
+        raise InputError("No sampling round is computed yet.")
+    of_round: list[Filter] = [("sample_date", "=", sampled_at.date()), ("sampled_at", "=", sampled_at)]
+    return tables.rows(table, *of_round, *(filters or ()), columns=columns)
+
+
+def status_of(cluster: str, rows: list[LagRow]) -> dict[str, Any]:
+    partitions: list[dict[str, Any]] = [
+        {
+            "topic": row.topic,
+            "partition": row.partition,
+            "owner": (row.client_host or "").lstrip("/"),
+            "client_id": row.client_id or "",
+            "status": row.burrow_status or BurrowStatus.OK,
+            "start": offset_of(row),
+            "end": offset_of(row),
+            "current_lag": row.lag or 0,
+            "complete": 1.0,
+        }
+        for row in rows
+        if row.committed_offset is not None
+    ]
+    return {
+        "cluster": cluster,
+        "group": rows[0].group_id if rows else "",
+        "status": burrow.group_status(each["status"] for each in partitions),
+        "complete": 1.0,
+        "partitions": partitions,
+        "partition_count": len(partitions),
+        "maxlag": max(partitions, key=lambda each: each["current_lag"], default=None),
+        "totallag": sum(each["current_lag"] for each in partitions),
+    }
+
+
+def offset_of(row: LagRow) -> dict[str, Any]:
+    return {
+        "offset": row.committed_offset,
+        "timestamp": row.commit_timestamp_ms,
+        "observedAt": row.sampled_at_ms,
+        "lag": row.lag,
+    }
+
+
+def absent() -> dict[str, Any]:
+    return {"offsets": [], "owner": "", "client_id": "", "current-lag": 0}
+
+
+def told(request: Request, message: str, **found: Any) -> Response:
+    asked = {"url": request.url.path, "host": request.url.hostname}
+    return json_answer({"error": False, "message": message, **found, "request": asked})

@@ -1,0 +1,49 @@
+"""Runs the server until it is told to stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.serve.app import make_app
+from groupledger.jobs.serve.guards import LOOPBACK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from groupledger.jobs.serve.answers import Warehouse
+
+STOP_WITHIN_S = 5
+PORT_MAX = 65_535
+
+
+def serve(warehouse: Warehouse, listen: str, hosts: Collection[str], say: Callable[[str], None]) -> None:
+    """Serves at an address, `HOST:PORT`, to those that ask for it by that host, or by one of `hosts`. Raises InputError
+    for an address that is none, OutsideError if it is taken."""
+    host, port = address(listen)
+    config = uvicorn.Config(
+        make_app(warehouse, {host.lower(), *LOOPBACK, *(each.lower() for each in hosts)}),
+        host=host.strip("[]"),
+        port=port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=STOP_WITHIN_S,
+    )
+    try:
+        socket = config.bind_socket()
+    except SystemExit as error:  # how uvicorn ends when the address is taken; it has logged why
+        raise OutsideError(f"The address {listen} can't be listened at: give another with --listen.") from error
+    socket.listen()  # who asks from here on waits until the server is ready
+    place = f"http://{host}:{socket.getsockname()[1]}"
+    say(f"groupledger serves {warehouse.place} at {place}: read only, until Ctrl-C")
+    uvicorn.Server(config).run([socket])
+
+
+def address(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
+        raise InputError(f"{listen} is no address: write one as 127.0.0.1:8080.")
+    return host, int(port)

@@ -1,0 +1,14 @@
+// The slider chooses the instant of the form; [ and ] go to the previous and the next rebalance.
+"use strict";
+const slider = document.getElementById("slider");
+if (slider) {
+  const since = Date.parse(slider.dataset.since), until = Date.parse(slider.dataset.until), form = slider.form;
+  const choose = () => { form.elements.at.value = new Date(since + (until - since) * slider.value / 1000).toISOString(); };
+  slider.addEventListener("input", choose);
+  slider.addEventListener("change", () => { choose(); form.submit(); });
+}
+document.addEventListener("keydown", (event) => {
+  if (event.target.matches("input, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+  const link = { "[": "before", "]": "after" }[event.key];
+  if (link) document.getElementById(link)?.click();
+});

@@ -1,0 +1,146 @@
+"""Goal: pages and their JSON tell what the command line tells, whatever clients are called, and keep others out."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+
+from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, Client, fill, served, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HOSTILE = "a/owners?x=1#<script>alert(1)</script>&\"'\x1b[2J\u202e%2F"
+NAMES = {"pay": ("orders", "pod-b"), HOSTILE: ("<b>" * 80, "</title><script>"), "..": ("..", "../..")}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    warehouse = tmp_path_factory.mktemp("served")
+    for name, (topic, member) in NAMES.items():
+        fill(warehouse, name, topic, member)
+    with served(warehouse) as found:
+        yield found
+
+
+def path(name: str, rest: str = "") -> str:
+    return f"/api/v1/clusters/{CLUSTER}/groups/{quote(name, '').replace('.', '%2E')}{rest}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_group(client: Client, name: str) -> None:
+    """Goal: each question about a group is answered about that group, however it is called."""
+    topic, member = NAMES[name]
+    found = client.get(path(name, "?at=2026-01-01T12:01:00Z")).json
+    assert found["group"]["group_id"] == name
+    (owner,) = found["owners"]
+    assert (owner["topic"], owner["member_id"], owner["status"]) == (topic, member, "owned")
+    assert client.get(path(name, "/owners")).json["owners"][0]["status"] == "unowned"
+    assert [row["to_generation"] for row in client.get(path(name, "/rebalances")).json["rebalances"]] == [2]
+    assert [row["lag"] for row in client.get(path(name, "/lag")).json["lag"]] == [7]
+    assert client.get(path(name, "/lag/total")).json["lag"] == 7
+    assert [row["group_id"] for row in client.get(path(name, "/incidents")).json["incidents"]] == [name]
+    assert client.get(path(name, "/why?since=2026-01-01")).json["verdict"]["setting_to_change"] == "s"
+    assert len(client.get(path(name, "/timeline")).json["entries"]) == 2
+    assert client.get(path(name, "/members")).json == {"members": []}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page(client: Client, name: str) -> None:
+    """Goal: a page shows the group at the instant of its link, with every name escaped, and nothing of elsewhere."""
+    topic, member = NAMES[name]
+    link = f"/clusters/{CLUSTER}/groups/{quote(name, '').replace('.', '%2E')}"
+    page = client.get(f"{link}?at=2026-01-01T12:01:00Z&window=1h")
+    assert page.status == 200
+    assert "<script>" not in page.text
+    assert topic.replace("<", "&lt;").replace(">", "&gt;") in page.text
+    assert 'class="owner0"' in page.text
+    assert 'class="rebalance"' in page.text
+    assert "next rebalance" in page.text
+    later = client.get(f"{link}?at=2026-01-01T12:06:00Z&window=1h").text
+    assert "previous rebalance" in later
+    assert not re.search(r"(src|href)=\"(https?:)?//", page.text + later)
+    assert member.replace("<", "&lt;").replace(">", "&gt;") in client.get(f"/clusters/{CLUSTER}").text
+
+
+def test_the_list(client: Client) -> None:
+    """Goal: search, filters and pages go over all groups; the last page has no next."""
+    groups = f"/api/v1/clusters/{CLUSTER}/groups"
+    first = client.get(f"{groups}?limit=2").json
+    rest = client.get(f"{groups}?limit=2&cursor={first['next']}").json
+    assert first["count"] == 3
+    assert rest["next"] is None
+    assert sorted(row["group_id"] for row in first["groups"] + rest["groups"]) == sorted(NAMES)
+    assert [row["group_id"] for row in client.get(f"{groups}?q=pay&status=growing&type=classic").json["groups"]] == [
+        "pay"
+    ]
+    assert client.get(f"{groups}?status=stopped").json["groups"] == []
+
+
+def test_burrow(client: Client) -> None:
+    """Goal: what reads Burrow finds clusters, groups, topics, and a group's status, lag and offsets."""
+    assert client.get("/v3/kafka").json["clusters"] == [CLUSTER]
+    consumers = f"/v3/kafka/{CLUSTER}/consumer"
+    assert client.get(consumers).json["consumers"] == sorted(NAMES)
+    found = client.get(f"{consumers}/pay/lag").json
+    assert found["error"] is False
+    assert (found["status"]["status"], found["status"]["totallag"]) == ("WARN", 7)
+    assert found["status"]["maxlag"]["end"]["offset"] == 5
+    assert [each["current_lag"] for each in client.get(f"{consumers}/pay/status").json["status"]["partitions"]] == [7]
+    assert client.get(f"{consumers}/pay").json["topics"]["orders"][0]["current-lag"] == 7
+    assert client.get(f"/v3/kafka/{CLUSTER}/topic/orders").json["offsets"] == [12]
+    assert client.get(f"/v3/kafka/{CLUSTER}/topic/orders/consumers").json["consumers"] == ["pay"]
+    assert "orders" in client.get(f"/v3/kafka/{CLUSTER}/topic").json["topics"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "told"),
+    [
+        (path("nobody"), 404, "knows nothing of the group nobody"),
+        (path("pays"), 404, "did you mean pay?"),
+        ("/api/v1/clusters/west/groups", 404, "it has east"),
+        ("/nowhere", 404, "nothing at this path"),
+        (path("pay", "?at=soon"), 400, "soon is no instant"),
+        (path("pay", "/timeline?limit=0"), 400, "limit"),
+        (path("pay", "/offsets"), 400, "at"),
+        (path("pay", "/incidents?severity=grave"), 400, "info, warning, error"),
+        (f"/api/v1/clusters/{CLUSTER}/groups?cursor=xx", 400, "cursor"),
+        (f"/clusters/{CLUSTER}/groups/pay?window=9999999d", 400, "at most a year"),
+        ("/api/v1/clusters/%FF/groups", 400, "UTF-8"),
+        (path("pay", "/offsets?at=2026-01-01"), 400, "coordinator_records"),
+    ],
+)
+def test_what_is_refused(client: Client, asked: str, status: int, told: str) -> None:
+    """Goal: errors are problem details that name the remedy."""
+    answer = client.get(asked)
+    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert told in answer.json["detail"]
+
+
+def test_who_may_ask(client: Client) -> None:
+    """Goal: only questions are taken, only by the names of this machine, and a page runs no script but ours."""
+    assert client.get("/", Host="evil.example").status == 421
+    assert client.get("/livez", Host=f"localhost:{client.port}").status == 200
+    assert client.get("/livez", method="POST").status == 405
+    policy = client.get(f"/clusters/{CLUSTER}").headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert client.get("/static/page.css").headers["x-content-type-options"] == "nosniff"
+    assert client.get("/static/..%2Fpages.py").status == 404
+    assert client.get("/api/v1/openapi.json").json["openapi"].startswith("3.")
+
+
+def test_a_writer_goes_on(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Goal: what is written is in the next answer, and a warehouse without tables is told as one."""
+    warehouse = tmp_path_factory.mktemp("growing")
+    with served(warehouse) as client:
+        assert client.get("/api/v1/clusters").json == {"clusters": []}
+        fill(warehouse, "first", "orders", "pod-a")
+        assert client.get(path("first", "/lag")).json["sampled_at"] == "2026-01-01T12:01:00.000Z"
+        at = AT + 2 * MINUTE
+        row = {"group_id": "first", "topic": "orders", "partition": 0, "lag": 9, "status": "ok", "flags": []}
+        write(warehouse, "lag", {**row, "sampled_at": at, "sample_date": at.date()})
+        assert client.get(path("first", "/lag/total")).json == {"lag": 9, "sampled_at": "2026-01-01T12:02:00.000Z"}
