@@ -10,19 +10,15 @@ from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
-from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
-from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.transforms.logs.rebalance_triggers import with_triggers, without_triggers
-from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from pyspark.sql import DataFrame
 
-    from groupledger.jobs.process.output import Answer
     from groupledger.jobs.warehouse.tables import ClusterTables
     from groupledger.schemas.tables.table import Table
 
@@ -37,22 +33,6 @@ def rebalances_told(tables: ClusterTables, name: str | None = None) -> DataFrame
     if not tables.exists(COORDINATOR_EVENTS):
         return without_triggers(rows(REBALANCES))
     return with_triggers(rows(REBALANCES), rows(COORDINATOR_EVENTS))
-
-
-def group_row(tables: ClusterTables, name: str) -> Answer:
-    """Returns the group's row in `groups`. Raises InputError if it has none."""
-    found = collect(tables.rows_of_group(GROUPS, name))
-    if not found:
-        raise no_group(tables.cluster, name)
-    return found[0]
-
-
-def commits(tables: ClusterTables) -> DataFrame:
-    return commit_log(tables.rows(COORDINATOR_RECORDS))
-
-
-def coverage_rows(tables: ClusterTables, *kafka_partitions: int) -> list[Answer]:
-    return collect(tables.rows(COVERAGE).where(F.col("kafka_partition").isin(*kafka_partitions)))
 
 
 def known_until(tables: ClusterTables) -> datetime:
