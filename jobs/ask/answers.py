@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.process.errors import UnknownNameError
+from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.terminal import printable
 from groupledger.transforms.history.rules.never_seen import unseen_group
 
@@ -35,6 +35,15 @@ def no_group(tables: ClusterRows, name: str) -> UnknownNameError:
 
 def coverage_rows(tables: ClusterRows, *kafka_partitions: int) -> list[Answer]:
     return tables.rows("coverage", ("kafka_partition", "in", kafka_partitions))
+
+
+def known_until(tables: ClusterRows) -> datetime:
+    """Returns the latest instant that the ledger knows of: what "now" is, in an answer about now."""
+    ends = (row["to_time"] for row in tables.rows("coverage", columns=("to_time",)))
+    at: datetime | None = max((end for end in ends if end is not None), default=None)
+    if at is None:
+        raise InputError("The ledger has not read any log to its end yet: run `groupledger ingest` again.")
+    return at
 
 
 def within(column: str, since: datetime | None, until: datetime | None) -> list[Filter]:

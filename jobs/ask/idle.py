@@ -4,34 +4,57 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.warehouse.tables import collect
-from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.schemas.tables.generations import GENERATIONS
-from groupledger.schemas.tables.groups import GROUPS
-from groupledger.schemas.tables.members import MEMBERS
-from groupledger.transforms.history.expiring_offsets import expiring_offsets
+from groupledger.jobs.ask.answers import known_until
+from groupledger.jobs.ask.commits import commit_log
+from groupledger.transforms.history.rules.expiring_offsets import KEY_OF_RECORD, expiring_offsets
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
-    from groupledger.jobs.warehouse.tables import ClusterTables
 
 COLUMNS = (
     *("group_id", "group_type", "is_simple", "cause", "topic", "committed_partition_count"),
     *("last_commit_at", "idle_since", "offsets_expire_at"),
 )
+LATEST_MS = 2**47  # in the year 6429: a client may name any number, and an instant can't hold all
+# The newest commit of each partition that has not been removed.
+COMMITTED = """
+WITH newest AS (
+    SELECT group_id, topic, max_by(commit_log, kafka_offset) AS state
+    FROM commit_log
+    GROUP BY group_id, topic, partition
+)
+SELECT
+    group_id,
+    topic,
+    CASE
+        WHEN state.commit_timestamp_ms IS NULL THEN state.kafka_timestamp
+        ELSE make_timestamptz(1000 * greatest(least(state.commit_timestamp_ms, $latest_ms), 0))
+    END AS committed_at,
+    CASE
+        WHEN state.expire_timestamp_ms >= 0 THEN make_timestamptz(1000 * least(state.expire_timestamp_ms, $latest_ms))
+    END AS expire_at
+FROM newest
+WHERE NOT state.is_tombstone
+"""
+RECORD_COLUMNS = ("group_id", "kafka_offset", "record_type", "is_tombstone", "decode_error", "record_json")
 
 
-def idle(tables: ClusterTables, as_of: datetime, retention: timedelta, fraction: float) -> list[Answer]:
-    """Returns the groups whose offsets will expire; what expires first comes first."""
+def idle(tables: ClusterRows, retention: timedelta, fraction: float) -> tuple[datetime, list[Answer]]:
+    """Returns the instant of the answer, which is the last that the ledger knows of, and the groups whose offsets will
+    expire; what expires first comes first."""
+    as_of = known_until(tables)
+    records = tables.rows("coordinator_records", ("record_type", "in", [*KEY_OF_RECORD]), columns=RECORD_COLUMNS)
     found = expiring_offsets(
-        groups=tables.rows(GROUPS),
-        generations=tables.rows(GENERATIONS),
-        members=tables.rows(MEMBERS),
-        coordinator_records=tables.rows(COORDINATOR_RECORDS),
+        groups=tables.rows("groups"),
+        committed=tables.query(COMMITTED, {"latest_ms": LATEST_MS}, commit_log=commit_log(tables)),
+        generations=tables.rows("generations", ("is_current", "=", True), ("member_count", "=", 0)),
+        members=tables.rows("members", ("is_open", "=", 1), columns=("group_id", "subscribed_topics")),
+        records=(row for row in records if row["decode_error"] is None),
         as_of=as_of,
         idle_for=retention * fraction,
         retention=retention,
     )
-    return collect(found.drop("cluster").orderBy("offsets_expire_at", "group_id", "cause", "topic"))
+    return as_of, found

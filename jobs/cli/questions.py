@@ -10,6 +10,7 @@ import click
 from groupledger.jobs.cli.completion import group_names, topic_names
 from groupledger.jobs.cli.instants import AT, SINCE, UNTIL, in_a_zone
 from groupledger.jobs.cli.options import on_warehouse
+from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import print_answer, print_answers, print_json, say
 from groupledger.jobs.process.terminal import print_table, printable
 
@@ -160,15 +161,12 @@ def offsets(job: Job, *, names: tuple[str, ...], at: datetime, form: str, as_jso
 def idle(job: Job, *, retention_days: float, fraction: float, as_json: bool) -> None:
     """Show the groups whose committed offsets will expire: of groups without members, of topics that no member of a
     group subscribes to, and those that name their own expiry."""
-    tables = job.tables()
+    tables = job.rows()
     from groupledger.jobs.ask.idle import COLUMNS
     from groupledger.jobs.ask.idle import idle as idle_groups
-    from groupledger.jobs.ask.spark_answers import known_until
-    from groupledger.transforms.coverage.rules.coverage_at import iso
 
-    as_of = known_until(tables)
-    found = idle_groups(tables, as_of, timedelta(days=retention_days), fraction)
-    print_answers(f"Idle groups as of {iso(as_of)}", COLUMNS, found, as_json=as_json)
+    as_of, found = idle_groups(tables, timedelta(days=retention_days), fraction)
+    print_answers(f"Idle groups as of {in_zone(as_of)}", COLUMNS, found, as_json=as_json)
 
 
 @click.command()

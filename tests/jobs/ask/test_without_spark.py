@@ -41,6 +41,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "rebalances --group {group} --json",
         "readers {topic}",
         "committers",
+        "idle --fraction 0",
         f"offsets {{group}} --at {AT}",
         f"diff {{group}} --from {AT}",
         "why {group} --since 2026-01-05T00:00:00Z",
