@@ -71,6 +71,10 @@ class ClusterRows:
     def exists(self, table: str) -> bool:
         return self._snapshots.exists(table)
 
+    def version(self, table: str) -> int | None:
+        """Returns the version of a table that is read; None if it is not there."""
+        return self._snapshots.open(table).version() if self.exists(table) else None
+
     def rows(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> list[Answer]:
         """Returns rows as dicts, in no order. Raises InputError if the table is not there."""
         answers: list[Answer] = self.scan(table, *filters, columns=columns).read_all().to_pylist()

@@ -55,8 +55,13 @@ class Wanted:
 
 
 def group_list(tables: ClusterRows, wanted: Wanted, teams: Mapping[str, str]) -> list[Answer]:
-    """Returns the groups that are wanted: the worst status first, then the most lag. `teams` has a pattern of group
-    names by team (RE2, for the whole name); the first that matches has the group."""
+    """Returns the groups that are wanted: the worst status first, then the most lag."""
+    return chosen(every_group(tables, teams), wanted)
+
+
+def every_group(tables: ClusterRows, teams: Mapping[str, str]) -> list[Answer]:
+    """Returns all groups in that order. `teams` has a pattern of group names by team (RE2, for the whole name); the
+    first that matches has the group."""
     found = tables.query(
         QUERY,
         SUMS_PARAMETERS,
@@ -73,9 +78,13 @@ def group_list(tables: ClusterRows, wanted: Wanted, teams: Mapping[str, str]) ->
         ),
     )
     team_of = _teams([row["group_id"] for row in found], teams)
-    answers = [_answer(row, team_of.get(row["group_id"])) for row in found]
-    named = None if wanted.pattern is None else matching(wanted.pattern, [row["group_id"] for row in found])
-    return sorted((row for row in answers if _is_wanted(row, wanted, named)), key=rank)
+    return sorted((_answer(row, team_of.get(row["group_id"])) for row in found), key=rank)
+
+
+def chosen(groups: Sequence[Answer], wanted: Wanted) -> list[Answer]:
+    """Returns those that are wanted, in their order."""
+    named = None if wanted.pattern is None else matching(wanted.pattern, [row["group_id"] for row in groups])
+    return [row for row in groups if _is_wanted(row, wanted, named)]
 
 
 def matching(pattern: str, names: Sequence[str]) -> set[str]:

@@ -5,7 +5,7 @@ Each request opens the tables anew, so its answer is of one version of each. Err
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.clusters import clusters_of
+from groupledger.jobs.ask.group_list import every_group
 from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError, OutsideError, UnknownNameError
@@ -23,17 +24,22 @@ from groupledger.jobs.process.outside import explain
 from groupledger.jobs.process.terminal import printable
 
 if TYPE_CHECKING:
+    from groupledger.jobs.process.output import Answer
     from groupledger.jobs.process.settings import Settings
 
 NAME_CHARACTERS_MAX = 4_096
+# What the list of groups is made of.
+LISTED = ("groups", "group_states", "lag", "incidents")
 
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """What the server asks: a warehouse, by settings that name teams and limits."""
+    """What the server asks: a warehouse, by settings that name teams. The list of all groups of a cluster is kept until
+    one of its tables has another version."""
 
     place: str
     settings: Settings
+    _lists: dict[str, tuple[tuple[int | None, ...], list[Answer]]] = field(default_factory=dict)
 
     def clusters(self) -> list[str]:
         return clusters_of(Snapshots(self.place))
@@ -45,6 +51,14 @@ class Warehouse:
             there = ", ".join(map(printable, known)) or "none yet"
             raise UnknownNameError(f"The warehouse has no cluster {printable(name)}: it has {there}.")
         return ClusterRows(self.place, name)
+
+    def groups(self, tables: ClusterRows) -> list[Answer]:
+        """Returns all groups, those in trouble first."""
+        versions = tuple(tables.version(table) for table in LISTED)
+        kept = self._lists.get(tables.cluster)
+        if kept is None or kept[0] != versions:
+            kept = self._lists[tables.cluster] = (versions, every_group(tables, self.settings.team_patterns()))
+        return kept[1]
 
 
 def name_in(part: str) -> str:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from groupledger.jobs.ask.answers import group_row
 from groupledger.jobs.ask.group_activity import rebalances_of
-from groupledger.jobs.ask.group_list import Wanted, group_list, rank
+from groupledger.jobs.ask.group_list import Wanted, chosen, rank
 from groupledger.jobs.ask.group_timeline import group_timeline, owners_now
 from groupledger.jobs.ask.incidents import incidents_of
 from groupledger.jobs.ask.lag_answers import answer, lag_at
@@ -61,7 +61,7 @@ def of_clusters(api: APIRouter, warehouse: Warehouse) -> None:
         cursor: str | None = None,
     ) -> Response:
         wanted = Wanted(pattern=q, statuses=status or (), group_types=type or (), team=team, with_ended=all)
-        found = group_list(warehouse.rows(cluster), wanted, warehouse.settings.team_patterns())
+        found = chosen(warehouse.groups(warehouse.rows(cluster)), wanted)
         page, following = page_of(found, limit, cursor)
         return json_answer({"count": len(found), "groups": page, "next": following})
 

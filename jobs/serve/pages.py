@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.group_activity import most_rebalancing, rebalances_of
-from groupledger.jobs.ask.group_list import Wanted, group_list
+from groupledger.jobs.ask.group_list import Wanted, chosen
 from groupledger.jobs.ask.incidents import incidents_of
 from groupledger.jobs.ask.lag_answers import lag_at
 from groupledger.jobs.ask.lag_sums import lag_rounds
@@ -93,9 +93,9 @@ def routes(warehouse: Warehouse) -> APIRouter:
         cursor: str | None = None,
     ) -> Response:
         tables = warehouse.rows(cluster)
-        every = group_list(tables, Wanted(with_ended=all), warehouse.settings.team_patterns())
+        every = warehouse.groups(tables)
         wanted = Wanted(pattern=q or None, statuses=status or (), group_types=[type] if type else (), with_ended=all)
-        found = group_list(tables, wanted, warehouse.settings.team_patterns())
+        found = chosen(every, wanted)
         page, following = page_of(found, PAGE, cursor)
         asked = {"q": q, "status": status, "type": type, "all": "true" if all else None}
         return shown(
@@ -107,7 +107,7 @@ def routes(warehouse: Warehouse) -> APIRouter:
             asked=asked,
             statuses=words_of(LagStatus),
             types=words_of(GroupType),
-            **summary(tables, every),
+            **summary(tables, chosen(every, Wanted(with_ended=all))),
         )
 
     @pages.get("/clusters/{cluster}/groups/{group}")
