@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
 from groupledger.jobs.process.errors import InputError, UnknownNameError
-from groupledger.jobs.serve import api, burrow, pages
+from groupledger.jobs.serve import api, burrow, events, pages
 from groupledger.jobs.serve.answers import Warehouse, problem
 from groupledger.jobs.serve.guards import Guards
 
@@ -35,6 +35,7 @@ def make_app(warehouse: Warehouse, hosts: Collection[str]) -> ASGIApp:
         lifespan=_few_threads,
     )
     app.include_router(api.routes(warehouse))
+    app.include_router(events.routes(warehouse))
     app.include_router(burrow.routes(warehouse))
     app.include_router(pages.routes(warehouse))
     app.add_api_route("/livez", lambda: PlainTextResponse("ok\n"), include_in_schema=False)

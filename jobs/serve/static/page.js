@@ -1,4 +1,5 @@
-// The slider chooses the instant of the form; [ and ] go to the previous and the next rebalance.
+// The slider chooses the instant of the form; [ and ] go to the previous and the next rebalance; a link says that there is
+// something new.
 "use strict";
 const slider = document.getElementById("slider");
 if (slider) {
@@ -12,3 +13,8 @@ document.addEventListener("keydown", (event) => {
   const link = { "[": "before", "]": "after" }[event.key];
   if (link) document.getElementById(link)?.click();
 });
+const fresh = document.getElementById("new");
+if (fresh) {
+  const events = new EventSource(fresh.dataset.events);
+  for (const kind of ["round", "incident"]) events.addEventListener(kind, () => { fresh.hidden = false; events.close(); });
+}

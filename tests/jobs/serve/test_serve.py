@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from http.client import HTTPConnection
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -144,3 +146,39 @@ def test_a_writer_goes_on(tmp_path_factory: pytest.TempPathFactory) -> None:
         row = {"group_id": "first", "topic": "orders", "partition": 0, "lag": 9, "status": "ok", "flags": []}
         write(warehouse, "lag", {**row, "sampled_at": at, "sample_date": at.date()})
         assert client.get(path("first", "/lag/total")).json == {"lag": 9, "sampled_at": "2026-01-01T12:02:00.000Z"}
+
+
+def test_events(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a client hears of a round and of an incident that come while it listens; more clients than the bound are
+    refused."""
+    monkeypatch.setattr("groupledger.jobs.serve.events.POLL_S", 0.1)
+    monkeypatch.setattr("groupledger.jobs.serve.events.CLIENTS_MAX", 1)
+    warehouse = tmp_path_factory.mktemp("events")
+    fill(warehouse, "g", "orders", "pod-a")
+    with served(warehouse) as client:
+        path_of_events = f"/api/v1/clusters/{CLUSTER}/events"
+        assert client.get("/api/v1/clusters/west/events").status == 404
+        connection = HTTPConnection("127.0.0.1", client.port, timeout=120)
+        connection.request("GET", path_of_events)
+        stream = connection.getresponse()
+        assert stream.readline().startswith(b": groupledger")
+        refused = client.get(path_of_events)
+        assert (refused.status, "1 clients listen" in refused.json["detail"]) == (503, True)
+        at = AT + 2 * MINUTE
+        row = {"group_id": "g", "topic": "orders", "partition": 0, "lag": 9, "status": "ok", "flags": []}
+        write(warehouse, "lag", {**row, "sampled_at": at, "sample_date": at.date()})
+        write(
+            warehouse,
+            "incidents",
+            {"group_id": "g", "incident_id": "new\n\nevent: x", "kind": "fenced", "severity": "error", "is_open": True}
+            | {"episode_id": "e", "first_seen_at": at, "last_seen_at": at},
+        )
+        told: dict[str, str] = {}
+        while len(told) < 2:
+            line = stream.readline().decode()
+            if line.startswith("event: "):
+                told[line.removeprefix("event: ").strip()] = stream.readline().decode()
+        connection.close()
+    assert set(told) == {"round", "incident"}
+    assert "2026-01-01T12:02:00.000Z" in told["round"]
+    assert json.loads(told["incident"].removeprefix("data: "))["kind"] == "fenced"
