@@ -57,7 +57,8 @@ def csv_cell(value: object) -> str:
 
 def print_as_table(columns: list[str], rows: list[dict[str, Any]]) -> None:
     """Prints rows below each other where the columns find no room beside each other."""
-    if len(columns) * COLUMN_CHARACTERS_MIN <= Console().width:
+    console = Console()
+    if not console.is_terminal or len(columns) * COLUMN_CHARACTERS_MIN <= console.width:
         print_table(f"{len(rows):,} rows", columns, ([cell(value) for value in row.values()] for row in rows))
         return
     for number, row in enumerate(rows, 1):

@@ -258,15 +258,18 @@ def test_forms(filled_warehouse: Path) -> None:
     assert "\x1b" not in table
 
 
-def test_limits(filled_warehouse: Path, tmp_path: Path) -> None:
-    """Goal: a table that is cut says so; wide rows stand below each other; a query comes from a file."""
+def test_limits(filled_warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a table that is cut says so; on a terminal wide rows stand below each other; a query comes from a file."""
     file = tmp_path / "query.sql"
     file.write_text("SELECT range FROM range(2000)")
     result = invoke("--file", str(file), "--warehouse", str(filled_warehouse))
     assert "only the first 1,000 rows are shown" in result.stderr
     csv_lines = invoke("--file", str(file), "--warehouse", str(filled_warehouse), "--format", "csv").stdout.splitlines()
     assert len(csv_lines) == 2_001
-    wide = invoke("SELECT * FROM groups", "--warehouse", str(filled_warehouse), "--limit", "1").stdout
+    asked = ("SELECT * FROM groups", "--warehouse", str(filled_warehouse), "--limit", "1")
+    assert len(invoke(*asked).stdout.splitlines()) == 2
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    wide = invoke(*asked).stdout
     assert "row 1 of 1" in wide
     assert "committed_partition_count" in wide
 
