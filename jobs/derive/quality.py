@@ -6,10 +6,11 @@ open rows lie in a partition of their own. `rules` are conditions in Spark SQL, 
 class of `schemas.words`, or the rows of `schemas.kinds`.
 
 A table of up to `quality.pandas_rows_max` rows is checked in this process with pandas (0.2 s), a larger one by Spark in
-several passes. Of tables that are partitioned by date the last days are checked, since older dates don't change.
+several passes. Of tables that are partitioned by date the newest days that they have are checked, since older dates
+don't change, or all of them. A table without rows is not checked.
 
 Results go to `quality_results`, and on request to Data Docs, a folder of HTML. Both hold counts but no values, since
-values may be names that clients chose.
+values may be names that clients chose. Who asks is told the first keys of the rows that break an expectation.
 
 Great Expectations takes seconds to import; its telemetry is switched off before that.
 """
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pyspark.sql import functions as F
 
+from groupledger.jobs.derive.broken_keys import broken_keys
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.terminal import printable
@@ -54,7 +56,7 @@ KINDS = {
 }
 # Results have counts only, and no examples of wrong values.
 RESULT_FORMAT = {"result_format": "BASIC", "partial_unexpected_count": 0}
-COLUMNS = ("table_name", "expectation", "unexpected_rows", "checked_rows", "error", "description")
+COLUMNS = ("table_name", "expectation", "unexpected_rows", "checked_rows", "broken_keys", "error", "description")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +119,26 @@ def _columns_of(arguments: dict[str, Any]) -> list[str]:
     return arguments.get("column_list") or [arguments["column"]]
 
 
-def check(ledger: Ledger, settings: QualitySettings, data_docs: Path | None = None) -> list[Result]:
+def check(
+    ledger: Ledger, settings: QualitySettings, data_docs: Path | None = None, *, all_dates: bool = False
+) -> list[Result]:
     """Checks every table that is there and writes the results to `quality_results`. Returns them; failures come
-    first."""
+    first. A table without rows has no results: nothing was checked, and that is said."""
     context = open_context(data_docs)
     checked_at = datetime.fromtimestamp(now_ms() / 1_000, timezone.utc)
     found: list[Result] = []
+    empty = []
     for table in all_tables():
         if ledger.exists(table):
-            rows = rows_to_check(ledger, table, settings, checked_at)
-            found += check_rows(context, table, rows, settings.pandas_rows_max)
+            rows = rows_to_check(ledger, table, None if all_dates else settings.recent_days)
+            of_table = check_rows(context, table, rows, settings.pandas_rows_max)
+            found += of_table
+            if not of_table:
+                empty.append(table.name)
+    rows_of = {result["table_name"]: result["checked_rows"] or 0 for result in found}
+    ledger.say(f"quality: {sum(rows_of.values()):,} rows of {len(rows_of)} tables were looked at")
+    if empty:
+        ledger.say(f"quality: without rows, and so not checked: {', '.join(empty)}")
     results = [
         {"cluster": ledger.cluster, "checked_at": checked_at, "checked_date": checked_at.date(), **result}
         for result in found
@@ -138,12 +150,14 @@ def check(ledger: Ledger, settings: QualitySettings, data_docs: Path | None = No
     return sorted(results, key=lambda result: bool(result["is_success"]))
 
 
-def rows_to_check(ledger: Ledger, table: Table, settings: QualitySettings, now: datetime) -> DataFrame:
-    """Returns the cluster's rows with their rules as columns; of a table that is partitioned by date, the last days."""
-    rows = ledger.rows(table)
-    date = date_column(table)
-    if date is not None:
-        rows = rows.where(F.col(date) > F.lit(now.date() - timedelta(days=settings.recent_days)))
+def rows_to_check(ledger: Ledger, table: Table, recent_days: int | None) -> DataFrame:
+    """Returns the cluster's rows with their rules as columns; of a table that is partitioned by date, those of the
+    newest days that it has, unless all are asked for."""
+    rows, date = ledger.rows(table), date_column(table)
+    if date is not None and recent_days is not None:
+        newest = rows.agg(F.max(date)).collect()[0][0]
+        if newest is not None:
+            rows = rows.where(F.col(date) > F.lit(newest - timedelta(days=recent_days)))
     return with_rules(rows, table, suite_of(table))
 
 
@@ -167,12 +181,20 @@ def open_context(data_docs: Path | None = None) -> Any:
 
 
 def check_rows(context: Any, table: Table, rows: DataFrame, pandas_rows_max: int) -> list[Result]:
-    """Checks rows of `with_rules`."""
+    """Checks rows of `with_rules`. Returns no results where there are no rows."""
     rows = rows.persist()
     try:
-        if rows.count() > pandas_rows_max:
-            return validate(context, table, rows, "spark")
-        return validate(context, table, in_memory(rows), "pandas")
+        count = rows.count()
+        if not count:
+            return []
+        is_large = count > pandas_rows_max
+        results = validate(context, table, rows if is_large else in_memory(rows), "spark" if is_large else "pandas")
+        asked = {each["meta"]["name"]: each for each in suite_of(table).expectations}
+        for result in results:
+            kind, arguments = (asked[result["expectation"]][name] for name in ("type", "kwargs"))
+            can_be_named = not result["is_success"] and result["error"] is None
+            result["broken_keys"] = broken_keys(rows, table, kind, arguments) if can_be_named else []
+        return results
     finally:
         rows.unpersist()
 
@@ -226,7 +248,9 @@ def write_results(ledger: Ledger, results: list[Result]) -> None:
 def print_results(results: list[Result], *, as_json: bool) -> None:
     """Prints all results as JSON, or a table of the failures."""
     shown = [{name: value for name, value in result.items() if name != "checked_date"} for result in results]
-    shown = shown if as_json else [result for result in shown if not result["is_success"]]
+    if not as_json:
+        failed = (result for result in shown if not result["is_success"])
+        shown = [result | {"broken_keys": ", ".join(result["broken_keys"])} for result in failed]
     print_answers(f"{len(shown):,} of {len(results):,} expectations did not hold", COLUMNS, shown, as_json=as_json)
 
 

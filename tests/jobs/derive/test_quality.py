@@ -28,6 +28,7 @@ from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse.tables import Tables
 from groupledger.schemas.tables.all_tables import all_tables, table_named
 from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.quality_results import QUALITY_RESULTS
 from groupledger.schemas.tables.table import IS_OPEN
 from lab.warehouses.ledgers import open_test_ledger
@@ -184,21 +185,53 @@ def test_quality_of_a_warehouse(
     """Goal: all holds for what the jobs wrote; a planted fault is found, counted and written down; no name gets out."""
     copy = tmp_path / "warehouse"
     shutil.copytree(filled_warehouse, copy)
-    settings = load_settings().quality.model_copy(update={"recent_days": 10_000})
+    settings = load_settings().quality  # the newest days of the simulated logs, which are long ago
     with open_test_ledger(spark, copy, SIMULATED) as ledger:
-        assert not has_failed(check(ledger, settings))
+        results = check(ledger, settings, all_dates=True)
+        assert not has_failed(results)
+        every = {result["table_name"]: result["checked_rows"] for result in results}
+        assert all(every.values())
         rows = Tables(spark, str(copy)).rows(GROUPS).where(F.col("cluster") == SIMULATED).limit(1)
         rows.write.format("delta").mode("append").save(str(copy / GROUPS.name))
         results = check(ledger, settings, tmp_path / "docs")
     failed = [result for result in results if not result["is_success"]]
     assert [(result["table_name"], result["unexpected_rows"]) for result in failed] == [("groups", 2)]
     assert failed == results[:1]
+    assert failed[0]["broken_keys"] == [row["group_id"] for row in rows.collect()]
+    assert {result["table_name"] for result in results} == every.keys() | {QUALITY_RESULTS.name}
     assert Tables(spark, str(copy)).rows(QUALITY_RESULTS).where("NOT is_success").count() == 1
     print_results(results, as_json=True)
     assert json.loads(capsys.readouterr().out.splitlines()[0])["table_name"] == "groups"
     pages = [path.read_text() for path in (tmp_path / "docs").rglob("*.html")]
     assert len(pages) > len(all_tables()) / 2
     assert not any("mix-0000" in page for page in pages)
+
+
+@pytest.mark.usefixtures("great_expectations")
+def test_no_rows_are_no_check(spark: SparkSession) -> None:
+    """Goal: nothing holds of a table without rows, and nothing does not."""
+    assert check_rows(open_context(), GROUPS, to_check(spark, GROUPS, []), 2) == []
+
+
+@pytest.mark.usefixtures("great_expectations")
+def test_keys_are_named(spark: SparkSession) -> None:
+    """Goal: the first keys of the rows that break an expectation are told, by each kind of expectation."""
+    good = good_row(LAG)
+    rows = [
+        good | {"group_id": "negative", "lag": -1},
+        good | {"group_id": "twice"},
+        good | {"group_id": "twice"},
+        good | {"group_id": "nowhere", "partition": None},
+        *(good | {"group_id": f"unlike-{number}", "raw_lag": 3} for number in range(9)),
+    ]
+    found = check_rows(open_context(), LAG, to_check(spark, LAG, rows), 1_000)
+    told = {
+        row["expectation"]: [key.split("/")[1] for key in row["broken_keys"]] for row in found if row["broken_keys"]
+    }
+    assert told["column_values_to_be_between(lag)"] == ["negative"]
+    assert told["column_values_to_not_be_null(partition)"] == ["nowhere"]
+    assert told["compound_columns_to_be_unique(cluster, sampled_at, group_id, topic, partition)"] == ["twice"]
+    assert told["raw_lag_is_the_difference"] == [f"unlike-{number}" for number in range(5)]
 
 
 @pytest.mark.usefixtures("great_expectations")
