@@ -2,9 +2,9 @@
 
     python -m bench.asking [--groups 40 10000] [--partitions 10]
 
-A warehouse of so many groups is made by delta-rs: with three rounds of lag, and 50 rebalances of one group. The time of
-a Python that imports nothing is the reference: the rest of a command is imports (which grow with no group), opening the
-tables and the query. Each figure is the median of five.
+A warehouse of so many groups is made by delta-rs: with three rounds of lag, and 50 rebalances of one group. Two times
+are the reference: that of a Python that does nothing, and that of a Spark session which is started and stopped, so what
+any answer by Spark takes at least. Each figure is the median of five.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ CLUSTER, TIMES = "east", 5
 AT = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)
 ROUNDS, REBALANCES = 3, 50
+SPARK = "from groupledger.jobs.process.session import spark_session; spark_session('nothing').stop()"
 COMMANDS = (
     "groups",
     "groups g-7*",
@@ -165,6 +166,8 @@ def main() -> None:
     asked = parser.parse_args()
     nothing = seconds(subprocess.run, [sys.executable, "-c", ""])
     print(f"a Python that does nothing: {nothing:.2f} s")
+    nothing = seconds(subprocess.run, [sys.executable, "-c", SPARK])
+    print(f"a Spark session that does nothing: {nothing:.2f} s")
     for groups in asked.groups:
         with tempfile.TemporaryDirectory() as folder:
             warehouse = Path(folder)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.owners import read_history
-from groupledger.jobs.ask.rounds import last_round
+from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.process.errors import InputError
 from groupledger.schemas.words import LagFlag
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
@@ -18,7 +18,7 @@ from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.ask.owners import GroupHistory
     from groupledger.jobs.process.output import Answer
 
@@ -64,9 +64,8 @@ def _lag(tables: ClusterRows, name: str, at: datetime) -> State:
     sampled_at = last_round(tables, "lag", at) if tables.exists("lag") else None
     if sampled_at is None:
         return {}
-    of_round: list[Filter] = [("sample_date", "=", sampled_at.date()), ("sampled_at", "=", sampled_at)]
     sums: defaultdict[str, int] = defaultdict(int)
-    for row in tables.rows("lag", *of_round, ("group_id", "=", name), columns=("topic", "lag", "flags")):
+    for row in tables.rows("lag", *of_round(sampled_at), ("group_id", "=", name), columns=("topic", "lag", "flags")):
         if row["lag"] is not None and LagFlag.UNSUBSCRIBED not in (row["flags"] or ()):
             sums[row["topic"]] += row["lag"]
     return {("lag", topic, None): lag for topic, lag in sums.items()}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.lag_sums import LAG_SUMS, SUMMED_COLUMNS, SUMS_PARAMETERS, with_statuses
-from groupledger.jobs.ask.rounds import last_round
+from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.process.name_patterns import names_matching
 from groupledger.schemas.words import LagStatus, Severity, words_of
 
@@ -96,7 +96,7 @@ def matching(pattern: str, names: Sequence[str]) -> set[str]:
 
 def _of_last_round(tables: ClusterRows, table: str) -> list[Filter]:
     sampled_at = last_round(tables, table) if tables.exists(table) else None
-    return [] if sampled_at is None else [("sample_date", "=", sampled_at.date()), ("sampled_at", "=", sampled_at)]
+    return [] if sampled_at is None else of_round(sampled_at)
 
 
 def _teams(names: Sequence[str], teams: Mapping[str, str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.answers import group_row
-from groupledger.jobs.ask.rounds import last_round
+from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.process.errors import InputError
 from groupledger.transforms.coverage.rules.coverage_at import iso
 from groupledger.transforms.lag.rules import LagRow, rollup
@@ -63,11 +63,15 @@ def lag_at(tables: ClusterRows, name: str | None, at: datetime | None) -> tuple[
     sampled_at = last_round(tables, "lag", at)
     if sampled_at is None:
         raise InputError(no_round(tables, at))
-    of_round: list[Filter] = [("sample_date", "=", sampled_at.date()), ("sampled_at", "=", sampled_at)]
     if name is not None:
         group_row(tables, name)  # an unknown one is told apart from one without commits
-        of_round.append(("group_id", "=", name))
-    return sampled_at, lag_rows(tables.rows("lag", *of_round))
+    return sampled_at, rows_of_round(tables, sampled_at, name)
+
+
+def rows_of_round(tables: ClusterRows, sampled_at: datetime, name: str | None) -> list[LagRow]:
+    """Returns the rows of a round, or those of a group in it, in the order of their keys."""
+    of_group: list[Filter] = [] if name is None else [("group_id", "=", name)]
+    return lag_rows(tables.rows("lag", *of_round(sampled_at), *of_group))
 
 
 def no_round(tables: ClusterRows, at: datetime | None) -> str:

@@ -30,6 +30,11 @@ def last_round(tables: ClusterRows, table: str, at: datetime | None = None) -> d
     return _newest(tables, table, by_then)
 
 
+def of_round(sampled_at: datetime) -> list[Filter]:
+    """Returns filters for the rows of one round."""
+    return [("sample_date", "=", sampled_at.date()), ("sampled_at", "=", sampled_at)]
+
+
 def _newest(tables: ClusterRows, table: str, filters: list[Filter]) -> datetime | None:
     rounds = tables.scan(table, *filters, columns=("sampled_at",))
     (newest,) = tables.query("SELECT max(sampled_at) AS at FROM rounds", rounds=rounds)

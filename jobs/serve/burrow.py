@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from groupledger.jobs.ask.lag_answers import lag_at
-from groupledger.jobs.ask.rounds import last_round
+from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.serve.answers import Warehouse, json_answer, name_in
 from groupledger.schemas.words import BurrowStatus
@@ -91,8 +91,7 @@ def newest(tables: ClusterRows, table: str, *columns: str, filters: list[Filter]
     sampled_at = last_round(tables, table)
     if sampled_at is None:
         raise InputError("No sampling round is computed yet.")
-    of_round: list[Filter] = [("sample_date", "=", sampled_at.date()), ("sampled_at", "=", sampled_at)]
-    return tables.rows(table, *of_round, *(filters or ()), columns=columns)
+    return tables.rows(table, *of_round(sampled_at), *(filters or ()), columns=columns)
 
 
 def status_of(cluster: str, rows: list[LagRow]) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.group_activity import most_rebalancing, rebalances_of
 from groupledger.jobs.ask.group_list import Wanted, chosen
 from groupledger.jobs.ask.incidents import incidents_of
-from groupledger.jobs.ask.lag_answers import lag_at
+from groupledger.jobs.ask.lag_answers import rows_of_round
 from groupledger.jobs.ask.lag_sums import lag_rounds
 from groupledger.jobs.ask.owners import GroupHistory, owner_rows, read_history
+from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.instants import AGO, UNITS
 from groupledger.jobs.serve.answers import Warehouse, instant_in, name_in
@@ -174,14 +175,8 @@ def group_page(
     within = [row for row in rebalances if window.since <= row["happened_at"] < window.until]
     incidents = incidents_of(tables, name, window.since, None, Severity.WARNING) if tables.exists("incidents") else []
     seen = [row for row in incidents if row["first_seen_at"] < window.until]
-    lag = {}
-    sampled_at = None
-    if tables.exists("lag"):
-        try:
-            sampled_at, rows = lag_at(tables, name, at)
-            lag = {(row.topic, row.partition): row for row in rows}
-        except InputError:
-            sampled_at = None  # the first round is later
+    sampled_at = last_round(tables, "lag", at) if tables.exists("lag") else None
+    rows = [] if sampled_at is None else rows_of_round(tables, sampled_at, name)
     return {
         "group": history.group,
         "at": at,
@@ -190,7 +185,7 @@ def group_page(
         "unknown": why_unknown(history.coverage, at),
         "generation": history.generation_at(at),
         "owners": list(owner_rows(history, at)),
-        "lag": lag,
+        "lag": {(row.topic, row.partition): row for row in rows},
         "sampled_at": sampled_at,
         "before": max((row["happened_at"] for row in rebalances if row["happened_at"] < at), default=None),
         "after": min((row["happened_at"] for row in rebalances if row["happened_at"] > at), default=None),
