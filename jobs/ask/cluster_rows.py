@@ -12,6 +12,7 @@ once, so that a question sees one version of it. Rows have today's columns; thos
 from __future__ import annotations
 
 import operator
+import time
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -58,11 +59,14 @@ class SmallFiles:
 
 
 class ClusterRows:
-    """The rows of one cluster in the tables of a warehouse (a directory or a URI)."""
+    """The rows of one cluster in the tables of a warehouse (a directory or a URI). With `timeout_s`, reading ends with
+    an InputError when so much time has passed since it was made."""
 
-    def __init__(self, warehouse: str, cluster: str) -> None:
+    def __init__(self, warehouse: str, cluster: str, timeout_s: float | None = None) -> None:
         self.cluster = cluster
         self._snapshots = Snapshots(warehouse)
+        self._timeout_s = timeout_s
+        self._begun_s = time.monotonic()
 
     @cached_property
     def small_files(self) -> SmallFiles:
@@ -91,12 +95,6 @@ class ClusterRows:
         if self.exists(table):
             return self._scan(table, filters, columns)
         return pa.RecordBatchReader.from_batches(wanted_schema(table, columns), [])
-
-    def partition_values(self, table: str, column: str) -> set[Any]:
-        """Returns the values of a column that the files of a table lie by, of all clusters. Raises InputError if the
-        table is not there."""
-        kind = schema_of(table).field(column).type
-        return {*self.files(table)[f"partition.{column}"].cast(kind).to_pylist()}
 
     def files(self, table: str) -> pa.Table:
         """Returns a row for each file of a table, of all clusters, with `partition.COLUMN`, and with `min.COLUMN` and
@@ -142,7 +140,13 @@ class ClusterRows:
         )
         named = {*wanted.names, *(name for name, _, _ in filters)}
         read = files.to_batches(columns=[name for name in there.names if name in named])
-        return pa.RecordBatchReader.from_batches(wanted, chosen(read, condition(there, filters), wanted))
+        return pa.RecordBatchReader.from_batches(wanted, chosen(self._in_time(read), condition(there, filters), wanted))
+
+    def _in_time(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if self._timeout_s is not None and time.monotonic() - self._begun_s > self._timeout_s:
+                raise InputError(f"The answer takes longer than {self._timeout_s:g} s: ask for less, or for one group.")
+            yield batch
 
 
 def as_scan(rows: list[Answer], schema: pa.Schema) -> pa.RecordBatchReader:
@@ -186,6 +190,6 @@ def noted(batches: Iterable[pa.RecordBatch], failed: list[Exception]) -> Iterato
     """Yields the batches, and notes what reading them raised: DuckDB tells it as an error of its own."""
     try:
         yield from batches
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, InputError) as error:
         failed.append(error)
         raise

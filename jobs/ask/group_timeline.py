@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import group_row, within
 from groupledger.jobs.ask.told_rebalances import rebalances_told
+from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.terminal import printable
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
 from groupledger.schemas.words import HoleCause, Ownership, PauseScope, ProtocolKind, TimelineEvent
-from groupledger.transforms.coverage.rules.coverage_at import iso
 from groupledger.transforms.history.rules.group_timeline import timeline
 
 if TYPE_CHECKING:
@@ -86,15 +86,15 @@ def heading(group: Answer) -> str:
     state = "alive" if group["is_alive"] else "gone"
     return (
         f"Group {printable(group['group_id'])}: {group['group_type']}, {state}, incarnation {group['incarnation']},"
-        f" __consumer_offsets-{group['kafka_partition']}, seen from {iso(group['first_seen_at'])}"
-        f" to {iso(group['last_seen_at'])}"
+        f" __consumer_offsets-{group['kafka_partition']}, seen from {in_zone(group['first_seen_at'])}"
+        f" to {in_zone(group['last_seen_at'])}"
     )
 
 
 def lines(entry: Answer) -> Iterator[str]:
     """Yields the lines of an entry for a terminal; all names in them are made harmless."""
     number = f"incarnation {entry['incarnation']}, generation {_generation(entry)}"
-    yield f"{iso(entry['at'])}  {number}: {EVENTS[entry['event']]}"
+    yield f"{in_zone(entry['at'])}  {number}: {EVENTS[entry['event']]}"
     if "member_count" in entry:
         protocol = " ".join(filter(None, (entry["protocol"], _kind(entry))))
         yield f"    members: {entry['member_count']}" + (f"; protocol: {printable(protocol)}" if protocol else "")
@@ -166,7 +166,7 @@ def _trigger(entry: Answer) -> Iterator[str]:
     """Yields what the server log says started the rebalance, or else what is inferred."""
     if entry.get("trigger"):
         doubt = "" if entry["trigger_is_certain"] else "; names in the line could be read in another way, too"
-        said = f"{entry['trigger']}, at {iso(entry['trigger_at'])}: {printable(entry['trigger_reason'])}"
+        said = f"{entry['trigger']}, at {in_zone(entry['trigger_at'])}: {printable(entry['trigger_reason'])}"
         yield f"    trigger: {said}{doubt}"
     elif entry.get("inferred_trigger"):
         yield (

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.judged_logs import judged_rows
 from groupledger.schemas.words import Evidence, Severity, words_of
-from groupledger.transforms.coverage.rules.coverage_at import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,9 +45,9 @@ def rows_not_judged(tables: ClusterRows) -> int:
 
 def lines(incident: Answer) -> Iterator[str]:
     """Yields the lines of an incident for a terminal; all names in them are made harmless."""
-    when = iso(incident["first_seen_at"])
+    when = in_zone(incident["first_seen_at"])
     if incident["last_seen_at"] != incident["first_seen_at"]:
-        when += f" to {iso(incident['last_seen_at'])}"
+        when += f" to {in_zone(incident['last_seen_at'])}"
     yield f"{when}  {incident['severity'].upper()}  {incident['kind']}{' (open)' if incident['is_open'] else ''}"
     yield f"    group {printable(incident['group_id'])}, episode {incident['episode_id'][:8]}: {_evidence(incident)}"
     yield from (f"    {line}" for line in _wrapped(incident["explanation"]))

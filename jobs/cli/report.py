@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.instants import SINCE, UNTIL, in_a_zone
+from groupledger.jobs.cli.instants import SINCE, UNTIL
 from groupledger.jobs.cli.options import on_warehouse
 from groupledger.jobs.process.output import say
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 @click.command()
 @on_warehouse
-@in_a_zone
 @click.option("--out", "file", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The HTML file.")
 @click.option("--group", "names", multiple=True, metavar="NAME", help="Only this group; may be given several times.")
 @SINCE

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.settings import Settings
 
 NAME_CHARACTERS_MAX = 4_096
+QUESTION_S = 30.0
 # What the list of groups is made of.
 LISTED = ("groups", "group_states", "lag", "incidents")
 
@@ -50,7 +51,7 @@ class Warehouse:
         if name not in known:
             there = ", ".join(map(printable, known)) or "none yet"
             raise UnknownNameError(f"The warehouse has no cluster {printable(name)}: it has {there}.")
-        return ClusterRows(self.place, name)
+        return ClusterRows(self.place, name, QUESTION_S)
 
     def groups(self, tables: ClusterRows) -> list[Answer]:
         """Returns all groups, those in trouble first."""

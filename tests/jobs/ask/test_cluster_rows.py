@@ -194,3 +194,13 @@ def test_schemas(table: Any) -> None:
     assert found.names == wanted.names
     append_nothing = pa.Table.from_pylist([], found).cast(wanted)
     assert append_nothing.num_rows == 0
+
+
+def test_too_long(tmp_path: Path) -> None:
+    """Goal: reading and querying end when the time is over, with the sentence for it."""
+    append(tmp_path, "groups", {"group_id": "a"})
+    tables = ClusterRows(str(tmp_path), CLUSTER, timeout_s=-1)
+    with pytest.raises(InputError, match="takes longer than"):
+        tables.rows("groups")
+    with pytest.raises(InputError, match="takes longer than"):
+        tables.query("SELECT count(*) AS groups FROM groups", groups=tables.scan("groups"))

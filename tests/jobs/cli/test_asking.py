@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -110,3 +110,20 @@ def test_nothing_to_complete_from(tmp_path: Path, place: str | None) -> None:
     context = click.Context(click.Command("lag"))
     context.params = {"warehouse": place and str(tmp_path / place)}
     assert group_names(context, context.command, "") == []  # type: ignore[arg-type]
+
+
+def test_a_zone(warehouse: Path) -> None:
+    """Goal: instants are read in the zone that is asked for, and shown in it; JSON stays in UTC."""
+    at = datetime(2026, 7, 1, 12, 0, tzinfo=timezone.utc)
+    incident = {"cluster": "east", "group_id": "orders", "kind": "fenced", "severity": "error", "occurrences": 1}
+    incident |= {"episode_id": "e", "explanation": "It was fenced.", "evidence": "observed", "is_ambiguous": False}
+    for hours in (0, 1):
+        begun = {"first_seen_at": at + timedelta(hours=hours), "last_seen_at": at + timedelta(hours=hours)}
+        write(warehouse, "incidents", [{**incident, **begun, "incident_id": str(hours)}])
+    asked = ("incidents", "--since", "2026-07-01T14:30", "--tz", "Europe/Vienna")
+    (line, *_) = run(warehouse, *asked).stdout.splitlines()
+    assert line.startswith("2026-07-01T15:00:00.000+02:00")
+    (row,) = map(json.loads, run(warehouse, *asked, "--json").stdout.splitlines())
+    assert row["first_seen_at"] == "2026-07-01T13:00:00.000Z"
+    refused = run(warehouse, "incidents", "--tz", "Mars")
+    assert (refused.exit_code, "is no name of a time zone" in refused.stderr) == (2, True)
