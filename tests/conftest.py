@@ -6,6 +6,8 @@ those of the jobs. Whatever process is free takes the next part, or a file.
 
 from __future__ import annotations
 
+import gc
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,9 +51,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFolder:
 
 
 # A run opens hundreds of warehouses. Delta keeps the plans of each table's snapshot for an hour, some megabytes each,
-# and Spark those of the last thousand queries: the collector of the full heap took two thirds of a run's time.
+# and Spark those of the last thousand queries: the collector of the full heap took two thirds of a run's time. What
+# Python's frames still hold goes at the end of each file.
 OF_TESTS = {
-    "spark.driver.memory": "2g",
     "spark.databricks.delta.delta.log.cacheSize": "40",
     "spark.sql.ui.retainedExecutions": "20",
     "spark.ui.retainedJobs": "20",
@@ -67,3 +69,17 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("groupledger tests", OF_TESTS, SHORT_LIVED)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten_tables() -> Iterator[None]:
+    """Lets the session, if there is one, forget the tables of a file of tests when it is over."""
+    yield
+    if "pyspark.sql" not in sys.modules:
+        return
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        gc.collect()  # frames in circles would be held until Python looks for them
+        session._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
