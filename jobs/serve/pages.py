@@ -95,7 +95,8 @@ def routes(warehouse: Warehouse) -> APIRouter:
     ) -> Response:
         tables = warehouse.rows(cluster)
         every = warehouse.groups(tables)
-        wanted = Wanted(pattern=q or None, statuses=status or (), group_types=[type] if type else (), with_ended=all)
+        status = [each for each in status or () if each]  # a form sends what is not chosen as nothing
+        wanted = Wanted(pattern=q or None, statuses=status, group_types=[type] if type else (), with_ended=all)
         found = chosen(every, wanted)
         page, following = page_of(found, PAGE, cursor)
         asked = {"q": q, "status": status, "type": type, "all": "true" if all else None}
@@ -166,8 +167,11 @@ def group_page(
     until: datetime | None,
     lasts: timedelta,
 ) -> dict[str, Any]:
-    """Returns what the page of a group shows. A window without an end is one around the instant, or the last."""
+    """Returns what the page of a group shows. A window without an end is one around the instant, or the last; so is one
+    that the instant lies outside of."""
     last = history.known_until or history.group["last_seen_at"]
+    if at is not None and until is not None and not until - lasts <= at <= until:
+        until = None
     until = until or (last if at is None else min(at + lasts / 2, max(last, at)))
     window = Window(until - lasts, until)
     at = min(max(at or until, window.since), window.until)

@@ -82,6 +82,16 @@ def test_the_list(client: Client) -> None:
     assert client.get(f"{groups}?status=stopped").json["groups"] == []
 
 
+def test_forms(client: Client) -> None:
+    """Goal: what a form leaves empty is no filter, and an instant outside of the window moves it."""
+    overview = f"/clusters/{CLUSTER}?q=&status=&type="
+    assert "3 groups" in client.get(overview).text
+    assert "1 group," in client.get(f"{overview}&q=pay").text
+    page = client.get(f"/clusters/{CLUSTER}/groups/pay?at=2026-01-01T12:01&window=15m&until=2026-01-01T18:00").text
+    assert 'value="2026-01-01T12:01:00.000Z"' in page
+    assert 'class="owner0"' in page
+
+
 def test_burrow(client: Client) -> None:
     """Goal: what reads Burrow finds clusters, groups, topics, and a group's status, lag and offsets."""
     assert client.get("/v3/kafka").json["clusters"] == [CLUSTER]
