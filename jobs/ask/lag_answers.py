@@ -60,12 +60,19 @@ CHANGE_COLUMNS = (
 
 def lag_at(tables: ClusterRows, name: str | None, at: datetime | None) -> tuple[datetime, list[LagRow]]:
     """Returns the instant of the round that answers, and its rows in the order of their keys."""
+    sampled_at = round_at(tables, name, at)
+    return sampled_at, rows_of_round(tables, sampled_at, name)
+
+
+def round_at(tables: ClusterRows, name: str | None, at: datetime | None) -> datetime:
+    """Returns the round that answers. Raises InputError if there is none, UnknownNameError for a group that is not
+    known, since one without commits has no rows either."""
     sampled_at = last_round(tables, "lag", at)
     if sampled_at is None:
         raise InputError(no_round(tables, at))
     if name is not None:
-        group_row(tables, name)  # an unknown one is told apart from one without commits
-    return sampled_at, rows_of_round(tables, sampled_at, name)
+        group_row(tables, name)
+    return sampled_at
 
 
 def rows_of_round(tables: ClusterRows, sampled_at: datetime, name: str | None) -> list[LagRow]:

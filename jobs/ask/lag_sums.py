@@ -5,10 +5,13 @@ The sums are those of `transforms.lag.rules.rollup`, whose rules for statuses ar
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.ask.lag_answers import milliseconds
+from groupledger.jobs.ask.rounds import of_round
 from groupledger.schemas.words import LagFlag
-from groupledger.transforms.lag.rules import burrow, status
+from groupledger.transforms.lag.rules import Rollup, burrow, status
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,26 +22,35 @@ if TYPE_CHECKING:
 # What of the table `lag` is summed up.
 SUMMED_COLUMNS = (
     *("group_id", "sampled_at", "topic", "partition", "lag", "lag_seconds", "lag_seconds_lower_bound", "status"),
-    *("burrow_status", "flags", "owner", "client_id"),
+    *("burrow_status", "flags", "owner", "client_id", "group_state", "messages_lost", "lag_per_second"),
+    *("committed_at", "commit_interval_ms"),
 )
 SUMS_PARAMETERS = {"unsubscribed": LagFlag.UNSUBSCRIBED}
-# A row for each group and round of `lag`. Partitions that the group no longer subscribes to are counted, and no more.
-LAG_SUMS = """
-SELECT
-    group_id,
-    sampled_at,
+# Partitions that the group no longer subscribes to are counted, and no more.
+_SUMS = """
+    first(group_state) AS group_state,
     count(*) AS partitions,
+    count(*) FILTER (is_counted AND lag IS NULL) AS partitions_without_lag,
+    count(*) FILTER (NOT is_counted) AS partitions_unsubscribed,
     sum(lag) FILTER (is_counted) AS lag_sum,
     max(lag) FILTER (is_counted) AS lag_max,
     first({topic: topic, partition: partition, owner: owner, client_id: client_id} ORDER BY lag DESC, topic, partition)
         FILTER (is_counted AND lag IS NOT NULL) AS worst,
     max(lag_seconds) FILTER (is_counted AND lag IS NOT NULL) AS lag_seconds_max,
     max(lag_seconds_lower_bound) FILTER (is_counted AND lag IS NOT NULL) AS lag_seconds_lower_bound,
+    coalesce(sum(messages_lost) FILTER (is_counted), 0) AS messages_lost,
+    sum(lag_per_second) FILTER (is_counted AND lag IS NOT NULL) AS lag_per_second,
+    -- Of a null, greatest() would make a 0.
+    max(epoch_ms(committed_at)) FILTER (is_counted) AS committed_at_ms,
+    CASE WHEN committed_at_ms IS NOT NULL THEN greatest(epoch_ms(sampled_at) - committed_at_ms, 0) END AS commit_age_ms,
+    quantile_disc(commit_interval_ms, 0.5) FILTER (is_counted) AS commit_interval_ms,
     coalesce(list(DISTINCT status) FILTER (is_counted), []) AS statuses,
     coalesce(list(DISTINCT burrow_status) FILTER (is_counted AND burrow_status IS NOT NULL), []) AS burrow_statuses
 FROM (SELECT *, NOT coalesce(list_contains(flags, $unsubscribed), false) AS is_counted FROM lag) AS marked
-GROUP BY group_id, sampled_at
 """
+# A row for each group and round of `lag`, and one for each topic of them.
+LAG_SUMS = f"SELECT group_id, sampled_at, NULL AS of_topic, {_SUMS} GROUP BY group_id, sampled_at"
+TOPIC_SUMS = f"SELECT group_id, sampled_at, topic AS of_topic, {_SUMS} GROUP BY group_id, sampled_at, topic"
 
 
 def with_statuses(row: Answer) -> Answer:
@@ -64,3 +76,23 @@ def lag_rounds(tables: ClusterRows, name: str, since: datetime, until: datetime 
         filters.append(("sampled_at", "<", until))
     rows = tables.scan_if_any("lag", *filters, columns=SUMMED_COLUMNS)
     return [with_statuses(row) for row in tables.query(f"{LAG_SUMS} ORDER BY sampled_at", SUMS_PARAMETERS, lag=rows)]
+
+
+def sums_of_round(tables: ClusterRows, sampled_at: datetime, name: str | None, *, by_topic: bool) -> list[Answer]:
+    """Returns the sums of a round for all groups, or for one, or for their topics: most lag comes first."""
+    of_group: list[Filter] = [] if name is None else [("group_id", "=", name)]
+    rows = tables.scan("lag", *of_round(sampled_at), *of_group, columns=SUMMED_COLUMNS)
+    found = tables.query(TOPIC_SUMS if by_topic else LAG_SUMS, SUMS_PARAMETERS, lag=rows)
+    answers = [asdict(_rollup(with_statuses(row))) for row in found]
+    return sorted(answers, key=lambda each: (-(each["lag_sum"] or 0), each["group_id"], each["topic"] or ""))
+
+
+def _rollup(row: Answer) -> Rollup:
+    lag, slope = row["lag_sum"], row["lag_per_second"]
+    is_shrinking = lag is not None and slope is not None and slope < 0
+    return Rollup(
+        **{name: row[name] for name in Rollup.__dataclass_fields__ if name in row and name != "topic"},
+        sampled_at_ms=milliseconds(row["sampled_at"]),
+        topic=row["of_topic"],
+        catch_up_seconds=lag / -slope if is_shrinking else None,
+    )

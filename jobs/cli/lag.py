@@ -18,6 +18,7 @@ from groupledger.jobs.process.terminal import print_table, printable
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.cli.options import Job
     from groupledger.transforms.lag.rules import LagRow
 
@@ -69,16 +70,22 @@ def lag(  # noqa: PLR0913 - one for each option
         return
     shown = None
     while True:
-        sampled_at, rows = lag_answers.lag_at(job.rows(), name, at)
+        tables = job.rows()
+        sampled_at = lag_answers.round_at(tables, name, at)
         if sampled_at != shown:
             if watch:
                 click.clear()  # nothing where the answer goes into a file
             say(f"as of the sampling round of {in_zone(sampled_at)}")
+            rows = None
             if exact is not None and bootstrap_servers is not None:
                 from groupledger.jobs.kafka.exact_lag import with_exact_seconds
 
+                rows = lag_answers.rows_of_round(tables, sampled_at, name)
                 rows = with_exact_seconds(rows, exact, bootstrap_servers, job.settings)
-            print_rows(rows, by, as_json=as_json)
+            if by == "partition":
+                print_rows(rows or lag_answers.rows_of_round(tables, sampled_at, name), as_json=as_json)
+            else:
+                print_sums(tables, sampled_at, name, by, rows, as_json=as_json)
         if not watch:
             break
         shown = sampled_at
@@ -96,16 +103,25 @@ def check_times(
         raise click.UsageError("--watch goes with neither --at nor --since.")
 
 
-def print_rows(rows: list[LagRow], by: str, *, as_json: bool) -> None:
+def print_rows(rows: list[LagRow], *, as_json: bool) -> None:
     from groupledger.jobs.ask import lag_answers
 
-    if by != "partition":
-        sums = lag_answers.rollup_answers(rows, by_topic=by == "topic")
-        print_answers(
-            f"Lag by {by}", lag_answers.ROLLUP_COLUMNS, sums, as_json=as_json, optional=lag_answers.ROLLUP_OPTIONAL
-        )
-    elif as_json:
+    if as_json:
         print_json(lag_answers.answer(row) for row in rows)
-    else:
-        cells = [lag_answers.cells(row) for row in rows]
-        print_table("Lag", list(lag_answers.COLUMNS), cells, lag_answers.OPTIONAL)
+        return
+    cells = [lag_answers.cells(row) for row in rows]
+    print_table("Lag", list(lag_answers.COLUMNS), cells, lag_answers.OPTIONAL)
+
+
+def print_sums(
+    tables: ClusterRows, sampled_at: datetime, name: str | None, by: str, rows: list[LagRow] | None, *, as_json: bool
+) -> None:
+    """Prints the sums of a round, or of rows of it that have other times than the table."""
+    from groupledger.jobs.ask.lag_answers import ROLLUP_COLUMNS, ROLLUP_OPTIONAL, rollup_answers
+    from groupledger.jobs.ask.lag_sums import sums_of_round
+
+    by_topic = by == "topic"
+    sums = (
+        rollup_answers(rows, by_topic=by_topic) if rows else sums_of_round(tables, sampled_at, name, by_topic=by_topic)
+    )
+    print_answers(f"Lag by {by}", ROLLUP_COLUMNS, sums, as_json=as_json, optional=ROLLUP_OPTIONAL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from deltalake import write_deltalake
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.group_list import Wanted, group_list, matching
 from groupledger.jobs.ask.lag_answers import lag_at
+from groupledger.jobs.ask.lag_sums import sums_of_round
 from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.words import BurrowStatus, LagFlag, LagStatus, words_of
 from groupledger.transforms.lag.rules import rollup
@@ -46,6 +48,10 @@ def names(rows: list[dict[str, Any]]) -> list[str]:
     return [row["group_id"] for row in rows]
 
 
+def key_of(row: dict[str, Any]) -> tuple[str, str]:
+    return row["group_id"], row["topic"] or ""
+
+
 def test_sums(tmp_path: Path) -> None:
     """Goal: the sums and statuses of 300 random groups are those of `rollup`."""
     dice = random.Random(1)
@@ -60,6 +66,11 @@ def test_sums(tmp_path: Path) -> None:
             "lag_seconds_lower_bound": dice.choice([None, dice.random()]),
             "status": dice.choice(words_of(LagStatus)),
             "burrow_status": dice.choice([None, *BURROW]),
+            "messages_lost": dice.choice([None, 0, 7]),
+            "lag_per_second": dice.choice([None, -0.5, 2.0]),
+            "committed_at": dice.choice([None, AT - timedelta(seconds=5), AT + timedelta(seconds=1)]),
+            "commit_interval_ms": dice.choice([None, 1_000, 5_000, 60_000]),
+            "group_state": "Stable",
             "flags": dice.choice([None, [], [LagFlag.UNSUBSCRIBED], [LagFlag.UNSUBSCRIBED, "other"], ["other"]]),
         }
         for number in range(300)
@@ -69,6 +80,12 @@ def test_sums(tmp_path: Path) -> None:
     write(tmp_path, "lag", rows)
     tables = ClusterRows(str(tmp_path), "c")
     expected = {each.group_id: each for each in rollup(lag_at(tables, None, None)[1]) if each.topic is None}
+    for by_topic in (False, True):
+        of_rule = [
+            asdict(each) for each in rollup(lag_at(tables, None, None)[1]) if (each.topic is not None) == by_topic
+        ]
+        sums = sums_of_round(tables, AT, None, by_topic=by_topic)
+        assert sorted(sums, key=key_of) == sorted(of_rule, key=key_of)
     found = {row["group_id"]: row for row in ask(tmp_path)}
     assert {name: [row[column] for column in SUMS] for name, row in found.items()} == {
         name: [getattr(row, column) for column in SUMS] for name, row in expected.items()
