@@ -165,7 +165,7 @@ def _by_offset(
     rows: Iterable[Row], column: str, place: Callable[[int | None], int | None]
 ) -> defaultdict[int | None, list[Row]]:
     found = defaultdict(list)
-    for row in rows:
+    for row in sorted(rows, key=itemgetter("member_id")):
         found[place(row[column])].append(row)
     return found
 
@@ -210,7 +210,7 @@ def moves_by_offset(assignments: Iterable[Row]) -> defaultdict[int | None, list[
     in between."""
     moves = defaultdict(list)
     last: dict[tuple[Any, ...], Row] = {}
-    for row in sorted(assignments, key=itemgetter("from_offset")):
+    for row in sorted(assignments, key=itemgetter("from_offset", "topic", "partition")):
         place = (row["incarnation"], row["topic"], row["partition"])
         before = last.get(place)
         if before is None or before["member_id"] != row["member_id"]:
