@@ -64,7 +64,7 @@ def lag(  # noqa: PLR0913 - one for each option
         from groupledger.jobs.ask.lag_changes import status_changes
         from groupledger.transforms.lag.rules import LagRules
 
-        found = status_changes(job.tables(), name, since, until, rules_from(LagRules, job.settings.lag))
+        found = status_changes(job.rows(), name, since, until, rules_from(LagRules, job.settings.lag))
         title = f"Status changes of {printable(name)}"
         print_answers(title, lag_answers.CHANGE_COLUMNS, found, as_json=as_json)
         return

@@ -30,26 +30,28 @@ from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.transforms.lag.lag import (
-    COMMIT,
-    POINT,
-    SAMPLE,
-    TOPIC,
     LagInputs,
-    RoundsToCompute,
     at_ms,
-    by_kind,
     commit_events,
     fold_lag,
-    group_history,
     history_events,
     is_below,
     lag_batch,
     lag_events,
-    restore_group,
-    restore_topics,
 )
 from groupledger.transforms.lag.lag_seeds import group_seeds, topic_seeds
 from groupledger.transforms.lag.rules import End, LagRules, LagState, is_read_to
+from groupledger.transforms.lag.rules.of_group import (
+    COMMIT,
+    POINT,
+    SAMPLE,
+    TOPIC,
+    RoundsToCompute,
+    by_kind,
+    group_history,
+    restore_group,
+    restore_topics,
+)
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
@@ -95,24 +97,16 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
     return done
 
 
-def lag_of(
-    tables: Tables,
-    part: list[tuple[int, dict[int, End]]],
-    last_ms: int,
-    rules: LagRules,
-    *,
-    group_id: str | None = None,
-    emit_from_ms: int = 0,
-) -> DataFrame:
+def lag_of(tables: Tables, part: list[tuple[int, dict[int, End]]], last_ms: int, rules: LagRules) -> DataFrame:
     """Returns the rows of consecutive rounds, starting from the rows of the rounds up to `last_ms`."""
-    inputs = inputs_of(tables, group_id)
+    inputs = inputs_of(tables)
     rounds = RoundsToCompute(part, ends_until(inputs.watermarks, last_ms))
     # In a first run this is a constant, from which Spark's optimizer sees what it can leave out.
     before = inputs.watermarks.where(F.lit(last_ms > 0) & (at_ms() <= last_ms))
-    lag = _of_group(last_window(tables, last_ms, rules), group_id)
+    lag = last_window(tables, last_ms, rules)
     seeds = group_seeds(before, inputs.commits, lag, rounds.ends_before, rules)
     events = lag_events(inputs, rounds, seeds, topic_seeds(before))
-    return fold_lag(events, rounds, rules, emit_from_ms=emit_from_ms)
+    return fold_lag(events, rounds, rules)
 
 
 def last_window(tables: Tables, last_ms: int, rules: LagRules) -> DataFrame:
@@ -122,17 +116,13 @@ def last_window(tables: Tables, last_ms: int, rules: LagRules) -> DataFrame:
     return tables.rows_if_any(LAG).where(F.lit(last_ms > 0) & F.col("sampled_at").between(begin, end))
 
 
-def inputs_of(tables: Tables, group_id: str | None = None) -> LagInputs:
+def inputs_of(tables: Tables) -> LagInputs:
     """Returns the rows of the input tables, none for a missing table: a monitor starts before there is any history."""
-    states, generations, members, assignments = (
-        _of_group(tables.rows_if_any(table), group_id) for table in (GROUP_STATES, GENERATIONS, MEMBERS, ASSIGNMENTS)
+    states, generations, members, assignments, watermarks = map(
+        tables.rows_if_any, (GROUP_STATES, GENERATIONS, MEMBERS, ASSIGNMENTS, WATERMARKS)
     )
-    commits = _of_group(commit_log(tables.rows_if_any(COORDINATOR_RECORDS)), group_id)
-    return LagInputs(tables.rows_if_any(WATERMARKS), states, commits, generations, members, assignments)
-
-
-def _of_group(rows: DataFrame, group_id: str | None) -> DataFrame:
-    return rows if group_id is None else rows.where(F.col("group_id") == F.lit(group_id))
+    commits = commit_log(tables.rows_if_any(COORDINATOR_RECORDS))
+    return LagInputs(watermarks, states, commits, generations, members, assignments)
 
 
 def rounds_after(tables: Tables, last_ms: int) -> list[tuple[int, dict[int, End]]]:

@@ -28,9 +28,10 @@ from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.words import StatsWindow
-from groupledger.transforms.lag.lag import commit_events, commit_of
+from groupledger.transforms.lag.lag import commit_events
 from groupledger.transforms.lag.rules import End, GroupHistory, LagRules, LagState, Watermark, rollup
 from groupledger.transforms.lag.rules import Round as LagRound
+from groupledger.transforms.lag.rules.of_group import commit_of
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:

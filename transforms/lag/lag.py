@@ -11,47 +11,39 @@ which keeps the state in memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
-from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.lag import LAG
 from groupledger.transforms.by_group import batch_of, by_group
 from groupledger.transforms.history.tenures import with_tenure
-from groupledger.transforms.lag.rules import (
-    Commit,
-    End,
-    FormerTopic,
-    GroupHistory,
-    Interval,
-    LagRow,
-    LagState,
-    Owner,
-    Round,
-    TopicWindow,
-    Watermark,
+from groupledger.transforms.lag.rules.of_group import (
+    COMMIT,
+    GENERATION,
+    MEMBER,
+    OWNER,
+    SAMPLE,
+    STATE,
+    RoundsToCompute,
+    by_kind,
+    group_lag,
 )
 from groupledger.transforms.lag.rules.row import MILLISECONDS
-from groupledger.transforms.lag.rules.status import Point
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from groupledger.transforms.lag.rules import LagRules
+    from groupledger.transforms.lag.rules import End, LagRow, LagRules
 
 LAG_ROWS = LAG.without("cluster", "sample_date")
 _VALUES = attrgetter(*(MILLISECONDS.get(name, name) for name in LAG_ROWS.names))
-
-# The kinds of event, in the order in which a group's state is made up.
-TOPIC, SAMPLE, COMMIT, POINT, OWNER, GENERATION, MEMBER, STATE = range(8)
 
 
 @dataclass(frozen=True)
@@ -64,23 +56,6 @@ class LagInputs:
     generations: DataFrame
     members: DataFrame
     assignments: DataFrame
-
-
-@dataclass(frozen=True, slots=True)
-class RoundsToCompute:
-    """Says what to compute: the rounds in order, with the ends that each read, and by partition the last round before
-    them, with the end that it read."""
-
-    ends: Sequence[tuple[int, Mapping[int, End]]]
-    ends_before: Mapping[int, tuple[int, End]]
-
-    @property
-    def ends_after(self) -> dict[int, tuple[int, End]]:
-        """Returns by partition the last round and its end when these rounds are over."""
-        found = dict(self.ends_before)
-        for sampled_at_ms, ends in self.ends:
-            found.update({partition: (sampled_at_ms, end) for partition, end in ends.items()})
-        return found
 
 
 def at_ms(column: str = "sampled_at") -> Any:
@@ -152,12 +127,11 @@ def is_below(ends: Mapping[int, tuple[int, End]]) -> Any:
     return F.col("kafka_offset") < F.coalesce(F.get(known, F.col("kafka_partition")), F.lit(0))
 
 
-def fold_lag(events: DataFrame, rounds: RoundsToCompute, rules: LagRules, *, emit_from_ms: int = 0) -> DataFrame:
-    """Returns `LAG_ROWS` of the rounds from an instant on."""
+def fold_lag(events: DataFrame, rounds: RoundsToCompute, rules: LagRules) -> DataFrame:
+    """Returns `LAG_ROWS` of the rounds."""
 
     def fold_group(group_id: str, of_group: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        found = group_lag(group_id, of_group, rounds, rules)
-        return (lag_row(row) for row in found if row.sampled_at_ms >= emit_from_ms)
+        return map(lag_row, group_lag(group_id, by_kind(of_group), rounds, rules))
 
     return by_group(events, ["group_id"], ["kind", "at_ms", "kafka_offset"], fold_group, LAG_ROWS)
 
@@ -173,146 +147,3 @@ def lag_row(row: LagRow) -> dict[str, Any]:
 
 def lag_batch(rows: Iterable[LagRow]) -> pa.RecordBatch:
     return batch_of([lag_row(row) for row in rows], to_arrow_schema(LAG_ROWS))
-
-
-# One group
-
-
-def group_lag(
-    group_id: str, events: Iterable[dict[str, Any]], rounds: RoundsToCompute, rules: LagRules
-) -> Iterator[LagRow]:
-    """Yields the rows of the rounds, in order; events come in the order of their kinds."""
-    state = LagState(rules)
-    kinds = by_kind(events)
-    first_ms = rounds.ends[0][0]
-    samples = kinds.get(SAMPLE, [])
-    restore_topics(state, kinds.get(TOPIC, []), [row for row in samples if row["at_ms"] < first_ms])
-    restore_group(state, group_id, kinds.get(COMMIT, []), kinds.get(POINT, []), rounds)
-    history = group_history(kinds)
-    states = {row["at_ms"]: row for row in kinds.get(STATE, [])}
-    watermarks: dict[int, dict[TopicPartition, Watermark]] = {}
-    for row in samples:
-        watermarks.setdefault(row["at_ms"], {})[TopicPartition(row["topic"], row["partition"])] = watermark(row)
-    kafka_partition = _kafka_partition(kinds)
-    position = rounds.ends_before[kafka_partition][1].offset if kafka_partition in rounds.ends_before else 0
-    for sampled_at_ms, ends in rounds.ends:
-        if kafka_partition in ends:
-            position = ends[kafka_partition].offset
-        told = states.get(sampled_at_ms)
-        subscription = frozenset(told["topics"]) if told and told["topics"] else None
-        facts = history.facts_at(position, told["state"] if told else None, subscription)
-        of_group = {kafka_partition: ends[kafka_partition]} if kafka_partition in ends else {}
-        read = Round(sampled_at_ms, of_group, watermarks.get(sampled_at_ms, {}))
-        yield from state.round(read, {group_id: facts})
-
-
-def by_kind(events: Iterable[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
-    """Returns events by kind; they come in the order of their kinds."""
-    return {kind: list(of_kind) for kind, of_kind in groupby(events, itemgetter("kind"))}
-
-
-def _kafka_partition(kinds: Mapping[int, Sequence[Mapping[str, Any]]]) -> int:
-    """Returns the partition of `__consumer_offsets` that holds the group, -1 if no event tells it."""
-    rows = (*kinds.get(COMMIT, ()), *kinds.get(GENERATION, ()))
-    return next((row["kafka_partition"] for row in rows), -1)
-
-
-def restore_topics(state: LagState, topics: Iterable[Mapping[str, Any]], samples: Iterable[Mapping[str, Any]]) -> None:
-    """Puts samples into the state's topics. `topics` are all topic ids that a partition ever had, each with the time of
-    its last sample and its highest end."""
-    ids: dict[TopicPartition, list[Mapping[str, Any]]] = {}
-    for row in topics:
-        ids.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
-    current = {}
-    for place, rows in ids.items():
-        # Brokers before Kafka 2.8 tell no ids.
-        told = [row for row in rows if row["topic_id"] is not None] or rows
-        *formers, now = sorted(told, key=itemgetter("at_ms"))
-        current[place] = now["topic_id"]
-        former = None
-        if formers:
-            last = formers[-1]
-            former = FormerTopic(last["topic_id"], last["at_ms"], last["high_watermark"])
-        state.topics[place] = TopicWindow(former, now["high_watermark"], has_transactions=bool(now["has_transactions"]))
-    for row in sorted(samples, key=itemgetter("at_ms")):
-        place = TopicPartition(row["topic"], row["partition"])
-        if row["topic_id"] in (None, current.get(place)):
-            state.topic(place).add(watermark(row))
-
-
-def restore_group(
-    state: LagState,
-    group_id: str,
-    commits: Iterable[Mapping[str, Any]],
-    points: Iterable[Mapping[str, Any]],
-    rounds: RoundsToCompute,
-) -> None:
-    """Puts commits that earlier rounds counted, and what those found, into the state; other commits wait."""
-    for partition, (sampled_at_ms, end) in rounds.ends_before.items():
-        state.restore_ends(sampled_at_ms, {partition: end})
-    for row in sorted(commits, key=itemgetter("kafka_offset")):
-        place, commit = TopicPartition(row["topic"], row["partition"]), commit_of(row)
-        before = rounds.ends_before.get(commit.kafka_partition)
-        if before is None or commit.kafka_offset >= before[1].offset:
-            state.commit(group_id, *place, commit)
-        else:
-            state.restore_commit(group_id, place, commit)
-    found: dict[TopicPartition, list[Mapping[str, Any]]] = {}
-    for row in sorted(points, key=itemgetter("at_ms")):
-        found.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
-    for place, rows in found.items():
-        window = state.groups.get(group_id, {}).get(place)
-        if window is not None:
-            window.restore(
-                [
-                    Point(row["at_ms"], row["committed_offset"], row["lag"])
-                    for row in rows
-                    if row["lag"] is not None and row["kafka_offset"] > window.removed_at
-                ],
-                rows[-1]["since_ms"],
-            )
-    state.drop_removed()
-
-
-def group_history(kinds: Mapping[int, Iterable[Mapping[str, Any]]]) -> GroupHistory:
-    def interval(row: Mapping[str, Any]) -> Interval:
-        return Interval(row["kafka_offset"], row["to_offset"])
-
-    return GroupHistory(
-        generations=[(interval(row), row["is_ownership_known"]) for row in kinds.get(GENERATION, ())],
-        owners=[
-            (
-                interval(row),
-                TopicPartition(row["topic"], row["partition"]),
-                Owner(True, row["member_id"], row["client_id"], row["client_host"]),
-            )
-            for row in kinds.get(OWNER, ())
-        ],
-        members=[
-            (interval(row), None if row["topics"] is None else frozenset(row["topics"]))
-            for row in kinds.get(MEMBER, ())
-        ],
-    )
-
-
-def watermark(row: Mapping[str, Any]) -> Watermark:
-    return Watermark(
-        row["at_ms"],
-        row["log_start_offset"],
-        row["high_watermark"],
-        row["last_stable_offset"],
-        row["leader_epoch"],
-        row["topic_id"],
-    )
-
-
-def commit_of(row: Mapping[str, Any]) -> Commit:
-    return Commit(
-        row["committed_offset"],
-        row["at_ms"],
-        row["kafka_partition"],
-        row["kafka_offset"],
-        row["topic_id"],
-        row["leader_epoch"],
-        row["high_watermark"],
-    )

@@ -12,7 +12,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
-from groupledger.transforms.lag.lag import COMMIT, POINT, TOPIC, at_ms, commit_events, is_below, read_samples
+from groupledger.transforms.lag.lag import at_ms, commit_events, is_below, read_samples
+from groupledger.transforms.lag.rules.of_group import COMMIT, POINT, TOPIC
 from groupledger.transforms.lag.rules.status import POINTS_PER_WINDOW
 from groupledger.transforms.lag.rules.topic_window import BUCKETS_PER_AGE, RECENT_ENDS_MAX, WINDOW_MS
 

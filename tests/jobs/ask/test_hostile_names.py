@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 GROUP, TOPIC, MEMBER = HOSTILE_NAME, HOSTILE, HOSTILE + "member"
 TOPIC_ID = "4L6g3nShT-eMCtK--X86sw"
+START = datetime.fromtimestamp(START_MS / 1_000, timezone.utc).isoformat()
 AT = datetime.fromtimestamp(START_MS / 1_000 + 30, timezone.utc).isoformat()
 BEFORE = datetime.fromtimestamp(START_MS / 1_000 - 30, timezone.utc).isoformat()
 COMMANDS = (
@@ -64,6 +65,7 @@ COMMANDS = (
     ("rebalances", "--json"),
     ("lag",),
     ("lag", "--group", GROUP, "--json"),
+    ("lag", "--group", GROUP, "--since", START, "--json"),
     ("lag", "--by", "group"),
     ("incidents", "--severity", "info"),
     ("incidents", "--severity", "info", "--group", GROUP, "--json"),

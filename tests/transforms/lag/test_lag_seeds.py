@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.lag.lag import SAMPLE, TOPIC, by_kind, restore_topics
 from groupledger.transforms.lag.lag_seeds import topic_seeds
 from groupledger.transforms.lag.rules import LagState
+from groupledger.transforms.lag.rules.of_group import SAMPLE, TOPIC, by_kind, restore_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,6 +8,7 @@
     rollup            per group and topic
     ownership         owners and subscriptions at a position of the log
     state             all groups of a cluster, round by round
+    of_group          one group, for some rounds at once
     rules             what a user can set
 
 Offsets are compared with offsets, and positions in the log with positions. Clocks are compared only where there is

@@ -1,0 +1,193 @@
+"""Computes the lag of one group from its events: what is known of it from before, and what each round is told.
+
+    TOPIC                       a topic id that a topic partition ever had: its last sample, its highest end
+    SAMPLE                      the ends of a topic partition in a round, or in one before
+    COMMIT                      a commit; one that an earlier round counted has the end before it
+    POINT                       what an earlier round found
+    OWNER, GENERATION, MEMBER   intervals of the history, which hold between two offsets of the log
+    STATE                       what the coordinator said of the group in a round
+
+`transforms.lag.lag` brings them together for all groups by Spark, `jobs.ask.lag_events` for one group without.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.transforms.lag.rules.facts import Commit, Owner, Watermark
+from groupledger.transforms.lag.rules.ownership import GroupHistory, Interval
+from groupledger.transforms.lag.rules.state import LagState, Round
+from groupledger.transforms.lag.rules.status import Point
+from groupledger.transforms.lag.rules.topic_window import FormerTopic, TopicWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from groupledger.transforms.lag.rules.row import LagRow
+    from groupledger.transforms.lag.rules.state import End
+    from groupledger.transforms.lag.rules.thresholds import LagRules
+
+    Row = Mapping[str, Any]
+
+# The kinds of event, in the order in which a group's state is made up.
+TOPIC, SAMPLE, COMMIT, POINT, OWNER, GENERATION, MEMBER, STATE = range(8)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsToCompute:
+    """Says what to compute: the rounds in order, with the ends that each read, and by partition the last round before
+    them, with the end that it read."""
+
+    ends: Sequence[tuple[int, Mapping[int, End]]]
+    ends_before: Mapping[int, tuple[int, End]]
+
+    @property
+    def ends_after(self) -> dict[int, tuple[int, End]]:
+        """Returns by partition the last round and its end when these rounds are over."""
+        found = dict(self.ends_before)
+        for sampled_at_ms, ends in self.ends:
+            found.update({partition: (sampled_at_ms, end) for partition, end in ends.items()})
+        return found
+
+
+def group_lag(
+    group_id: str, kinds: Mapping[int, Sequence[Row]], rounds: RoundsToCompute, rules: LagRules
+) -> Iterator[LagRow]:
+    """Yields the rows of the rounds, in order; `kinds` are the events of the group by their kind."""
+    state = LagState(rules)
+    first_ms = rounds.ends[0][0]
+    samples = kinds.get(SAMPLE, [])
+    restore_topics(state, kinds.get(TOPIC, []), [row for row in samples if row["at_ms"] < first_ms])
+    restore_group(state, group_id, kinds.get(COMMIT, []), kinds.get(POINT, []), rounds)
+    history = group_history(kinds)
+    states = {row["at_ms"]: row for row in kinds.get(STATE, [])}
+    watermarks: dict[int, dict[TopicPartition, Watermark]] = {}
+    for row in samples:
+        watermarks.setdefault(row["at_ms"], {})[TopicPartition(row["topic"], row["partition"])] = watermark(row)
+    kafka_partition = _kafka_partition(kinds)
+    position = rounds.ends_before[kafka_partition][1].offset if kafka_partition in rounds.ends_before else 0
+    for sampled_at_ms, ends in rounds.ends:
+        if kafka_partition in ends:
+            position = ends[kafka_partition].offset
+        told = states.get(sampled_at_ms)
+        subscription = frozenset(told["topics"]) if told and told["topics"] else None
+        facts = history.facts_at(position, told["state"] if told else None, subscription)
+        of_group = {kafka_partition: ends[kafka_partition]} if kafka_partition in ends else {}
+        read = Round(sampled_at_ms, of_group, watermarks.get(sampled_at_ms, {}))
+        yield from state.round(read, {group_id: facts})
+
+
+def by_kind(events: Iterable[Row]) -> dict[int, list[Row]]:
+    """Returns events by kind; they come in the order of their kinds."""
+    return {kind: list(of_kind) for kind, of_kind in groupby(events, itemgetter("kind"))}
+
+
+def _kafka_partition(kinds: Mapping[int, Sequence[Row]]) -> int:
+    """Returns the partition of `__consumer_offsets` that holds the group, -1 if no event tells it."""
+    rows = (*kinds.get(COMMIT, ()), *kinds.get(GENERATION, ()))
+    return next((row["kafka_partition"] for row in rows), -1)
+
+
+def restore_topics(state: LagState, topics: Iterable[Row], samples: Iterable[Row]) -> None:
+    """Puts samples into the state's topics. `topics` are all topic ids that a partition ever had, each with the time of
+    its last sample and its highest end."""
+    ids: dict[TopicPartition, list[Row]] = {}
+    for row in topics:
+        ids.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
+    current = {}
+    for place, rows in ids.items():
+        # Brokers before Kafka 2.8 tell no ids.
+        told = [row for row in rows if row["topic_id"] is not None] or rows
+        *formers, now = sorted(told, key=itemgetter("at_ms"))
+        current[place] = now["topic_id"]
+        former = None
+        if formers:
+            last = formers[-1]
+            former = FormerTopic(last["topic_id"], last["at_ms"], last["high_watermark"])
+        state.topics[place] = TopicWindow(former, now["high_watermark"], has_transactions=bool(now["has_transactions"]))
+    for row in sorted(samples, key=itemgetter("at_ms")):
+        place = TopicPartition(row["topic"], row["partition"])
+        if row["topic_id"] in (None, current.get(place)):
+            state.topic(place).add(watermark(row))
+
+
+def restore_group(
+    state: LagState,
+    group_id: str,
+    commits: Iterable[Row],
+    points: Iterable[Row],
+    rounds: RoundsToCompute,
+) -> None:
+    """Puts commits that earlier rounds counted, and what those found, into the state; other commits wait."""
+    for partition, (sampled_at_ms, end) in rounds.ends_before.items():
+        state.restore_ends(sampled_at_ms, {partition: end})
+    for row in sorted(commits, key=itemgetter("kafka_offset")):
+        place, commit = TopicPartition(row["topic"], row["partition"]), commit_of(row)
+        before = rounds.ends_before.get(commit.kafka_partition)
+        if before is None or commit.kafka_offset >= before[1].offset:
+            state.commit(group_id, *place, commit)
+        else:
+            state.restore_commit(group_id, place, commit)
+    found: dict[TopicPartition, list[Row]] = {}
+    for row in sorted(points, key=itemgetter("at_ms")):
+        found.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
+    for place, rows in found.items():
+        window = state.groups.get(group_id, {}).get(place)
+        if window is not None:
+            window.restore(
+                [
+                    Point(row["at_ms"], row["committed_offset"], row["lag"])
+                    for row in rows
+                    if row["lag"] is not None and row["kafka_offset"] > window.removed_at
+                ],
+                rows[-1]["since_ms"],
+            )
+    state.drop_removed()
+
+
+def group_history(kinds: Mapping[int, Iterable[Row]]) -> GroupHistory:
+    def interval(row: Row) -> Interval:
+        return Interval(row["kafka_offset"], row["to_offset"])
+
+    return GroupHistory(
+        generations=[(interval(row), row["is_ownership_known"]) for row in kinds.get(GENERATION, ())],
+        owners=[
+            (
+                interval(row),
+                TopicPartition(row["topic"], row["partition"]),
+                Owner(True, row["member_id"], row["client_id"], row["client_host"]),
+            )
+            for row in kinds.get(OWNER, ())
+        ],
+        members=[
+            (interval(row), None if row["topics"] is None else frozenset(row["topics"]))
+            for row in kinds.get(MEMBER, ())
+        ],
+    )
+
+
+def watermark(row: Row) -> Watermark:
+    return Watermark(
+        row["at_ms"],
+        row["log_start_offset"],
+        row["high_watermark"],
+        row["last_stable_offset"],
+        row["leader_epoch"],
+        row["topic_id"],
+    )
+
+
+def commit_of(row: Row) -> Commit:
+    return Commit(
+        row["committed_offset"],
+        row["at_ms"],
+        row["kafka_partition"],
+        row["kafka_offset"],
+        row["topic_id"],
+        row["leader_epoch"],
+        row["high_watermark"],
+    )
