@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.ask.spark_answers import known_until, no_group, rebalances_told, within
 from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.report.answers import known_until, no_group, rebalances_told, within
 from groupledger.jobs.report.page import assemble
 from groupledger.jobs.report.page.group_data import GroupRows, group_data
 from groupledger.jobs.report.page.overview import OverviewRows, overview

@@ -1,4 +1,4 @@
-"""What the questions share: the rows that several of them ask of a cluster's tables."""
+"""What the report asks of a cluster's tables, by Spark."""
 
 from __future__ import annotations
 
