@@ -95,7 +95,7 @@ def fetch(address: str) -> str:
 
 def is_healthy(address: str) -> bool:
     try:
-        return fetch(f"{address}/healthz") == "ok\n"
+        return fetch(f"{address}/readyz") == "ok\n"
     except URLError:
         return False
 

@@ -40,6 +40,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from bench import fuzz_codec, fuzz_texts
 from groupledger.jobs.ingest.capture import MANIFEST, read_manifest
 from groupledger.jobs.ingest.log_files import REQUEST_LOG, SERVER_LOG, SPLITS, Limits, read_splits, scan
+from groupledger.jobs.monitor.exposition import Exposition
 from groupledger.jobs.monitor.http import serve
 from groupledger.jobs.process.errors import JobError
 from groupledger.jobs.process.settings import load_settings
@@ -267,12 +268,12 @@ def metrics_server() -> Iterator[Target]:
         found = answer(port, data, waits=waits)
         page = found.split(b"\r\n\r\n", 1)[-1]
         assert b"<b>" not in page, "what was asked for is in the page as it is"
-        assert answer(port, b"GET /healthz HTTP/1.0\r\n\r\n").endswith(b"ok\n")
+        assert answer(port, b"GET /livez HTTP/1.0\r\n\r\n").endswith(b"ok\n")
         assert not escaped, repr(escaped)
         return Counter({found[:12].decode() if found.startswith(b"HTTP/") else "no status" if waits else "gone": 1})
 
     try:
-        with serve("127.0.0.1", 0, lambda: b"# metrics\n", list) as port:
+        with serve("127.0.0.1", 0, Exposition().answer, {"/livez": list}) as port:
             yield Target(
                 make=lambda random: Case((fuzz_texts.http_bytes(random), fuzz_texts.chance(random, 0.9))),
                 check=partial(check, port=port),

@@ -74,7 +74,7 @@ YAML_VALUES = (
     *("{env: }", "{env: HOME}", "{file: /dev/null}", "{file: [1]}", "(?!a)", "(a", "[[" * 300, "{a: " * 300),
 )
 HTTP_PIECES = (
-    *("GET ", "HEAD ", "POST ", "get ", "/metrics", "/healthz", "/", "//", "/..%2f", "?a=<b>", "<b>", " HTTP/1.1"),
+    *("GET ", "HEAD ", "POST ", "get ", "/metrics", "/livez", "/", "//", "/..%2f", "?a=<b>", "<b>", " HTTP/1.1"),
     *(" HTTP/1.0", " HTTP/9.9", " HTTP/1", " HTTP/1.1.1", " HTTP/-1.0", " HTTP/\xb2", "\r\n", "\n", "\r", "\r\n\r\n"),
     *("Host: x", ": ", "Content-Length: 99", "Transfer-Encoding: chunked", "Expect: 100-continue", "\x00", "\xff", " "),
     *("Connection: keep-alive", "a" * 70_000, "X: y\r\n" * 150, "\x16\x03\x01\x02", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
@@ -194,7 +194,7 @@ def settings_text(random: Random) -> str:
 def http_bytes(random: Random) -> bytes:
     if chance(random, 0.3):
         return random.randbytes(random.randrange(200))
-    text = random.choice(("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "GET /healthz HTTP/1.0\r\n\r\n"))
+    text = random.choice(("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "GET /livez HTTP/1.0\r\n\r\n"))
     if chance(random, 0.5):
         text = "".join(random.choice(HTTP_PIECES) for _ in range(random.randrange(1, 9)))
     return damaged(random, text, HTTP_PIECES).encode("latin-1", errors="replace")

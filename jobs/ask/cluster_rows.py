@@ -25,6 +25,7 @@ from pyarrow.fs import FileType, PyFileSystem
 from groupledger.jobs.ask.engine import MEMORY_MAX_BYTES, locked_database, plain
 from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.warehouse.local_files import local_files
 from groupledger.schemas.definitions import schema_of, written_by
 
@@ -140,13 +141,17 @@ class ClusterRows:
         )
         named = {*wanted.names, *(name for name, _, _ in filters)}
         read = files.to_batches(columns=[name for name in there.names if name in named])
-        return pa.RecordBatchReader.from_batches(wanted, chosen(self._in_time(read), condition(there, filters), wanted))
+        in_time = self._in_time(table, read)
+        return pa.RecordBatchReader.from_batches(wanted, chosen(in_time, condition(there, filters), wanted))
 
-    def _in_time(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if self._timeout_s is not None and time.monotonic() - self._begun_s > self._timeout_s:
-                raise InputError(f"The answer takes longer than {self._timeout_s:g} s: ask for less, or for one group.")
-            yield batch
+    def _in_time(self, table: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with of_the_table(self._snapshots.path(table)):
+            for batch in batches:
+                if self._timeout_s is not None and time.monotonic() - self._begun_s > self._timeout_s:
+                    raise InputError(
+                        f"The answer takes longer than {self._timeout_s:g} s: ask for less, or for one group."
+                    )
+                yield batch
 
 
 def as_scan(rows: list[Answer], schema: pa.Schema) -> pa.RecordBatchReader:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.lag_sums import LAG_SUMS, SUMMED_COLUMNS, SUMS_PARAMETERS, with_statuses
 from groupledger.jobs.ask.rounds import last_round, of_round
-from groupledger.jobs.process.name_patterns import names_matching
+from groupledger.jobs.process.name_patterns import first_matching, names_matching
 from groupledger.schemas.words import LagStatus, Severity, words_of
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def every_group(tables: ClusterRows, teams: Mapping[str, str]) -> list[Answer]:
             columns=("group_id", "first_seen_at"),
         ),
     )
-    team_of = _teams([row["group_id"] for row in found], teams)
+    team_of = first_matching(teams, [row["group_id"] for row in found])
     return sorted((_answer(row, team_of.get(row["group_id"])) for row in found), key=rank)
 
 
@@ -97,13 +97,6 @@ def matching(pattern: str, names: Sequence[str]) -> set[str]:
 def _of_last_round(tables: ClusterRows, table: str) -> list[Filter]:
     sampled_at = last_round(tables, table) if tables.exists(table) else None
     return [] if sampled_at is None else of_round(sampled_at)
-
-
-def _teams(names: Sequence[str], teams: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for team, pattern in reversed([*teams.items()]):
-        found |= dict.fromkeys(names_matching(pattern, names), team)
-    return found
 
 
 def _answer(row: Answer, team: str | None) -> Answer:

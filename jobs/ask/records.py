@@ -5,37 +5,34 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
-
+from groupledger.jobs.ask.log_order import in_log_order, last_of_the_log
 from groupledger.jobs.process.output import print_json
 from groupledger.jobs.process.terminal import print_table
 from groupledger.schemas.codec.json_form import to_json_form
-from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.records.decoded_record import record_of_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
-    from groupledger.jobs.warehouse.tables import ClusterTables
 
 COLUMNS = (
     *("kafka_partition", "kafka_offset", "record_type", "value_version", "is_tombstone", "group_id", "offset_commit"),
     *("record_json", "decode_error", "decode_error_detail"),
 )
+ROWS_AT_ONCE = 10_000
 
 
-def records(tables: ClusterTables, *, group: str | None, limit: int | None) -> Iterator[Answer]:
+def records(tables: ClusterRows, *, group: str | None, limit: int | None) -> Iterator[Answer]:
     """Yields a dict for each row of the cluster: partition, offset, and key and value or the error of a row kept
     undecoded. With `limit`, only the last rows of the log's order.
     """
-    rows = tables.rows(COORDINATOR_RECORDS) if group is None else tables.rows_of_group(COORDINATOR_RECORDS, group)
-    order = ["kafka_partition", "kafka_offset"]
-    rows = rows.select(*COLUMNS)
-    if limit is not None:
-        rows = rows.orderBy(*[F.desc(name) for name in order]).limit(limit)
-    for row in rows.orderBy(*order).toLocalIterator():
-        yield shown(row.asDict(recursive=True))
+    filters = () if group is None else (("group_id", "=", group),)
+    rows = tables.scan("coordinator_records", *filters, columns=COLUMNS)
+    for ordered in in_log_order(rows) if limit is None else last_of_the_log(rows, limit):
+        for batch in ordered.to_batches(max_chunksize=ROWS_AT_ONCE):
+            yield from map(shown, batch.to_pylist())
 
 
 def shown(row: dict[str, Any]) -> dict[str, Any]:
@@ -45,7 +42,7 @@ def shown(row: dict[str, Any]) -> dict[str, Any]:
     return position | to_json_form(record_of_row(row))
 
 
-def print_records(tables: ClusterTables, *, group: str | None, limit: int | None, as_json: bool) -> None:
+def print_records(tables: ClusterRows, *, group: str | None, limit: int | None, as_json: bool) -> None:
     found = records(tables, group=group, limit=limit)
     if as_json:
         print_json(found)

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.delta_log import warehouse_uri
 from groupledger.jobs.warehouse.local_files import local_files
@@ -55,7 +56,8 @@ class Snapshots:
     def open(self, table: str) -> DeltaTable:
         """Returns a table that is there, as it was when it was first asked for."""
         if table not in self._opened:
-            self._opened[table] = DeltaTable(self.path(table))
+            with of_the_table(self.path(table)):
+                self._opened[table] = DeltaTable(self.path(table))
         return self._opened[table]
 
     def rows(self, table: str) -> Dataset:

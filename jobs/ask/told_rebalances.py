@@ -23,7 +23,7 @@ EPOCH = datetime.fromtimestamp(0, timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
 
 
-def rebalances_told(tables: ClusterRows, names: Sequence[str]) -> list[Answer]:
+def rebalances_told(tables: ClusterRows, names: Sequence[str], columns: Sequence[str] | None = None) -> list[Answer]:
     """Returns the rebalances of groups, births among them, in the order of their logs, with `TRIGGER_COLUMNS`: null
     where no imported log tells what started one. A filter by time belongs after it, since what came before a rebalance
     tells whether a line is about it."""
@@ -35,7 +35,7 @@ def rebalances_told(tables: ClusterRows, names: Sequence[str]) -> list[Answer]:
     for event in lines.read_all().to_pylist():
         events[event["group_id"]].append(event | {"logged_at": _us(event["logged_at"])})
     by_group = defaultdict(list)
-    for row in sorted(tables.rows("rebalances", of_groups), key=itemgetter("kafka_offset")):
+    for row in sorted(tables.rows("rebalances", of_groups, columns=columns), key=itemgetter("kafka_offset")):
         by_group[row["group_id"]].append(row)
     return [row for name, rows in by_group.items() for row in _with_triggers(rows, events[name])]
 

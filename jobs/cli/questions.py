@@ -196,4 +196,17 @@ def committers(job: Job, *, since: datetime | None, until: datetime | None, top:
     print_answers("Most commits", COMMITTER_COLUMNS, found, as_json=as_json)
 
 
-QUESTIONS = (group, rebalances, owner, offsets, idle, readers, committers)
+@click.command()
+@on_warehouse
+@click.option("--group", metavar="GROUP", shell_complete=group_names, help="Only the records of this group.")
+@click.option("--limit", type=click.IntRange(min=1), help="Only the last records of the log's order.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as DumpLogSegments prints them.")
+def records(job: Job, *, group: str | None, limit: int | None, as_json: bool) -> None:
+    """Show the decoded records in the order of the log."""
+    tables = job.rows()
+    from groupledger.jobs.ask.records import print_records
+
+    print_records(tables, group=group, limit=limit, as_json=as_json)
+
+
+QUESTIONS = (group, rebalances, owner, offsets, idle, readers, committers, records)

@@ -29,7 +29,7 @@ def report(job: Job, *, file: Path, names: tuple[str, ...], since: datetime | No
     Without --since it tells of the seven days before --until, and without that, before the ledger's end; but of nothing
     from before the ledger's beginning.
     """
-    tables = job.tables()
+    tables = job.rows()
     from groupledger.jobs.report.report import write_report
 
     write_report(tables, file, say, names, since, until)

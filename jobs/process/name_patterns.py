@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
 
 def why_no_pattern(pattern: str) -> str | None:
@@ -28,3 +28,11 @@ def names_matching(pattern: str, names: Iterable[str]) -> set[str]:
     """Returns the names that the pattern matches as a whole."""
     told = pa.array(sorted(set(names)), pa.string())
     return set(told.filter(pc.match_substring_regex(told, rf"\A(?s:{pattern})\z")).to_pylist())
+
+
+def first_matching(patterns: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    """Returns for each name the key of the first pattern that matches it; none where none does."""
+    found: dict[str, str] = {}
+    for key, pattern in reversed([*patterns.items()]):
+        found |= dict.fromkeys(names_matching(pattern, names), key)
+    return found

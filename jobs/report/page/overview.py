@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.report.page.names import shown
 from groupledger.jobs.report.page.times import clock, duration, milliseconds
+from groupledger.jobs.report.queries import SEVERITIES
 from groupledger.schemas.words import GroupType, Severity
-from groupledger.transforms.report.report import SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

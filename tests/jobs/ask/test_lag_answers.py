@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -75,7 +76,8 @@ def test_watch(tables: ClusterRows, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         elif pauses == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("groupledger.jobs.cli.lag.time.sleep", sleep)
+    # Of the command alone: other threads of this process sleep, too.
+    monkeypatch.setattr("groupledger.jobs.cli.lag.time", SimpleNamespace(sleep=sleep))
     words = ["lag", "--watch", "--json", "--cluster", "c", "--warehouse", str(tmp_path)]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 130
