@@ -15,7 +15,8 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from groupledger.jobs.ask.answers import group_row
-from groupledger.jobs.ask.group_activity import rebalances_of
+from groupledger.jobs.ask.group_activity import readers, rebalances_of
+from groupledger.jobs.ask.group_diff import group_diff
 from groupledger.jobs.ask.group_list import Wanted, chosen, rank
 from groupledger.jobs.ask.group_timeline import group_timeline, owners_now
 from groupledger.jobs.ask.incidents import incidents_of
@@ -65,6 +66,10 @@ def of_clusters(api: APIRouter, warehouse: Warehouse) -> None:
         page, following = page_of(found, limit, cursor)
         return json_answer({"count": len(found), "groups": page, "next": following})
 
+    @api.get("/clusters/{cluster}/topics/{topic}/readers", summary="The groups that read a topic, owners first")
+    def readers_of_topic(cluster: str, topic: str) -> Response:
+        return json_answer({"readers": readers(warehouse.rows(cluster), name_in(topic))})
+
     @api.get("/clusters/{cluster}/incidents", summary="What went wrong in a cluster")
     def incidents(
         cluster: str, since: Since = None, kind: str | None = None, severity: str = Severity.WARNING
@@ -110,6 +115,19 @@ def of_times(api: APIRouter, warehouse: Warehouse) -> None:
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
         return json_answer({"incidents": incidents_of(tables, name, instant_in(since), None, known(severity))})
+
+    @api.get("/clusters/{cluster}/groups/{group}/diff", summary="What is different between two instants")
+    def differences(
+        cluster: str,
+        group: str,
+        then: Annotated[str, Query(alias="from", description="The one instant: 2h, or 2026-01-31T14:03:00Z.")],
+        to: Annotated[str | None, Query(description="The other; the last that is known if left out.")] = None,
+    ) -> Response:
+        begin = instant_in(then)
+        if begin is None:
+            raise InputError("Give an instant: from=2h.")
+        now, found = group_diff(warehouse.rows(cluster), name_in(group), begin, instant_in(to))
+        return json_answer({"from": begin, "to": now, "differences": found})
 
     @api.get("/clusters/{cluster}/groups/{group}/why", summary="All of a group's trouble in the order of time")
     def reasons(cluster: str, group: str, since: Since = "2h", until: Until = None) -> Response:

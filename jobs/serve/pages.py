@@ -22,6 +22,7 @@ from groupledger.jobs.ask.owners import GroupHistory, owner_rows, read_history
 from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.instants import AGO, UNITS
+from groupledger.jobs.serve import question_pages
 from groupledger.jobs.serve.answers import Warehouse, instant_in, name_in
 from groupledger.jobs.serve.api import page_of
 from groupledger.jobs.serve.lanes import WIDTH, Window, draw
@@ -90,16 +91,19 @@ def routes(warehouse: Warehouse) -> APIRouter:
         q: str | None = None,
         status: Annotated[list[str] | None, Query()] = None,
         type: str | None = None,  # noqa: A002
+        team: str | None = None,
         all: bool = False,  # noqa: A002
         cursor: str | None = None,
     ) -> Response:
         tables = warehouse.rows(cluster)
         every = warehouse.groups(tables)
         status = [each for each in status or () if each]  # a form sends what is not chosen as nothing
-        wanted = Wanted(pattern=q or None, statuses=status, group_types=[type] if type else (), with_ended=all)
+        wanted = Wanted(
+            pattern=q or None, statuses=status, group_types=[type] if type else (), team=team or None, with_ended=all
+        )
         found = chosen(every, wanted)
         page, following = page_of(found, PAGE, cursor)
-        asked = {"q": q, "status": status, "type": type, "all": "true" if all else None}
+        asked = {"q": q, "status": status, "type": type, "team": team, "all": "true" if all else None}
         return shown(
             "overview.html",
             cluster=tables.cluster,
@@ -109,6 +113,7 @@ def routes(warehouse: Warehouse) -> APIRouter:
             asked=asked,
             statuses=words_of(LagStatus),
             types=words_of(GroupType),
+            teams=[*warehouse.settings.teams],
             **summary(tables, chosen(every, Wanted(with_ended=all))),
         )
 
@@ -128,6 +133,7 @@ def routes(warehouse: Warehouse) -> APIRouter:
             **group_page(tables, name, history, instant_in(at), instant_in(until), length(window)),
         )
 
+    pages.include_router(question_pages.routes(warehouse, environment))
     return pages
 
 

@@ -68,6 +68,54 @@ def test_a_page(client: Client, name: str) -> None:
     assert member.replace("<", "&lt;").replace(">", "&gt;") in client.get(f"/clusters/{CLUSTER}").text
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_pages_of_questions(client: Client, name: str) -> None:
+    """Goal: why and what changed are pages, linked from the group's, which name what they tell and escape it."""
+    topic, member = NAMES[name]
+    link = f"/clusters/{CLUSTER}/groups/{quote(name, '').replace('.', '%2E')}"
+    page = client.get(f"{link}?at=2026-01-01T12:06:00Z&window=15m").text
+    assert f"{link.replace('%2E', '.')}/why?since=" in page
+    assert f"{link.replace('%2E', '.')}/diff?from=" in page
+    told = client.get(f"{link}/why?since=2026-01-01T12:00:00Z")
+    assert (told.status, "Probable root: session_expired." in told.text, "Change: s" in told.text) == (200, True, True)
+    assert "growing" in told.text
+    assert "3 entries" in told.text
+    changed = client.get(f"{link}/diff?from=2026-01-01T12:01:00Z&to=2026-01-01T12:06:00Z")
+    assert (changed.status, "member_count" in changed.text) == (200, True)
+    assert topic.replace("<", "&lt;").replace(">", "&gt;") in changed.text
+    assert member.replace("<", "&lt;").replace(">", "&gt;") in changed.text
+    assert "<script>" not in told.text + changed.text
+    same = client.get(f"{link}/diff?from=2026-01-01T12:01:00Z&to=2026-01-01T12:02:00Z").text
+    assert "Nothing is different." in same
+    rows = client.get(path(name, "/diff?from=2026-01-01T12:01:00Z")).json["differences"]
+    assert {"what": "member_count", "name": None, "partition": None, "then": 1, "now": 0} in rows
+
+
+def test_a_topic(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Goal: the page of a topic has the groups that read it, with their lag in it, and of an unknown one nobody."""
+    warehouse = tmp_path_factory.mktemp("topics")
+    fill(warehouse, HOSTILE, "orders", "pod-b")
+    commit = {"topic": "orders", "partition": 0, "offset": 5, "leader_epoch": 1, "topic_id": "AAAAAAAAAAAAAAAAAAAAAA"}
+    record = {
+        "kafka_partition": 7,
+        "kafka_offset": 3,
+        "kafka_timestamp": AT,
+        "group_id": HOSTILE,
+        "is_tombstone": False,
+    }
+    record |= {"record_type": "offset_commit", "offset_commit": commit, "ingest_date": AT.date()}
+    write(warehouse, "coordinator_records", record)
+    with served(warehouse) as client:
+        page = client.get(f"/clusters/{CLUSTER}/topics/orders")
+        assert page.status == 200
+        assert "1 groups" in page.text or "1 group" in page.text
+        assert quote(HOSTILE, "") in page.text
+        assert '<td class="growing">growing</td>' in page.text
+        (row,) = client.get(f"/api/v1/clusters/{CLUSTER}/topics/orders/readers").json["readers"]
+        assert (row["group_id"], row["partitions_committed"]) == (HOSTILE, 1)
+        assert "Nobody that the ledger knows." in client.get(f"/clusters/{CLUSTER}/topics/%3Cb%3E").text
+
+
 def test_the_list(client: Client) -> None:
     """Goal: search, filters and pages go over all groups; the last page has no next."""
     groups = f"/api/v1/clusters/{CLUSTER}/groups"

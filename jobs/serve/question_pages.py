@@ -1,0 +1,84 @@
+"""The pages that answer one question: why a group is in trouble, what changed between two instants, who reads a topic.
+
+They show what `groupledger why`, `diff` and `readers` print; each instant in them leads to the group's page at it.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.responses import HTMLResponse
+
+from groupledger.jobs.ask.answers import known_until
+from groupledger.jobs.ask.group_activity import readers
+from groupledger.jobs.ask.group_diff import group_diff
+from groupledger.jobs.ask.lag_sums import sums_of_round
+from groupledger.jobs.ask.rounds import last_round
+from groupledger.jobs.ask.why import why
+from groupledger.jobs.serve.answers import Warehouse, instant_in, name_in
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+
+WINDOW = timedelta(hours=2)
+ENTRIES_MAX = 1_000
+OF_LAG = ("lag_sum", "lag_seconds_max", "status")
+
+
+def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
+    """Returns the routes of a warehouse."""
+    pages = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
+
+    def shown(template: str, **values: Any) -> HTMLResponse:
+        return HTMLResponse(environment.get_template(template).render(**values))
+
+    @pages.get("/clusters/{cluster}/groups/{group}/why")
+    def why_page(cluster: str, group: str, since: str | None = None, until: str | None = None) -> HTMLResponse:
+        tables, name = warehouse.rows(cluster), name_in(group)
+        end = instant_in(until)
+        last = end or known_until(tables)
+        begin = instant_in(since) or last - WINDOW
+        entries, verdict = why(tables, name, begin, end)
+        return shown(
+            "why.html",
+            cluster=tables.cluster,
+            name=name,
+            since=begin,
+            until=last,
+            entries=entries[-ENTRIES_MAX:],
+            left_out=max(len(entries) - ENTRIES_MAX, 0),
+            verdict=verdict,
+        )
+
+    @pages.get("/clusters/{cluster}/groups/{group}/diff")
+    def diff_page(
+        cluster: str, group: str, then: Annotated[str | None, Query(alias="from")] = None, to: str | None = None
+    ) -> HTMLResponse:
+        tables, name = warehouse.rows(cluster), name_in(group)
+        now = instant_in(to)
+        begin = instant_in(then) or (now or known_until(tables)) - WINDOW
+        now, rows = group_diff(tables, name, begin, now)
+        return shown("diff.html", cluster=tables.cluster, name=name, then=begin, now=now, rows=rows)
+
+    @pages.get("/clusters/{cluster}/topics/{topic}")
+    def topic_page(cluster: str, topic: str) -> HTMLResponse:
+        tables, name = warehouse.rows(cluster), name_in(topic)
+        return shown("topic.html", cluster=tables.cluster, topic=name, **readers_with_lag(tables, name))
+
+    return pages
+
+
+def readers_with_lag(tables: ClusterRows, topic: str) -> dict[str, Any]:
+    """Returns the groups that read a topic, each with its lag there in the last sampling round, and that round."""
+    sampled_at = last_round(tables, "lag") if tables.exists("lag") else None
+    sums = [] if sampled_at is None else sums_of_round(tables, sampled_at, None, by_topic=True)
+    of_group = {row["group_id"]: row for row in sums if row["topic"] == topic}
+    found = [
+        {**row, **{name: of_group.get(row["group_id"], {}).get(name) for name in OF_LAG}}
+        for row in readers(tables, topic)
+    ]
+    return {"readers": found, "sampled_at": sampled_at}
