@@ -59,11 +59,13 @@ differential: setup ## random requests to a real broker, to the coordinator and 
 	$(BIN)/python -m bench.differential --sequences $(SEQUENCES) $(if $(filter file,$(origin SEED)),,--seed $(SEED))
 	$(BIN)/python -m bench.consumer_groups $(if $(filter file,$(origin SEED)),,--seed $(SEED))
 
+COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-header --quiet
 lock: setup ## resolve the newest allowed versions into requirements/*.lock (needs uv: pip install uv)
-	uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-header --quiet \
-		--extra dev pyproject.toml --output-file requirements/project.lock
-	printf 'setuptools\nwheel\n' | uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate \
-		--no-header --quiet - --output-file requirements/build.lock
+	$(COMPILE) --all-extras pyproject.toml --output-file requirements/project.lock
+	$(COMPILE) --constraint requirements/project.lock pyproject.toml --output-file requirements/ask.lock
+	$(COMPILE) --constraint requirements/project.lock --extra spark --extra quality pyproject.toml \
+		--output-file requirements/writer.lock
+	printf 'setuptools\nwheel\n' | $(COMPILE) - --output-file requirements/build.lock
 
 clean: ## remove what set-up and runs leave behind, but not the caches of JARs
 	rm -rf .venv build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -2,11 +2,9 @@
 
 It uses only the standard library, since it runs before anything is installed. Each step leaves a stamp with the hash of
 its inputs, so a second run does nothing, and a changed lock file or JAR list is built again.
-- `.venv/`        from requirements/build.lock and requirements/project.lock, every file checked by its hash.
-- `.jars/spark/`  Delta Lake and the Kafka connector, `.jars/kafka/` a whole Kafka broker for tests, demo and benchmark;
-                  both resolved by the Ivy that pyspark ships, with the project's own cache (`.ivy/`) and settings, so
-                  that neither ~/.ivy2 nor ~/.m2 is read.
-- `.jars/spark-classes.jsa`  the classes of a Spark session, ready for the JVM that made it.
+- `.venv/`   from requirements/build.lock and requirements/project.lock, every file checked by its hash.
+- `.jars/`   by `groupledger setup` (`jobs.process.jars`): what Spark needs, and a whole Kafka broker for tests, demo
+             and benchmarks.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ ENVIRONMENT = ROOT / ".venv"
 PYTHON = ENVIRONMENT / "bin" / "python"
 JAVA_VERSIONS = (17, 21)
 PYTHON_MINIMUM = (3, 10)
-JAR_SETS = ("spark", "kafka")
 
 
 class SetupError(Exception):
@@ -34,11 +31,9 @@ class SetupError(Exception):
 def main() -> int:
     try:
         check_python()
-        java = find_java()
+        find_java()
         build_environment()
-        for name in JAR_SETS:
-            retrieve_jars(java, name)
-        archive_classes(java)
+        run([str(ENVIRONMENT / "bin" / "groupledger"), "setup", "--with-broker"])
         install_browser()
     except SetupError as error:
         print(f"setup: {error}", file=sys.stderr)
@@ -54,8 +49,9 @@ def check_python() -> None:
         )
 
 
-def find_java() -> str:
-    """Returns the Java that Spark's launcher will use: that of JAVA_HOME if set, else the one on the PATH."""
+def find_java() -> None:
+    """Looks for the Java that Spark's launcher will use, before anything large is fetched: that of JAVA_HOME if set,
+    else the one on the PATH."""
     remedy = "install a Java 17 or 21 runtime, or point JAVA_HOME at one"
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
@@ -68,7 +64,6 @@ def find_java() -> str:
     major = int(version[2]) if version[1] == "1" and version[2] else int(version[1])
     if major not in JAVA_VERSIONS:
         raise SetupError(f"Java {major} was found, and Spark 4.0 needs 17 or 21: {remedy}.")
-    return java
 
 
 def build_environment() -> None:
@@ -90,68 +85,12 @@ def build_environment() -> None:
         project.write()
 
 
-def retrieve_jars(java: str, name: str) -> None:
-    module = ROOT / "conf" / "ivy" / f"{name}.xml"
-    settings = ROOT / "conf" / "ivysettings.xml"
-    target = ROOT / ".jars" / name
-    stamp = Stamp(target / ".stamp", [module, settings])
-    if stamp.is_current():
-        return
-    print(f"setup: fetching the JARs of {module.relative_to(ROOT)}", flush=True)
-    shutil.rmtree(target, ignore_errors=True)
-    launcher = [
-        java,
-        f"-Dgroupledger.ivy.dir={ROOT / '.ivy'}",
-        "-jar", str(shipped_ivy()),
-        "-settings", str(settings),
-        "-ivy", str(module),
-        "-types", "jar", "bundle",
-        "-retrieve", str(target / "[artifact]-[revision].[ext]"),
-    ]  # fmt: skip
-    answer = subprocess.run(launcher, capture_output=True, text=True, check=False)
-    if answer.returncode != 0 or not any(target.glob("*.jar")):
-        log = ROOT / ".ivy" / f"{name}.log"
-        log.parent.mkdir(exist_ok=True)
-        log.write_text(answer.stdout + answer.stderr)
-        raise SetupError(
-            f"the JARs of conf/ivy/{name}.xml could not be fetched: check the network, then run `make setup` again"
-            f" (Ivy's own words: {log.relative_to(ROOT)})."
-        )
-    stamp.write()
-
-
-def archive_classes(java: str) -> None:
-    """Makes the archive of classes. Without it every command that starts Spark takes some seconds longer."""
-    version = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
-    program = ROOT / "tools" / "class_archive.py"
-    inputs = [program, ROOT / "conf" / "ivy" / "spark.xml", ROOT / "requirements" / "project.lock"]
-    target = ROOT / ".jars" / "spark-classes.jsa"
-    stamp = Stamp(target.with_suffix(".stamp"), inputs, version)
-    if stamp.is_current() and target.is_file():
-        return
-    print("setup: keeping Spark's classes for the JVM (a minute)", flush=True)
-    answer = subprocess.run([PYTHON, program, target], capture_output=True, text=True, check=False)
-    if answer.returncode != 0 or not target.is_file():
-        raise SetupError(
-            "Spark does not run, so its classes could not be archived: give it 3 GiB of free memory, then run"
-            f" `make setup` again. Its last words: {answer.stderr.strip()[-300:]}"
-        )
-    stamp.write()
-
-
-def shipped_ivy() -> Path:
-    found = sorted(ENVIRONMENT.glob("lib/python*/site-packages/pyspark/jars/ivy-*.jar"))
-    if len(found) != 1:
-        raise SetupError("the environment lacks pyspark's Ivy: remove .venv and run `make setup` again.")
-    return found[0]
-
-
 class Stamp:
     """A file with the hash of the inputs that something was built from. The interpreter and the path are inputs too,
     since an environment can't be moved."""
 
-    def __init__(self, path: Path, inputs: list[Path], fact: str = "") -> None:
-        digest = hashlib.sha256(f"{sys.version}\n{ROOT}\n{fact}".encode())
+    def __init__(self, path: Path, inputs: list[Path]) -> None:
+        digest = hashlib.sha256(f"{sys.version}\n{ROOT}".encode())
         for file in inputs:
             digest.update(file.read_bytes())
         self.path = path

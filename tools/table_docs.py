@@ -48,7 +48,12 @@ def page() -> str:
     """Returns the text of the page."""
     tables = [line for table in all_tables() for line in table_lines(table)]
     view = ["| column |", "|---|", *(f"| `{name}` |" for name in offset_commits.COLUMNS)]
-    return "\n".join([HEAD, *tables, VIEW.strip("\n"), "", *view, "", *kind_lines()])
+    overview = [
+        "| table | |",
+        "|---|---|",
+        *(f"| [{table.name}](#{table.name}) | {table.comment} |" for table in all_tables()),
+    ]
+    return "\n".join([HEAD, *overview, "", *tables, VIEW.strip("\n"), "", *view, "", *kind_lines()])
 
 
 def definitions() -> str:

@@ -8,9 +8,7 @@ ledger needs itself is asked for (`docs/security.md`); where the brokers don't l
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
 import sys
 import uuid
 from dataclasses import asdict, dataclass
@@ -25,6 +23,7 @@ from groupledger.jobs.kafka.offsets_topic import (
     kafka_python_security,
 )
 from groupledger.jobs.process.errors import JobError
+from groupledger.jobs.process.jars import JAVA_REMEDY, JAVA_VERSIONS, java_major, java_path, java_words
 from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.session import SPARK_JARS, spark_defaults, spark_session
 from groupledger.jobs.process.terminal import printable
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.settings import KafkaSettings, Settings
 
 GOOD, BAD, UNKNOWN = "good", "bad", "unknown"
-JAVA_VERSIONS = (17, 21)
 PYTHON_MINIMUM = (3, 10)
 PACKAGES = ("pyspark", "delta-spark", "pyarrow", "numpy", "pandas", "kafka-python")
 FREE_BYTES_MIN = 1 << 30
@@ -81,7 +79,7 @@ def print_checks(checks: list[Check], *, as_json: bool) -> None:
 def python() -> Check:
     found = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info < PYTHON_MINIMUM:
-        return Check("Python", BAD, found, "install Python 3.10 or newer, and run `make setup` with it")
+        return Check("Python", BAD, found, "install Python 3.10 or newer")
     return Check("Python", GOOD, found)
 
 
@@ -91,28 +89,25 @@ def packages() -> Iterator[Check]:
         if name in there:
             yield Check(name, GOOD, version(name))
         else:
-            yield Check(name, BAD, "is not installed", "run `make setup`")
+            yield Check(name, BAD, "is not installed", "run `pip install 'groupledger[spark]'`")
 
 
 def java() -> Check:
     """Looks for the Java that Spark's own launcher takes."""
-    home = os.environ.get("JAVA_HOME")
-    path = str(Path(home) / "bin" / "java") if home else "java"
-    remedy = "install a Java 17 or 21 runtime, or point JAVA_HOME at one"
+    path = java_path()
     if shutil.which(path) is None:
-        return Check("Java", BAD, f"there is none at {path!r}", remedy)
-    answer = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)
-    return java_version(answer.stderr, remedy)
+        return Check("Java", BAD, f"there is none at {path!r}", JAVA_REMEDY)
+    return java_version(java_words(path))
 
 
-def java_version(text: str, remedy: str) -> Check:
-    """Checks the text that `java -version` prints: the major number comes first, except in 1.8 and before."""
-    match = re.search(r'version "(?:1\.)?(\d+)', text)
-    if match is None:
-        return Check("Java", BAD, "it does not run", remedy)
-    if int(match[1]) not in JAVA_VERSIONS:
-        return Check("Java", BAD, f"version {match[1]}, and Spark 4.0 needs 17 or 21", remedy)
-    return Check("Java", GOOD, f"version {match[1]}")
+def java_version(text: str) -> Check:
+    """Checks the text that `java -version` prints."""
+    found = java_major(text)
+    if found is None:
+        return Check("Java", BAD, "it does not run", JAVA_REMEDY)
+    if found not in JAVA_VERSIONS:
+        return Check("Java", BAD, f"version {found}, and Spark 4.0 needs 17 or 21", JAVA_REMEDY)
+    return Check("Java", GOOD, f"version {found}")
 
 
 def jars(folder: Path) -> Check:
@@ -122,7 +117,7 @@ def jars(folder: Path) -> Check:
     missing = [wanted] if wanted not in names else []
     missing += [] if any(name.startswith("spark-sql-kafka-0-10_2.13") for name in names) else ["spark-sql-kafka-0-10"]
     if missing:
-        return Check("JARs", BAD, f"{', '.join(missing)} missing in {folder}", "run `make setup`")
+        return Check("JARs", BAD, f"{', '.join(missing)} missing in {folder}", "run `groupledger setup`")
     return Check("JARs", GOOD, f"{len(names)} in {folder}")
 
 

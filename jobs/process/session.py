@@ -4,7 +4,7 @@ Under `spark-submit` the JVM is there already, and where and with what it runs i
 and interpreter are then as they were submitted, and of our defaults those count that were not.
 
 A cold JVM reads and checks some twenty thousand classes of Spark and Delta, for a third of the time of a short command.
-`make setup` keeps them as the JVM holds them (tools/class_archive.py); a JVM that is another one by now, or has other
+`groupledger setup` keeps them as the JVM holds them (`class_archive`); a JVM that is another one by now, or has other
 JARs, passes the archive over. It knows only classes of the class path, so the JARs are there and not in `spark.jars`.
 """
 
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from groupledger import conf
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.jars import ARCHIVE, SPARK, jar_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHIPPED = Path(conf.__file__).parent
-SPARK_JARS = Path(__file__).resolve().parents[2] / ".jars" / "spark"
-CLASS_ARCHIVE = SPARK_JARS.parent / "spark-classes.jsa"
+SPARK_JARS = jar_folder() / SPARK
+CLASS_ARCHIVE = jar_folder() / ARCHIVE
 
 # For a JVM that lives some minutes: the first compiler's code is ready sooner than the second's is fast. Alone it gets
 # 48 MiB for its code by default, which are full after a few micro-batches; then the JVM only interprets.
@@ -116,5 +117,5 @@ def spark_defaults() -> dict[str, str]:
 def local_jars() -> list[str]:
     jars = sorted(str(path) for path in SPARK_JARS.glob("*.jar"))
     if not jars:
-        raise InputError("The JARs of Delta Lake and the Kafka connector are missing: run `make setup`.")
+        raise InputError("The JARs of Delta Lake and the Kafka connector are missing: run `groupledger setup`.")
     return jars

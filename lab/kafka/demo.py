@@ -13,6 +13,7 @@ import click
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.demo.demo import CLUSTER, REPORT, advise, new_directory
 from groupledger.jobs.derive.pipeline import derive
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
@@ -59,7 +60,7 @@ def run_demo_on_local_broker(directory: Path, seconds: int, say: Callable[[str],
                 ingest_kafka(ledger, ingest, stop)
                 derive(ledger, stop)
                 show(ledger)
-                write_report(ledger, directory / REPORT, say)
+                write_report(ClusterRows(ledger.warehouse, ledger.cluster), directory / REPORT, say)
         advise(directory, settings, say)
     except LocalKafkaError as error:
         raise OutsideError(str(error)) from error

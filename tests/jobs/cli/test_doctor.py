@@ -39,7 +39,7 @@ COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": "86400000", "mi
 )
 def test_java(text: str, state: str, finding: str) -> None:
     """Goal: the version is read off what Java itself prints, in the old form and the new."""
-    check = java_version(text, "install one")
+    check = java_version(text)
     assert (check.state, check.finding) == (state, finding)
     assert (check.remedy is None) == (state == GOOD)
 
@@ -55,7 +55,7 @@ def test_jars(tmp_path: Path) -> None:
     """Goal: each JAR that is missing is named."""
     assert "spark-sql-kafka-0-10 missing" in jars(tmp_path).finding
     assert "delta-spark_4.0_2.13" in jars(tmp_path).finding
-    assert jars(tmp_path).remedy == "run `make setup`"
+    assert jars(tmp_path).remedy == "run `groupledger setup`"
 
 
 def test_warehouse(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Makes the archive of loaded classes with which `jobs.process.session` starts Spark faster.
 
-    python tools/class_archive.py .jars/spark-classes.jsa
+    python -m groupledger.jobs.process.class_archive .jars/spark-classes.jsa
 
 A Spark session does on a small scale what the jobs do: it creates, appends to, merges, streams and reads Delta tables,
 and sends batches to Python's workers. Its JVM writes the archive when it ends, which is after this program has ended:

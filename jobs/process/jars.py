@@ -1,0 +1,186 @@
+"""Fetches what Spark's JVM needs beside pyspark, once, and knows where it lies.
+
+    spark/              Delta Lake and the Kafka connector (conf/ivy/spark.xml)
+    kafka/              a whole Kafka broker, for the tests of a checkout only (conf/ivy/kafka.xml)
+    spark-classes.jsa   the classes of a Spark session, ready for the JVM that made it (`class_archive`)
+    .ivy/               Ivy's cache
+
+The folder is `.jars` in a checkout, else one in the user's cache for each release, or wherever GROUPLEDGER_JARS says.
+The Ivy that pyspark ships fetches them, with settings of our own, so that neither ~/.ivy2 nor ~/.m2 is read. Each part
+has a stamp with the hash of what it was made from: what is current is left as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from groupledger import conf
+from groupledger.jobs.process.errors import InputError, OutsideError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SPARK, BROKER, ARCHIVE = "spark", "kafka", "spark-classes.jsa"
+IVY_FOLDER = ".ivy"
+JAVA_VERSIONS = (17, 21)
+JAVA_REMEDY = "install a Java 17 or 21 runtime, or point JAVA_HOME at one"
+CONF = Path(conf.__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[2]
+LAST_WORDS = 300
+# What a folder of JARs has to hold, by the beginnings of their names.
+NEEDED = ("delta-spark_", "spark-sql-kafka-0-10_")
+
+
+def is_checkout() -> bool:
+    """Returns whether this code lies in a checkout of the repository, and is not an installed package."""
+    return (ROOT / "pyproject.toml").is_file()
+
+
+def jar_folder() -> Path:
+    told = os.environ.get("GROUPLEDGER_JARS")
+    if told:
+        return Path(told).absolute()
+    if is_checkout():
+        return ROOT / ".jars"
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return caches / "groupledger" / version("groupledger")
+
+
+# Java
+
+
+def java_path() -> str:
+    """Returns the Java that Spark's launcher takes: that of JAVA_HOME if set, else the one on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin" / "java") if home else "java"
+
+
+def java_words(path: str) -> str:
+    """Returns what a Java says of itself."""
+    return subprocess.run([path, "-version"], capture_output=True, text=True, check=False).stderr
+
+
+def java_major(words: str) -> int | None:
+    """Returns the version that Java says: the major number comes first, except in 1.8 and before."""
+    match = re.search(r'version "(?:1\.)?(\d+)', words)
+    return None if match is None else int(match[1])
+
+
+# Fetching
+
+
+def set_up(folder: Path, say: Callable[[str], None], *, offline: Path | None = None, with_broker: bool = False) -> None:
+    """Brings a folder up to date. `offline` is a folder of JARs that were fetched elsewhere, in place of the network.
+
+    Raises InputError if Java is not there, or the offline folder lacks a JAR, OutsideError if fetching fails.
+    """
+    ivy = shipped_ivy()
+    java = java_path()
+    words = java_words(java) if shutil.which(java) else ""
+    if java_major(words) not in JAVA_VERSIONS:
+        raise InputError(f"There is no Java 17 or 21 at {java!r}: {JAVA_REMEDY}.")
+    for name in (SPARK, BROKER) if with_broker else (SPARK,):
+        stamp = Stamp(folder / name / ".stamp", CONF / "ivy" / f"{name}.xml", CONF / "ivysettings.xml")
+        if stamp.is_current():
+            continue
+        shutil.rmtree(folder / name, ignore_errors=True)
+        if offline is not None:
+            copy_jars(offline, folder / name)
+        else:
+            say(f"fetching the JARs of conf/ivy/{name}.xml")
+            fetch_jars(java, ivy, folder, name)
+        stamp.write()
+    archive_classes(folder, words, say)
+
+
+def copy_jars(source: Path, target: Path) -> None:
+    """Copies JARs. Raises InputError if the source lacks one that is needed."""
+    jars = sorted(source.glob("*.jar"))
+    missing = [name for name in NEEDED if not any(jar.name.startswith(name) for jar in jars)]
+    if missing:
+        raise InputError(
+            f"The folder {source} has no JAR {' and none '.join(f'{name}*' for name in missing)}: copy the folder"
+            f" {jar_folder() / SPARK} of a machine where `groupledger setup` has run."
+        )
+    target.mkdir(parents=True)
+    for jar in jars:
+        shutil.copy(jar, target)
+
+
+def fetch_jars(java: str, ivy: Path, folder: Path, name: str) -> None:
+    """Resolves a module by Ivy. Raises OutsideError with the place of Ivy's own words."""
+    target, cache = folder / name, folder / IVY_FOLDER
+    command = [
+        *(java, f"-Dgroupledger.ivy.dir={cache}", "-jar", str(ivy)),
+        *("-settings", str(CONF / "ivysettings.xml"), "-ivy", str(CONF / "ivy" / f"{name}.xml")),
+        *("-types", "jar", "bundle", "-retrieve", str(target / "[artifact]-[revision].[ext]")),
+    ]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode != 0 or not any(target.glob("*.jar")):
+        log = cache / f"{name}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(answer.stdout + answer.stderr)
+        raise OutsideError(
+            f"The JARs of conf/ivy/{name}.xml could not be fetched: check the network, then run `groupledger setup`"
+            f" again (Ivy's own words: {log})."
+        )
+
+
+def archive_classes(folder: Path, java_says: str, say: Callable[[str], None]) -> None:
+    """Makes the archive of classes. Without it every command that starts Spark takes some seconds longer."""
+    program = Path(__file__).with_name("class_archive.py")
+    stamp = Stamp(folder / f"{ARCHIVE}.stamp", program, CONF / "ivy" / f"{SPARK}.xml", fact=java_says)
+    target = folder / ARCHIVE
+    if stamp.is_current() and target.is_file():
+        return
+    say("keeping Spark's classes for the JVM (a minute)")
+    command = [sys.executable, "-m", "groupledger.jobs.process.class_archive", str(target)]
+    environment = {**os.environ, "GROUPLEDGER_JARS": str(folder)}
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if answer.returncode != 0 or not target.is_file():
+        raise OutsideError(
+            "Spark does not run, so its classes could not be kept: give it 3 GiB of free memory, then run `groupledger"
+            f" setup` again. Its last words: {answer.stderr.strip()[-LAST_WORDS:]}"
+        )
+    stamp.write()
+
+
+def shipped_ivy() -> Path:
+    """Returns the Ivy of the pyspark that is installed. Raises ModuleNotFoundError without one."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(name="pyspark")
+    found = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar"))
+    if len(found) != 1:
+        raise InputError(
+            "This pyspark has no Ivy of its own: install groupledger[spark] into an environment of its own."
+        )
+    return found[0]
+
+
+class Stamp:
+    """A file with the hash of the inputs that something was built from. Interpreter, pyspark and path are inputs, too:
+    none of it can be moved."""
+
+    def __init__(self, path: Path, *inputs: Path, fact: str = "") -> None:
+        spark = version("pyspark") if find_spec("pyspark") else None
+        digest = hashlib.sha256(f"{sys.version}\n{spark}\n{path}\n{fact}".encode())
+        for file in inputs:
+            digest.update(file.read_bytes())
+        self.path = path
+        self.fingerprint = digest.hexdigest()
+
+    def is_current(self) -> bool:
+        return self.path.is_file() and self.path.read_text() == self.fingerprint
+
+    def write(self) -> None:
+        self.path.write_text(self.fingerprint)
