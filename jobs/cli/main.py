@@ -22,13 +22,16 @@ from groupledger.jobs.cli.incidents import incidents
 from groupledger.jobs.cli.lag import lag
 from groupledger.jobs.cli.logs import import_logs
 from groupledger.jobs.cli.monitor import monitor, sample
+from groupledger.jobs.cli.notify import notify
 from groupledger.jobs.cli.operations import check_quality, doctor, maintain, quality
 from groupledger.jobs.cli.options import AS_JSON, CONF, absolute, on_warehouse, settings_of
 from groupledger.jobs.cli.questions import QUESTIONS
 from groupledger.jobs.cli.report import report
 from groupledger.jobs.cli.serve import serve
+from groupledger.jobs.cli.setup import setup
 from groupledger.jobs.cli.sql import register, sql
 from groupledger.jobs.cli.why import why
+from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import FAULT, INTERRUPTED
 from groupledger.jobs.process.output import say
 from groupledger.jobs.process.outside import explain
@@ -141,6 +144,10 @@ def pipeline(
             import_samples(ledger, samples_directory)
         run_ingest(ledger, stop, bootstrap_servers, capture_directory, recover=recover)
         derive(ledger, stop)
+        if ledger.settings.notify.receivers and not stop.is_set():
+            from groupledger.jobs.notify.notify import Notifier
+
+            Notifier(ledger).look(now_ms())
         return not stop.is_set() and job.settings.quality.after_pipeline and check_quality(ledger)
 
 
@@ -187,19 +194,6 @@ def capture(*, bootstrap_servers: str, directory: str, conf: Path | None) -> Non
     settings = settings_of(conf)
     count = copy_topic(spark_session("groupledger capture"), settings, bootstrap_servers, directory, say)
     say(f"{count:,} records are in {directory}")
-
-
-@main.command()
-@on_warehouse
-@click.option("--group", metavar="GROUP", help="Only the records of this group.")
-@click.option("--limit", type=click.IntRange(min=1), help="Only the last records of the log's order.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as DumpLogSegments prints them.")
-def records(job: Job, *, group: str | None, limit: int | None, as_json: bool) -> None:
-    """Show the decoded records in the order of the log."""
-    tables = job.tables()
-    from groupledger.jobs.ask.records import print_records
-
-    print_records(tables, group=group, limit=limit, as_json=as_json)
 
 
 @main.command()
@@ -298,9 +292,11 @@ for command in (
     forget,
     quality,
     doctor,
+    notify,
     report,
     serve,
     import_logs,
+    setup,
 ):
     main.add_command(command)
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.jobs.warehouse.tables import ClusterTables
 
 WAREHOUSE = click.option(
     "--warehouse", required=True, metavar="DIR", help="Where the Delta tables lie: a directory or a URI."
@@ -63,14 +62,6 @@ class Job:
         from groupledger.jobs.ask.snapshots import Snapshots
 
         return cluster_asked(Snapshots(self.warehouse), self.cluster, usual)
-
-    def tables(self) -> ClusterTables:
-        """Starts Spark to read the cluster's tables."""
-        cluster = self.settings.cluster
-        from groupledger.jobs.process.session import spark_session
-        from groupledger.jobs.warehouse.tables import ClusterTables
-
-        return ClusterTables(spark_session(f"groupledger {self.name}"), self.warehouse, cluster)
 
     def rows(self) -> ClusterRows:
         """Reads the cluster's rows without Spark."""

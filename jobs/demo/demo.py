@@ -14,6 +14,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.demo.findings import show_findings
 from groupledger.jobs.demo.truth import show_truth
 from groupledger.jobs.derive.history import TABLES as HISTORY_TABLES
@@ -26,6 +27,7 @@ from groupledger.jobs.ingest.ingest_capture import ingest_capture
 from groupledger.jobs.ingest.samples import SAMPLE_TABLES, sample
 from groupledger.jobs.ingest.stream import TABLES as INGEST_TABLES
 from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.jars import is_checkout
 from groupledger.jobs.process.session import SHORT_LIVED
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.process.worker import together
@@ -80,7 +82,7 @@ def run_demo(directory: Path, seed: int, say: Callable[[str], None]) -> None:
             show_findings(ledger)
             show_truth(ledger, simulated / "truth")
 
-        together(show, lambda: write_report(ledger, directory / REPORT, say))
+        together(show, lambda: write_report(ClusterRows(ledger.warehouse, ledger.cluster), directory / REPORT, say))
     advise(directory, settings, say)
 
 
@@ -95,13 +97,14 @@ def run_demo_on_cluster(
         ingest_kafka(ledger, KafkaIngest(settings, bootstrap_servers), stop)
         derive(ledger, stop)
         show_findings(ledger)
-        write_report(ledger, directory / REPORT, say)
+        write_report(ClusterRows(ledger.warehouse, ledger.cluster), directory / REPORT, say)
     advise(directory, settings, say)
 
 
 def advise(directory: Path, settings: Settings, say: Callable[[str], None]) -> None:
     tables = f"--warehouse {directory}/warehouse --cluster {settings.cluster}"
-    say(f"try: .venv/bin/groupledger incidents {tables}")
+    command = ".venv/bin/groupledger" if is_checkout() else "groupledger"
+    say(f"try: {command} incidents {tables}; or look at it: {command} serve --warehouse {directory}/warehouse")
 
 
 @contextmanager

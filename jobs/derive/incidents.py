@@ -44,6 +44,7 @@ def update_incidents(ledger: Ledger) -> int:
     as_of_ms = _known_until_ms(tables)
     ledger.create(INCIDENTS)
     found = incidents(facts_of(tables, rules, as_of_ms), rules, as_of_ms).withColumn("cluster", F.lit(ledger.cluster))
+    ledger.give_way()
     replace_cluster(ledger, INCIDENTS, found)
     note_judged(ledger.storage, ledger.cluster, log_rows)
     count = ledger.rows(INCIDENTS).count()

@@ -1,13 +1,16 @@
 """`groupledger monitor`: lag as it is now, every interval, served as metrics and kept in the tables.
 
-One Spark application under one lease does four things at once, each in a thread of its own:
+One Spark application does all of this at once, each in a thread of its own:
 
     ingest    the stream of `ingest --continuous`, with the same checkpoint
     rounds    at each interval: sample the brokers, wait until the ingest has passed the ends that were read first, take
               the commits of the new versions of `coordinator_records`, compute lag, publish it
     writer    each round into the tables, in their order, while the next one is sampled
     history   first the tables are read into memory; then `update_history` on a slower trigger, whose results feed the
-              rounds after it; between two of its writes it waits until no round is under way, an interval at most
+              rounds after it; between two of its writes it waits until no round is under way, an interval at most;
+              behind it, when they are due, incidents and the maintenance of the tables (`upkeep`)
+    logs      the brokers' logs that the settings name, as `import-logs --continuous`, under the lease on their tables
+    notify    whoever is to be told of incidents
 
 Rules.
 - Metrics come from memory and are published before anything is written, so that no table is in their way. Writing may
@@ -26,33 +29,36 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, generate_latest
-
+from groupledger.jobs.ingest.import_logs import LogSources, import_logs
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.ingest.samples import SAMPLE_TABLES, check_sampled_cluster, last_round_ms, next_round_ms
 from groupledger.jobs.ingest.stream import TABLES as INGEST_TABLES
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
 from groupledger.jobs.monitor.commits import behind, ingest_positions
+from groupledger.jobs.monitor.exposition import Exposition
 from groupledger.jobs.monitor.http import serve
 from groupledger.jobs.monitor.lag_screen import LagScreen
-from groupledger.jobs.monitor.own_metrics import MonitorReport, monitor_metrics
-from groupledger.jobs.monitor.rules import Stalls, Vitals, next_round_at, troubles
+from groupledger.jobs.monitor.own_metrics import MonitorReport, incident_metrics, monitor_metrics
+from groupledger.jobs.monitor.rules import INGEST_ENDED, Stalls, Vitals, next_round_at, troubles
 from groupledger.jobs.monitor.state import MonitorState
+from groupledger.jobs.monitor.upkeep import Upkeep
+from groupledger.jobs.notify.notify import Notifier
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.worker import Worker, working
+from groupledger.jobs.warehouse.lease import Lease, logs_of
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.lag import LAG
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from prometheus_client import Metric
 
@@ -89,19 +95,25 @@ def run_monitor(ledger: Ledger, run: MonitorRun, stop: threading.Event) -> None:
             context.setLogLevel("FATAL")  # what is broken off on purpose is no error
             context.cancelJobsWithTag(HISTORY)
 
-        history = Worker(HISTORY, lambda: follow_history(ledger, rounds.state, stop), cancel_history)
         address = settings.monitor.metrics_address
-        served = serve(address, run.metrics_port, rounds.exposition, rounds.troubles)
-        with served as port, rounds.screen, closing(rounds.state):
-            ledger.say(f"metrics at http://{address}:{port}/metrics, health at /healthz")
-            with working(stop, ingesting):
-                rounds.catch_up()
-                with working(stop, history):
-                    rounds.go_on(history)
+        with ExitStack() as stack:
+            beside = beside_the_rounds(rounds, stop, stack)
+            history = Worker(HISTORY, lambda: follow_history(rounds, stop), cancel_history)
+            troubles = dict.fromkeys(("/readyz", "/healthz"), rounds.troubles) | {"/livez": rounds.why_dead}
+            port = stack.enter_context(serve(address, run.metrics_port, rounds.exposition.answer, troubles))
+            stack.enter_context(rounds.screen)
+            stack.enter_context(closing(rounds.state))
+            ledger.say(f"metrics at http://{address}:{port}/metrics, health at /livez and /readyz")
+            stack.enter_context(working(stop, ingesting))
+            rounds.catch_up()
+            for worker in (history, *beside):
+                stack.enter_context(working(stop, worker))
+            rounds.go_on((history, *beside))
     ledger.say("stopped")
 
 
-def follow_history(ledger: Ledger, state: MonitorState, stop: threading.Event) -> None:
+def follow_history(rounds: RoundLoop, stop: threading.Event) -> None:
+    ledger, state = rounds.ledger, rounds.state
     context = ledger.spark.sparkContext
     context.addJobTag(HISTORY)
     state.start(stop)
@@ -109,7 +121,26 @@ def follow_history(ledger: Ledger, state: MonitorState, stop: threading.Event) -
     context.setLocalProperty("spark.scheduler.pool", HISTORY)
     while not stop.is_set():
         state.update_history(stop)
+        rounds.upkeep.work(stop)
         stop.wait(ledger.settings.monitor.history_interval_s)
+
+
+def beside_the_rounds(rounds: RoundLoop, stop: threading.Event, stack: ExitStack) -> list[Worker]:
+    """Returns the work that the settings ask for beside the rounds, and takes the lease that it needs."""
+    workers = []
+    ledger = rounds.ledger
+    logs = ledger.settings.logs
+    if logs.request_logs or logs.server_logs:
+        name, duration_s = logs_of(ledger.cluster), ledger.settings.lease.duration_s
+        lease = stack.enter_context(Lease(ledger.storage, name, "groupledger monitor", duration_s))
+        rounds.upkeep.held.append(lease)
+        importing = ledger.under(lease)
+
+        sources = LogSources(logs.request_logs, logs.server_logs)
+        workers.append(Worker("logs", lambda: import_logs(importing, logs, sources, stop, is_continuous=True)))
+    if rounds.notifier.has_receivers:
+        workers.append(Worker("notify", lambda: rounds.notifier.follow(stop)))
+    return workers
 
 
 class RoundLoop:
@@ -118,8 +149,10 @@ class RoundLoop:
     def __init__(
         self, ledger: Ledger, brokers: Brokers, run: MonitorRun, ingesting: Worker, stop: threading.Event
     ) -> None:
-        self.state = MonitorState(replace(ledger, give_way=self.wait_for_gap))
-        self._ledger = ledger
+        self.ledger = replace(ledger, give_way=self.wait_for_gap)
+        self.state = MonitorState(self.ledger)
+        self.upkeep = Upkeep(self.ledger, [ledger.lease])
+        self.notifier = Notifier(self.ledger)
         self._brokers = brokers
         self._run = run
         self._ingesting = ingesting
@@ -127,17 +160,14 @@ class RoundLoop:
         self._is_between_rounds = threading.Event()
         self._is_between_rounds.set()
         self._stalls = Stalls()
-        self._report = MonitorReport()
+        self._report = MonitorReport(interval_s=run.interval_s)
         self._published_ms: int | None = None
         self._ends_took_s = 0.0
         self._last_ms = last_round_ms(ledger)
-        self._exposition = b""
+        self.exposition = Exposition()
         self.screen = LagScreen()
 
     # What is served
-
-    def exposition(self) -> bytes:
-        return self._exposition
 
     def troubles(self) -> list[str]:
         vitals = Vitals(
@@ -146,10 +176,16 @@ class RoundLoop:
             lag_offsets=sum(self._report.lag_offsets.values()),
             stalled_ms=self._report.stalled_ms,
         )
-        return troubles(vitals, now_ms(), self._run.interval_s, self._ledger.settings.monitor.stalled_after_s)
+        return troubles(vitals, now_ms(), self._run.interval_s, self.ledger.settings.monitor.stalled_after_s)
 
-    def collect(self) -> Iterator[Metric]:
-        yield from monitor_metrics(self._ledger.cluster, self._report)
+    def why_dead(self) -> list[str]:
+        """Returns why the monitor has to be started again, if it has to."""
+        return [] if self._ingesting.is_alive() else [INGEST_ENDED]
+
+    def _metrics(self) -> Iterator[Metric]:
+        cluster = self.ledger.cluster
+        yield from monitor_metrics(cluster, self._report)
+        yield from incident_metrics(cluster, self.upkeep.open_incidents, self.notifier.counts.copy())
         if self._published_ms is not None:
             yield from self.state.metrics(self._report.round_s)
 
@@ -160,16 +196,16 @@ class RoundLoop:
         ends = ends_of(self._sample_ends())
         while not self._stop.wait(CATCH_UP_POLL_S):
             self._ingesting.check()
-            missing = behind(ingest_positions(self._ledger), ends)
+            missing = behind(ingest_positions(self.ledger), ends)
             self._publish(replace(self._report, lag_offsets=missing))
             if not missing:
                 return
 
-    def go_on(self, history: Worker) -> None:
+    def go_on(self, workers: Sequence[Worker]) -> None:
         """Takes a round at each interval until told to stop, once the tables are read into memory."""
         while not self._stop.is_set():
-            self._ingesting.check()
-            history.check()
+            for worker in (self._ingesting, *workers):
+                worker.check()
             if not self.state.is_recovered.wait(CATCH_UP_POLL_S):
                 continue
             at_s = next_round_at(time.time(), self._run.interval_s, self._ends_took_s)
@@ -190,10 +226,10 @@ class RoundLoop:
         at_ms = next_round_ms(now_ms(), self._last_ms)
         try:
             ends = self._sample_ends()
-            sampled = take_round(self._brokers, self._ledger.settings.sampling, self.state.topics(), at_ms, ends)
-            check_sampled_cluster(self._ledger, self._run.bootstrap_servers)
+            sampled = take_round(self._brokers, self.ledger.settings.sampling, self.state.topics(), at_ms, ends)
+            check_sampled_cluster(self.ledger, self._run.bootstrap_servers)
         except OutsideError as error:
-            self._ledger.say(f"round not sampled: {error}")
+            self.ledger.say(f"round not sampled: {error}")
             self._publish(replace(self._report, rounds_failed=self._report.rounds_failed + 1))
             return
         missing = self._wait_for_ingest(ends_of(ends))
@@ -205,7 +241,7 @@ class RoundLoop:
         self._published_ms = now_ms()
         self._publish(self._report_of(sampled, missing, time.monotonic() - began_s))
         self.screen.show(
-            f"{self._ledger.cluster} at {iso(datetime.fromtimestamp(at_ms / 1000, timezone.utc))}", self.state.rollups
+            f"{self.ledger.cluster} at {iso(datetime.fromtimestamp(at_ms / 1000, timezone.utc))}", self.state.rollups
         )
         self._say_missing(missing)
         self._ingesting.check()  # which also tells of a lost lease
@@ -213,7 +249,7 @@ class RoundLoop:
 
     def _sample_ends(self) -> tuple[SampledWatermark, ...]:
         began_s = time.monotonic()
-        rows, _ = sample_watermarks(self._brokers, self._ledger.settings.sampling, [OFFSETS_TOPIC])
+        rows, _ = sample_watermarks(self._brokers, self.ledger.settings.sampling, [OFFSETS_TOPIC])
         self._ends_took_s = time.monotonic() - began_s
         self._stalls.look(((row.partition, *row.offsets[1:]) for row in rows if row.offsets), now_ms())
         return rows
@@ -223,14 +259,14 @@ class RoundLoop:
         partition."""
         deadline_s = time.monotonic() + self._run.interval_s
         while True:
-            missing = behind(ingest_positions(self._ledger), ends)
+            missing = behind(ingest_positions(self.ledger), ends)
             if not missing or time.monotonic() > deadline_s or self._stop.wait(POLL_S):
                 return missing
             self._ingesting.check()
 
     def _say_missing(self, missing: Mapping[int, int]) -> None:
         if missing:
-            self._ledger.say(
+            self.ledger.say(
                 f"the ingest has not passed the round: {sum(missing.values()):,} offsets are missing in"
                 f" {len(missing):,} partitions, and the lag of their groups is of the round before"
             )
@@ -238,6 +274,7 @@ class RoundLoop:
     def _report_of(self, sampled: SampledRound, missing: Mapping[int, int], round_s: float) -> MonitorReport:
         return MonitorReport(
             sampled_at_ms=sampled.sampled_at_ms,
+            interval_s=self._run.interval_s,
             round_s=round_s,
             rounds=self._report.rounds + 1,
             rounds_failed=self._report.rounds_failed,
@@ -250,6 +287,4 @@ class RoundLoop:
 
     def _publish(self, report: MonitorReport) -> None:
         self._report = report
-        registry = CollectorRegistry()
-        registry.register(self)
-        self._exposition = generate_latest(registry)
+        self.exposition.publish([*self._metrics()])

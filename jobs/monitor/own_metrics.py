@@ -7,8 +7,11 @@
     groupledger_round_seconds                 how long it took until it was published
     groupledger_rounds_total, groupledger_rounds_failed_total
     groupledger_sample_errors                 partitions, groups and brokers of the last round without an answer
+    groupledger_interval_seconds              how often there is to be a round
+    groupledger_open_incidents                by group, kind and severity; a group without any has no sample
+    groupledger_notifications_total           messages about incidents, by receiver and outcome
 
-All labels are bounded by the cluster itself: its name, and partitions of one topic.
+The labels are bounded by the cluster itself and by the settings: partitions of one topic, receivers; groups in trouble.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ class MonitorReport:
     lag_offsets: Mapping[int, int] = field(default_factory=dict)
     hidden_offsets: Mapping[int, int] = field(default_factory=dict)
     stalled_ms: Mapping[int, int] = field(default_factory=dict)
+    interval_s: int = 0
 
 
 def monitor_metrics(cluster: str, report: MonitorReport) -> Iterator[Metric]:
@@ -53,8 +57,21 @@ def monitor_metrics(cluster: str, report: MonitorReport) -> Iterator[Metric]:
     )
     for kind, name, text, value in (
         *(of_round if report.sampled_at_ms is not None else ()),
+        (Gauge, "interval_seconds", "How often there is to be a round.", report.interval_s),
         (Gauge, "sample_errors", "What did not answer in the last round.", report.sample_errors),
         (Counter, "rounds", "Rounds that were published.", report.rounds),
         (Counter, "rounds_failed", "Rounds that no broker answered.", report.rounds_failed),
     ):
         yield family(kind, f"groupledger_{name}", text, ("cluster_name",), [((cluster,), value)])
+
+
+def incident_metrics(
+    cluster: str, open_incidents: Mapping[tuple[str, str, str], int], messages: Mapping[tuple[str, str], int]
+) -> Iterator[Metric]:
+    """Yields the open incidents by group, kind and severity, and the messages about them by receiver and outcome."""
+    for kind, name, text, labels, values in (
+        (Gauge, "open_incidents", "Incidents that are open.", ("group", "kind", "severity"), open_incidents),
+        (Counter, "notifications", "Messages about incidents.", ("receiver", "outcome"), messages),
+    ):
+        samples = (((cluster, *key), value) for key, value in sorted(values.items()))
+        yield family(kind, f"groupledger_{name}", text, ("cluster_name", *labels), samples)

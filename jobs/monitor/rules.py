@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 INTERVAL = re.compile(r"(\d{1,6})(s|m)", re.ASCII)
 LEAD_S_MIN = 0.25
 ROUNDS_MISSED_MAX = 3
+INGEST_ENDED = "The ingest has ended."
+WORK_SHARE = 4  # one part of so many
 
 
 def interval_seconds(text: str) -> int | None:
@@ -30,6 +32,21 @@ def next_round_at(now_s: float, interval_s: int, ends_took_s: float) -> float:
     time, are read in good time before a batch."""
     lead_s = min(max(LEAD_S_MIN, 2 * ends_took_s), interval_s / 2)
     return ((now_s + lead_s) // interval_s + 1) * interval_s - lead_s
+
+
+class Pace:
+    """Says when a piece of work in the pauses is due: every so often, but never for more than a quarter of the time."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._due_s = 0.0
+
+    def is_due(self, now_s: float) -> bool:
+        return now_s >= self._due_s
+
+    def done(self, began_s: float, ended_s: float) -> None:
+        """Takes note of a run, by the clock of `is_due`."""
+        self._due_s = max(began_s + self._interval_s, ended_s + (ended_s - began_s) * (WORK_SHARE - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +101,7 @@ def troubles(vitals: Vitals, now_ms: int, interval_s: int, stalled_after_s: int)
     """Returns a sentence for each thing that is wrong."""
     found = []
     if not vitals.is_ingesting:
-        found.append("The ingest has ended.")
+        found.append(INGEST_ENDED)
     if vitals.published_ms is None:
         found.append("No round is done yet: what was there before is still being read.")
     elif now_ms - vitals.published_ms > ROUNDS_MISSED_MAX * interval_s * 1000:

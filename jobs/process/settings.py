@@ -12,12 +12,14 @@ from dataclasses import is_dataclass
 from importlib import resources
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations at run time
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from groupledger.jobs.process.errors import InputError
+from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.transforms.privacy import HASH, Privacy
 
 if TYPE_CHECKING:
@@ -131,6 +133,8 @@ class IncidentSettings(Section):
 class MonitorSettings(Section):
     metrics_address: str
     history_interval_s: Annotated[int, Field(ge=1)]
+    incidents_interval_s: Annotated[int, Field(ge=1)]
+    maintain_interval_h: Annotated[int, Field(ge=0)]
     stalled_after_s: Annotated[int, Field(ge=1)]
 
 
@@ -169,6 +173,8 @@ class StorageSettings(Section):
 
 
 class LogSettings(Section):
+    request_logs: list[Path]
+    server_logs: list[Path]
     time_zone: str
     request_log_names: str
     server_log_names: str
@@ -225,6 +231,57 @@ class TeamSettings(Section):
     groups: NamePattern
 
 
+def checked_url(url: str) -> str:
+    """Returns a URL of the web. Raises ValueError, without the URL: it may hold a secret."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        msg = "this is no URL that begins with http:// or https://"
+        raise ValueError(msg)
+    return url
+
+
+Url = Annotated[str, AfterValidator(checked_url)]
+
+
+def checked_kind(name: str) -> str:
+    if name not in {kind.name for kind in INCIDENT_KINDS}:
+        msg = "there is no such kind of incident: `groupledger incidents --help` lists them"
+        raise ValueError(msg)
+    return name
+
+
+IncidentKindName = Annotated[str, AfterValidator(checked_kind)]
+
+
+class ReceiverSettings(Section):
+    """Whom to tell of incidents, and of which; the comment in the shipped file has the words."""
+
+    kind: Literal["json", "slack", "pagerduty", "alertmanager"]
+    url: Url | Secret | None = None
+    key: Secret | None = None
+    severity: Literal["info", "warning", "error"] = "error"
+    kinds: list[IncidentKindName] = []
+    groups: NamePattern = EVERYTHING
+    teams: list[Name] = []
+
+    @model_validator(mode="after")
+    def is_whole(self) -> ReceiverSettings:
+        if self.url is None and self.kind != "pagerduty":
+            msg = f"{self.kind} needs a url"
+            raise ValueError(msg)
+        if self.key is None and self.kind == "pagerduty":
+            msg = "pagerduty needs the key of an integration: {env: NAME} or {file: PATH}"
+            raise ValueError(msg)
+        return self
+
+
+class NotifySettings(Section):
+    age_max_s: Annotated[int, Field(ge=1)]
+    timeout_s: Annotated[int, Field(ge=1, le=60)]
+    link: Url | None
+    receivers: dict[Name, ReceiverSettings]
+
+
 class MaintainSettings(Section):
     retention_days: dict[str, Annotated[int, Field(ge=1)]]
     optimize_file_mb: Annotated[int, Field(ge=1, le=1024)]
@@ -255,6 +312,7 @@ class Settings(Section):
     maintain: MaintainSettings
     quality: QualitySettings
     teams: dict[Name, TeamSettings]
+    notify: NotifySettings
 
     def team_patterns(self) -> dict[str, str]:
         return {name: team.groups for name, team in self.teams.items()}

@@ -8,7 +8,7 @@ mismatch is an error; `--recover` starts a new checkpoint behind the last row of
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -50,6 +50,10 @@ class Ledger(ClusterTables):
     settings: Settings
     give_way: Callable[[], None] = go_on
     _fenced: set[Table] = field(default_factory=set, compare=False)
+
+    def under(self, lease: Lease) -> Ledger:
+        """Returns the ledger for the tables that another lease is for."""
+        return replace(self, lease=lease, _fenced=set())
 
     @property
     def commits(self) -> Commits:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.warehouse.commits import PartitionFilter
+    from groupledger.jobs.warehouse.lease import Lease
     from groupledger.jobs.warehouse.readers import Reader
     from groupledger.jobs.warehouse.storage import Storage
     from groupledger.schemas.tables.table import Table
@@ -175,9 +176,11 @@ def maintain(
     *,
     is_dry_run: bool,
     say: Callable[[str], None],
+    held: Sequence[Lease] = (),
 ) -> list[Step]:
-    """Maintains every table that is there, with the rows of all clusters; returns the steps. Raises InputError if there
-    is no table, OutsideError if somebody writes."""
+    """Maintains every table that is there, with the rows of all clusters; returns the steps. `held` are leases that a
+    writer has who maintains the tables in its pauses. Raises InputError if there is no table, OutsideError if somebody
+    else writes."""
     check_names(settings)
     storage = open_storage(spark, warehouse)
     tables = Tables(spark, warehouse)
@@ -185,7 +188,9 @@ def maintain(
     with ExitStack() as stack:
         clusters = [] if is_dry_run else storage.names(STATE_FOLDER)
         leases = all_leases(storage, clusters, "groupledger maintain", settings.lease.duration_s)
-        commits = Commits(warehouse, tuple(stack.enter_context(lease) for lease in leases))
+        names = {lease.held for lease in held}
+        taken = [stack.enter_context(lease) for lease in leases if lease.held not in names]
+        commits = Commits(warehouse, (*held, *taken))
         run = Maintenance(tables, commits, storage, settings, now, is_dry_run, readers(storage))
         steps: list[Step] = []
         for table in found:

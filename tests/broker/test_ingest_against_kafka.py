@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
+from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.records import records
 from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.derive.validate import validate
 from groupledger.jobs.ingest.capture import capture
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.process.settings import load_settings
-from groupledger.jobs.warehouse.tables import ClusterTables
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS, RECORD_STRUCTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
@@ -48,11 +48,11 @@ def is_witnessed(evidence: Evidence, position: tuple[int, int]) -> bool:
     return position <= max((one for one in evidence.committed if one[0] == position[0]), default=(-1, -1))
 
 
-def test_the_table_is_what_kafka_prints(spark: SparkSession, warehouse: Path, evidence: Evidence) -> None:
+def test_the_table_is_what_kafka_prints(warehouse: Path, evidence: Evidence) -> None:
     """Goal: `records --json` is DumpLogSegments' JSON for every committed record, and has no other row."""
     shown = {
         (record["partition"], record["offset"]): json.dumps({"key": record["key"], "value": record["value"]})
-        for record in records(ClusterTables(spark, str(warehouse), "test"), group=None, limit=None)
+        for record in records(ClusterRows(str(warehouse), "test"), group=None, limit=None)
     }
     shown = {position: text for position, text in shown.items() if is_witnessed(evidence, position)}
     expected = {

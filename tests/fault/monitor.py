@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from typing import TYPE_CHECKING
-from urllib.error import URLError
 from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -42,13 +41,13 @@ class MonitorProcess(LedgerProcess):
     def fetch(self, path: str) -> str:
         """Returns what is served, or an empty text while nothing is served or if there is an error."""
         served = SERVED.search(self.words)
+        assert self.process.poll() is None, f"it ended with {self.process.poll()}:\n{self.words}"
         if served is None:
-            assert self.process.poll() is None, self.words
             return ""
         try:
             with urlopen(f"{served[1]}{path}", timeout=TIMEOUT_S) as answer:  # noqa: S310 - our own monitor
                 return str(answer.read().decode())
-        except URLError:
+        except OSError:
             return ""
 
     def value(self, name: str, **labels: str) -> float | None:

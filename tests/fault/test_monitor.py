@@ -1,7 +1,9 @@
-"""Goal: a monitor that is killed, restarted, cut off from its broker and told to stop loses and repeats nothing."""
+"""Goal: a monitor that is killed, restarted, cut off from its broker and told to stop loses and repeats nothing; and it
+does all that there is to do: incidents, telling of them, and the import of logs."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, TopicPartition
@@ -12,6 +14,7 @@ from groupledger.jobs.process.settings import load_settings
 from lab.warehouses.ledgers import positions
 from tests.fault.monitor import MonitorProcess
 from tests.fault.topic import ingest
+from tests.jobs.notify.receiving import receiving
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,9 +22,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lab.kafka.local_broker import LocalBroker
+    from tests.jobs.notify.receiving import Receiving
 
 GROUP = "first"  # of the fixture, on the topic `orders`
-SETTINGS = "monitor: {history_interval_s: 5}\n"
+LOGGER = "org.apache.kafka.coordinator.group.GroupMetadataManager"
+LINE = (
+    "[2026-02-10 09:45:00,126] INFO [GroupCoordinator id=1 topic=__consumer_offsets partition=0] Stabilized group g1"
+    f" generation 4 with 2 members. ({LOGGER})\n"
+)
 COMMITTED = {"group": GROUP, "topic": "orders", "partition": "0"}
 OFFSET = "kafka_consumergroup_group_offset"
 
@@ -45,8 +53,20 @@ def rounds(spark: SparkSession, warehouse: Path, table: str) -> dict[Any, int]:
 
 def test_killed_cut_off_and_stopped(spark: SparkSession, tmp_path: Path, broker: LocalBroker) -> None:
     """Goal: after a kill in the middle, a restart of the broker and a SIGTERM, every record and every round is in the
-    tables once, no round lacks its lag, and the metrics showed each commit."""
-    (tmp_path / "settings.yaml").write_text(SETTINGS)
+    tables once, no round lacks its lag, and the metrics showed each commit; a rewind was told to a receiver, once, and
+    the log that the settings name was imported."""
+    (tmp_path / "server.log").write_text(LINE)
+    with receiving() as receiver:
+        settings = {
+            "monitor": {"history_interval_s": 5, "incidents_interval_s": 5},
+            "logs": {"server_logs": [str(tmp_path / "server.log")], "poll_interval_s": 1},
+            "notify": {"receivers": {"chat": {"kind": "json", "url": receiver.url, "severity": "warning"}}},
+        }
+        (tmp_path / "settings.yaml").write_text(json.dumps(settings))
+        play(spark, tmp_path, broker, receiver)
+
+
+def play(spark: SparkSession, tmp_path: Path, broker: LocalBroker, receiver: Receiving) -> None:
     warehouse, servers = tmp_path / "warehouse", broker.bootstrap_servers
     arguments = ("--interval", "2s", "--conf", str(tmp_path / "settings.yaml"))
     with MonitorProcess(warehouse, servers, tmp_path / "killed.log", *arguments) as monitor:
@@ -57,12 +77,16 @@ def test_killed_cut_off_and_stopped(spark: SparkSession, tmp_path: Path, broker:
     commit(servers, 3)
     with MonitorProcess(warehouse, servers, tmp_path / "stopped.log", *arguments) as monitor:
         monitor.wait_until_shown(3, OFFSET, **COMMITTED)
-        monitor.wait_until(lambda: monitor.fetch("/healthz") == "ok\n", "a healthy monitor")
+        monitor.wait_until(lambda: monitor.fetch("/readyz") == "ok\n", "a healthy monitor")
         broker.stop()
-        monitor.wait_until(lambda: monitor.fetch("/healthz") == "", "an unhealthy monitor")
+        monitor.wait_until(lambda: monitor.fetch("/readyz") == "", "an unhealthy monitor")
         broker.start()
         commit(servers, 4)
         monitor.wait_until_shown(4, OFFSET, **COMMITTED)
+        commit(servers, 1)
+        rewind = {"group": GROUP, "kind": "offset_rewind"}
+        monitor.wait_until(lambda: monitor.value("groupledger_open_incidents", **rewind) == 1, "the rewind")
+        monitor.wait_until(lambda: bool(receiver.bodies), "a message")
         code = monitor.stop()
         assert code == 0, monitor.words
         assert "Traceback" not in monitor.words
@@ -74,3 +98,6 @@ def test_killed_cut_off_and_stopped(spark: SparkSession, tmp_path: Path, broker:
     assert len(set(sampled.values())) == 1
     assert rounds(spark, warehouse, "group_states").keys() >= sampled.keys()
     assert rounds(spark, warehouse, "lag").keys() == sampled.keys()
+    assert [(body["event"], body["kinds"]) for body in receiver.bodies] == [("fired", ["offset_rewind"])]
+    imported = spark.read.format("delta").load(str(warehouse / "log_files")).collect()
+    assert [(row["line_count"], row["row_count"]) for row in imported] == [(1, 1)]

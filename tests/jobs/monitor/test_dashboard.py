@@ -10,13 +10,13 @@ from typing import Any
 import yaml
 
 from groupledger.jobs.monitor.lag_metrics import BY_PARTITION, GroupInfo, lag_metrics
-from groupledger.jobs.monitor.own_metrics import MonitorReport, monitor_metrics
+from groupledger.jobs.monitor.own_metrics import MonitorReport, incident_metrics, monitor_metrics
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.lag.rules import Commit, End, LagState, Round, Watermark, rollup
 
 METRIC = re.compile(r"\b(?:kafka|groupledger)_\w+")
-LABELS = {*BY_PARTITION, "status"}
+LABELS = {*BY_PARTITION, "status", "kind", "severity", "receiver", "outcome"}
 
 
 def served() -> set[str]:
@@ -29,6 +29,7 @@ def served() -> set[str]:
     metrics = [
         *lag_metrics("c", rows, rollup(rows), {"g": info}, load_settings().metrics),
         *monitor_metrics("c", report),
+        *incident_metrics("c", {("g", "rebalance_storm", "warning"): 1}, {("chat", "sent"): 1}),
     ]
     return {f"{each.name}_total" if each.type == "counter" else each.name for each in metrics}
 

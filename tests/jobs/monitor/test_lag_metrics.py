@@ -2,7 +2,8 @@
 
 The rules of `conf/prometheus` are evaluated here by a reader of the few forms of PromQL that they use, on rounds played
 through the lag rules: `metric{matchers}`, `max by (...) (...)`, `increase(metric[10m])` (last less first: without
-Prometheus' extrapolation to the ends of the window) and `time() - metric`, compared with a number, and `for`.
+Prometheus' extrapolation to the ends of the window), `time() - metric` and `absent(metric)`, compared with a number or
+with one that grows with a metric of the same labels, and `for`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from groupledger.jobs.monitor.lag_metrics import GroupInfo, lag_metrics
-from groupledger.jobs.monitor.own_metrics import MonitorReport, monitor_metrics
+from groupledger.jobs.monitor.own_metrics import MonitorReport, incident_metrics, monitor_metrics
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.lag.rules import Commit, End, GroupFacts, LagRow, LagState, Owner, Round, Watermark, rollup
@@ -144,8 +145,10 @@ ROUND_S = 30
 Series = list[tuple[float, dict[Sample, float]]]
 FORM = re.compile(
     r"(?:(?P<max>max by \((?P<by>[^)]*)\) \()?|(?P<increase>increase\()|(?P<time>time\(\) - ))"
-    r"(?P<metric>\w+)(?:\{(?P<matchers>[^}]*)\})?(?:\[(?P<minutes>\d+)m\]\))?\)? (?P<operator>==|>=|>) (?P<number>\d+)"
+    r"(?P<metric>\w+)(?:\{(?P<matchers>[^}]*)\})?(?:\[(?P<minutes>\d+)m\]\))?\)? (?P<operator>==|>=|>) "
+    r"(?:(?P<times>\d+) \* (?P<factor>\w+) \+ )?(?P<number>\d+)"
 )
+ABSENT = re.compile(r"absent\((?P<metric>\w+)\)")
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "==": lambda left, right: left == right,
     ">=": lambda left, right: left >= right,
@@ -177,6 +180,9 @@ def fired(series: Series) -> dict[str, float]:
 
 def holding(expression: str, series: Series, number: int) -> set[tuple[str, ...]]:
     """The label sets for which it holds in a round."""
+    absent = ABSENT.fullmatch(expression)
+    if absent is not None:
+        return set() if any(name == absent["metric"] for name, _ in series[number][1]) else {()}
     form = FORM.fullmatch(expression)
     assert form is not None, f"the replay does not read {expression}"
     now_s, samples = series[number]
@@ -193,7 +199,10 @@ def holding(expression: str, series: Series, number: int) -> set[tuple[str, ...]
             compared = value - window[0]
         elif form["time"]:
             compared = now_s - value
-        if OPERATORS[form["operator"]](compared, float(form["number"])):
+        limit = float(form["number"])
+        if form["factor"]:
+            limit += float(form["times"]) * samples[form["factor"], labels]
+        if OPERATORS[form["operator"]](compared, limit):
             found.add(tuple(text for label, text in labels if not form["max"] or label in names))
     return found
 
@@ -226,7 +235,7 @@ def played(
             count += 1
         read = Round(now_ms, {0: End(count)}, {TopicPartition("t", 0): Watermark(now_ms, 0, end, end)})
         rows = list(lag.round(read, {"g": GroupFacts(state(elapsed_s), {TopicPartition("t", 0): Owner(owned=True)})}))
-        told_now = MonitorReport(now_ms) if report is None else report(elapsed_s)
+        told_now = MonitorReport(now_ms, interval_s=ROUND_S) if report is None else report(elapsed_s)
         own = monitor_metrics("test", told_now)
         metrics = [*own, *lag_metrics("test", rows, rollup(rows), {"g": info(elapsed_s)}, LIMITS)]
         series.append((now_ms / 1_000, parsed(metrics)))
@@ -265,10 +274,47 @@ def test_rebalance_in_progress_is_not_stopped() -> None:
     assert "ConsumerGroupStopped" not in fired(series)
 
 
-def test_rebalance_storm_fires() -> None:
-    """Goal: six rebalances within ten minutes."""
-    alerts = fired(played(20, healthy, info=lambda s: GroupInfo(rebalances=40 + int(s) // 90)))
-    assert alerts == {"ConsumerGroupRebalanceStorm": 540}
+def with_metrics(series: Series, metrics: Callable[[float], Iterable[Metric]]) -> Series:
+    """Returns the rounds with what else is served; `metrics` gives it after so many seconds."""
+    begin_s = series[0][0]
+    return [(now_s, {**samples, **parsed(metrics(now_s - begin_s))}) for now_s, samples in series]
+
+
+def test_incidents_fire() -> None:
+    """Goal: a storm and a refused commit fire at once while they are open; a warning of another kind, and rebalances
+    that are no storm, fire nothing."""
+    restarted = played(20, healthy, info=lambda s: GroupInfo(rebalances=40 + int(s) // 30))
+    assert fired(restarted) == {}
+
+    def with_incident(kind: str, severity: str) -> Series:
+        def metrics(elapsed_s: float) -> Iterator[Metric]:
+            return incident_metrics("test", {("g", kind, severity): 1} if elapsed_s > 300 else {}, {})
+
+        return with_metrics(restarted, metrics)
+
+    assert fired(with_incident("rebalance_storm", "warning")) == {"ConsumerGroupRebalanceStorm": 330}
+    assert fired(with_incident("illegal_generation", "error")) == {"ConsumerGroupIncident": 330}
+    assert fired(with_incident("commit_gap", "warning")) == {}
+
+
+def test_a_receiver_that_is_not_told_fires() -> None:
+    """Goal: messages that are not taken, again and again; those that are sent fire nothing."""
+
+    def with_messages(outcome: str) -> Series:
+        def metrics(elapsed_s: float) -> Iterator[Metric]:
+            return incident_metrics("test", {}, {("chat", outcome): int(elapsed_s) // 60})
+
+        return with_metrics(played(12, healthy), metrics)
+
+    assert fired(with_messages("failed")).keys() == {"GroupledgerTellsNobody"}
+    assert fired(with_messages("sent")) == {}
+
+
+def test_a_monitor_that_is_gone_fires() -> None:
+    """Goal: when nothing is served any more, one alert is left, and it fires after five minutes."""
+    series = played(12, healthy)
+    gone = [(now_s, samples if now_s - series[0][0] < 120 else {}) for now_s, samples in series]
+    assert fired(gone) == {"GroupledgerGone": 420}
 
 
 def test_offsets_about_to_expire_fires() -> None:
@@ -283,7 +329,18 @@ def test_offsets_about_to_expire_fires() -> None:
 def test_reader_stalled_and_rounds_missing_fire() -> None:
     """Goal: an open transaction in the offsets topic, and a monitor whose rounds have ended."""
     stalled = fired(
-        played(8, healthy, report=lambda s: MonitorReport(START_MS + int(s) * 1_000, stalled_ms={7: int(s) * 1_000}))
+        played(
+            8,
+            healthy,
+            report=lambda s: MonitorReport(
+                START_MS + int(s) * 1_000, stalled_ms={7: int(s) * 1_000}, interval_s=ROUND_S
+            ),
+        )
     )
     assert stalled == {"GroupledgerReaderStalled": 330}
-    assert fired(played(8, healthy, report=lambda _: MonitorReport(START_MS))) == {"GroupledgerRoundsMissing": 150}
+
+    def ended(interval_s: int) -> Series:
+        return played(8, healthy, report=lambda _: MonitorReport(START_MS, interval_s=interval_s))
+
+    assert fired(ended(5)) == {"GroupledgerRoundsMissing": 90}
+    assert fired(ended(60)) == {"GroupledgerRoundsMissing": 330}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import threading
@@ -13,8 +14,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from groupledger.jobs.monitor.commits import behind
+from groupledger.jobs.monitor.exposition import Exposition
+from groupledger.jobs.monitor.families import Counter, Gauge, family
 from groupledger.jobs.monitor.http import serve
-from groupledger.jobs.monitor.rules import Stalls, Vitals, interval_seconds, next_round_at, troubles
+from groupledger.jobs.monitor.rules import Pace, Stalls, Vitals, interval_seconds, next_round_at, troubles
 from groupledger.jobs.process import worker
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.worker import Worker, working
@@ -122,25 +125,57 @@ def test_behind() -> None:
     assert behind({0: 10, 1: 9}, {0: 10, 1: 12, 2: 0, 3: 4}) == {1: 3, 3: 4}
 
 
-def get(port: int, path: str) -> tuple[int, str]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
-    connection.request("GET", path)
+def get(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()
-    body = answer.read().decode()
+    body, told = answer.read(), dict(answer.getheaders())
     connection.close()
-    return answer.status, body
+    return answer.status, (gzip.decompress(body) if "Content-Encoding" in told else body).decode(), told
 
 
 def test_what_is_served() -> None:
     """Goal: metrics as they are now, health by its status, and nothing under other paths."""
     found: list[str] = []
-    with serve("127.0.0.1", 0, lambda: b"# TYPE up gauge\nup 1.0\n", lambda: found) as port:
-        status, body = get(port, "/metrics?name=up")
-        assert (status, [family.name for family in text_string_to_metric_families(body)]) == (200, ["up"])
-        assert get(port, "/healthz") == (200, "ok\n")
+    exposition = Exposition()
+    exposition.publish([family(Gauge, "up", "Up.", (), [((), 1.0)])])
+    troubles = {"/readyz": lambda: found, "/livez": list}
+    with serve("127.0.0.1", 0, exposition.answer, troubles) as port:
+        status, body, _ = get(port, "/metrics?name=up")
+        assert (status, [each.name for each in text_string_to_metric_families(body)]) == (200, ["up"])
+        assert get(port, "/readyz")[:2] == (200, "ok\n")
         found.append("The ingest has ended.")
-        assert get(port, "/healthz") == (503, "The ingest has ended.\n")
-        assert get(port, "/")[0] == 404
+        assert get(port, "/readyz")[:2] == (503, "The ingest has ended.\n")
+        assert get(port, "/livez")[:2] == (200, "ok\n")
+        assert get(port, "/")[:2] == (404, "There are /metrics, /readyz, /livez.\n")
+
+
+def test_how_it_is_served() -> None:
+    """Goal: OpenMetrics and gzip for who asks for them, the head alone for HEAD, and a round once it is published."""
+    exposition = Exposition()
+    with serve("127.0.0.1", 0, exposition.answer, {}) as port:
+        for value in (1.0, 2.0):
+            exposition.publish([family(Counter, "rounds", "Rounds.", (), [((), value)])])
+            _, plain, told = get(port, "/metrics")
+            assert f"rounds_total {value}\n" in plain
+            assert told["Content-Type"].startswith("text/plain")
+            _, packed, told = get(port, "/metrics", Accept_Encoding="gzip")
+            assert (packed, told["Content-Encoding"]) == (plain, "gzip")
+            _, opened, told = get(port, "/metrics", Accept="application/openmetrics-text; version=99; q=0.5, */*")
+            assert opened.endswith(f"rounds_total {value}\n# EOF\n")
+            assert told["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+            status, nothing, told = get(port, "/metrics", "HEAD")
+            assert (status, nothing, told["Content-Length"]) == (200, "", str(len(plain)))
+
+
+def test_work_in_the_pauses() -> None:
+    """Goal: it is due at its interval, and takes a quarter of the time at most, however long it takes."""
+    pace = Pace(60)
+    assert pace.is_due(0)
+    pace.done(100, 101)
+    assert (pace.is_due(159), pace.is_due(160)) == (False, True)
+    pace.done(200, 230)
+    assert (pace.is_due(319), pace.is_due(320)) == (False, True)
 
 
 def test_a_port_that_is_taken() -> None:
@@ -149,7 +184,7 @@ def test_a_port_that_is_taken() -> None:
         port = taken.getsockname()[1]
         with (
             pytest.raises(OutsideError, match=f"127.0.0.1:{port} .*: choose another --metrics-port"),
-            serve("127.0.0.1", port, bytes, list),
+            serve("127.0.0.1", port, Exposition().answer, {}),
         ):
             pass
 

@@ -1,0 +1,45 @@
+"""`groupledger notify`: tells the receivers of the settings of incidents, as `monitor` and `pipeline` do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from groupledger.jobs.cli.options import AS_JSON, CLUSTER, CONF, Job, settings_of
+from groupledger.jobs.process.clock import now_ms
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.output import print_answers, say
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOBODY = (
+    "The settings name no receiver: write one under notify.receivers, as the comment in conf/groupledger.yaml shows."
+)
+
+
+@click.command()
+@click.option("--warehouse", metavar="DIR", help="Tell of the incidents that are there.")
+@CLUSTER
+@CONF
+@click.option("--test", "is_test", is_flag=True, help="Send each receiver a message that says so, and its end.")
+@AS_JSON
+def notify(*, warehouse: str | None, cluster: str | None, conf: Path | None, is_test: bool, as_json: bool) -> bool:
+    """Tell people of incidents that they were not told of; with --test, try the receivers. Exit code 1 if one of them
+    was not told."""
+    if (warehouse is None) != is_test:
+        raise click.UsageError("Give either --warehouse or --test.")
+    settings = settings_of(conf, cluster)
+    if not settings.notify.receivers:
+        raise InputError(NOBODY)
+    from groupledger.jobs.notify.notify import Notifier, send_test
+
+    if warehouse is None:
+        found = [{"receiver": name, "outcome": problem or "told"} for name, problem in send_test(settings, now_ms())]
+        print_answers("Receivers", ("receiver", "outcome"), found, as_json=as_json)
+        return any(each["outcome"] != "told" for each in found)
+    with Job("notify", warehouse, cluster, conf).ledger() as ledger:
+        notifier = Notifier(ledger)
+        say(f"{notifier.look(now_ms()):,} messages were sent")
+    return any(outcome == "failed" for _, outcome in notifier.counts)

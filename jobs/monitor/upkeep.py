@@ -1,0 +1,84 @@
+"""What a monitor does in its pauses, beside its rounds: incidents, and the care of the tables.
+
+Each piece of work has its interval, and takes a quarter of the time at most: where the past is long, and looking for
+incidents takes a minute, it is done every four. Between two writes it gives way to a round, as the history does. What
+is found open is kept for the metrics. The maintenance needs the leases of all clusters in the warehouse: while another
+one is written, it waits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from groupledger.jobs.derive.incidents import update_incidents
+from groupledger.jobs.monitor.rules import Pace
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.warehouse.maintain import maintain
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.incidents import INCIDENTS
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Mapping
+
+    from groupledger.jobs.warehouse.lease import Lease
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+HOUR_S = 3_600
+
+
+class Upkeep:
+    """The work in the pauses of one monitor, which has the leases `held`. `open_incidents` has by group, kind and
+    severity how many are open."""
+
+    def __init__(self, ledger: Ledger, held: list[Lease]) -> None:
+        self.open_incidents: Mapping[tuple[str, str, str], int] = {}
+        self._ledger = ledger
+        self.held = held
+        settings = ledger.settings
+        self._incidents = Pace(settings.monitor.incidents_interval_s)
+        self._maintenance = Pace(settings.monitor.maintain_interval_h * HOUR_S)
+        # Not at the start: whoever restarts a monitor waits for its numbers.
+        self._maintenance.done(time.monotonic(), time.monotonic())
+
+    def work(self, stop: threading.Event) -> None:
+        """Does what is due. Raises what the jobs raise, but for a maintenance that another writer keeps from the
+        tables: that is said, and tried again the next time."""
+        if not stop.is_set() and self._ledger.exists(GENERATIONS):
+            self._when_due(self._incidents, self._look_for_incidents)
+        if not stop.is_set() and self._ledger.settings.monitor.maintain_interval_h:
+            self._when_due(self._maintenance, self._maintain)
+
+    def _when_due(self, pace: Pace, work: Callable[[], None]) -> None:
+        began_s = time.monotonic()
+        if pace.is_due(began_s):
+            work()
+            pace.done(began_s, time.monotonic())
+
+    def _look_for_incidents(self) -> None:
+        ledger = self._ledger
+        update_incidents(ledger)
+        rows = ledger.arrow(INCIDENTS, pc.field("is_open"), ("group_id", "kind", "severity")).to_pylist()
+        self.open_incidents = Counter((row["group_id"] or "", row["kind"], row["severity"]) for row in rows)
+
+    def _maintain(self) -> None:
+        ledger = self._ledger
+        now = datetime.now(timezone.utc)
+        try:
+            steps = maintain(
+                *(ledger.spark, ledger.warehouse, ledger.settings, now),
+                is_dry_run=False,
+                say=lambda _: ledger.give_way(),
+                held=self.held,
+            )
+        except OutsideError as error:
+            ledger.lease.check()
+            ledger.say(f"no maintenance: {error}")
+            return
+        not_done = [f"{step.table}: {step.outcome}" for step in steps if step.is_finding]
+        ledger.say(f"maintenance: {len(steps) - len(not_done):,} steps{''.join(f'; {each}' for each in not_done)}")

@@ -1,0 +1,140 @@
+"""Decides who is told what: an episode of incidents once when it is found, and once when it is over.
+
+An episode is told to a receiver if it is as grave as the receiver wants, of a group that it asks about, and was last
+seen recently: what a first run or a late log brings to light is history, and wakes nobody. It is over when none of its
+incidents is open any more, or when the table has it no longer, because a log that came later tells otherwise. One that
+is seen again after it was over is told again, under the same id.
+
+What was told is kept by receiver (`Told`), so that a restart repeats nothing. A receiver that forgets by itself
+(Alertmanager) is told of an open episode at each look.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any, Literal
+
+from groupledger.schemas.words import Severity, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    Row = Mapping[str, Any]
+
+Event = Literal["fired", "repeated", "resolved"]
+SEVERITIES = words_of(Severity)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Episode:
+    """All incidents that one cause brought about; the sentence is that of the gravest."""
+
+    episode_id: str
+    group_id: str | None
+    team: str | None
+    kinds: tuple[str, ...]
+    severity: str
+    sentence: str
+    settings: tuple[str, ...]
+    first_seen_ms: int
+    last_seen_ms: int
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a receiver knows of an episode."""
+
+    last_seen_ms: int
+    is_over: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """What a receiver asks for; no kinds and no teams are all. `groups` are the names that its pattern matches."""
+
+    severity: str
+    kinds: Sequence[str]
+    teams: Sequence[str]
+    groups: frozenset[str]
+    forgets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One thing to tell. `episode` is None where only the id of one that the table no longer has is known."""
+
+    event: Event
+    episode_id: str
+    episode: Episode | None
+
+
+def episodes_of(rows: Iterable[Row], team_of: Mapping[str, str]) -> list[Episode]:
+    """Returns the episodes of rows of `incidents`, in order of their beginnings."""
+    ordered = sorted(rows, key=itemgetter("episode_id"))
+    found = [_episode([*of_episode], team_of) for _, of_episode in groupby(ordered, key=itemgetter("episode_id"))]
+    return sorted(found, key=attrgetter("first_seen_ms", "episode_id"))
+
+
+def _episode(rows: Sequence[Row], team_of: Mapping[str, str]) -> Episode:
+    rows = sorted(rows, key=lambda row: (-SEVERITIES.index(row["severity"]), row["first_seen_at"], row["kind"]))
+    head = rows[0]
+    settings = (row["setting_to_change"] for row in rows if row["setting_to_change"] is not None)
+    return Episode(
+        episode_id=head["episode_id"],
+        group_id=head["group_id"],
+        team=team_of.get(head["group_id"] or ""),
+        kinds=tuple(dict.fromkeys(row["kind"] for row in rows)),
+        severity=head["severity"],
+        sentence=head["explanation"],
+        settings=tuple(dict.fromkeys(settings)),
+        first_seen_ms=min(_milliseconds(row["first_seen_at"]) for row in rows),
+        last_seen_ms=max(_milliseconds(row["last_seen_at"]) for row in rows),
+        is_open=any(row["is_open"] for row in rows),
+    )
+
+
+def _milliseconds(instant: datetime) -> int:
+    return round(instant.timestamp() * 1_000)
+
+
+def messages(episodes: Sequence[Episode], told: Mapping[str, Told], wanted: Wanted, since_ms: int) -> Iterator[Message]:
+    """Yields what a receiver is to be told, in order. What was last seen before `since_ms` is history."""
+    there = {episode.episode_id: episode for episode in episodes}
+    for key, known in told.items():
+        if key not in there and not known.is_over:
+            yield Message("resolved", key, None)
+    for episode in episodes:
+        before = told.get(episode.episode_id)
+        is_known = before is not None and not before.is_over
+        is_new = episode.is_open if before is not None else _is_wanted(episode, wanted)
+        if not is_known and is_new and episode.last_seen_ms >= since_ms:
+            yield Message("fired", episode.episode_id, episode)
+            is_known = True
+        elif is_known and wanted.forgets and episode.is_open:
+            yield Message("repeated", episode.episode_id, episode)
+        if is_known and not episode.is_open:
+            yield Message("resolved", episode.episode_id, episode)
+
+
+def _is_wanted(episode: Episode, wanted: Wanted) -> bool:
+    return (
+        SEVERITIES.index(episode.severity) >= SEVERITIES.index(wanted.severity)
+        and (not wanted.kinds or not set(wanted.kinds).isdisjoint(episode.kinds))
+        and (not wanted.teams or episode.team in wanted.teams)
+        and (episode.group_id is None or episode.group_id in wanted.groups)
+    )
+
+
+def after(told: Mapping[str, Told], message: Message) -> dict[str, Told]:
+    """Returns what a receiver knows once it has the message."""
+    last_seen_ms = told[message.episode_id].last_seen_ms if message.episode is None else message.episode.last_seen_ms
+    return {**told, message.episode_id: Told(last_seen_ms, is_over=message.event == "resolved")}
+
+
+def still_needed(told: Mapping[str, Told], since_ms: int) -> dict[str, Told]:
+    """Returns what has to be kept: what is not over, and what is too recent to be history."""
+    return {key: known for key, known in told.items() if not known.is_over or known.last_seen_ms >= since_ms}

@@ -1,0 +1,235 @@
+"""Tells receivers of incidents, as the settings `notify` say: reads the table, sends, and keeps what was told.
+
+What was told is a small file, `_groupledger/<cluster>/notified.json`, written after each message, so that whoever goes
+on repeats at most the one message that was under way. Only the holder of the lease tells anybody.
+
+A receiver that does not answer, or refuses, is asked again at the next look, and holds up no other; its messages wait
+until their episodes are history. Addresses and keys are secrets: no sentence shows them, and no answer is followed to
+another address.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from groupledger.jobs.notify.episodes import Episode, Message, Told, Wanted, after, episodes_of, messages, still_needed
+from groupledger.jobs.notify.receivers import BODIES, FORGETS, PAGERDUTY_URL, Context
+from groupledger.jobs.process import clock
+from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.name_patterns import first_matching, names_matching
+from groupledger.jobs.process.settings import Secret, checked_url
+from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.words import Severity
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator
+
+    from groupledger.jobs.process.settings import NotifySettings, ReceiverSettings, Settings
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+    State = dict[str, dict[str, Told]]
+
+COLUMNS = (
+    *("episode_id", "group_id", "kind", "severity", "explanation", "setting_to_change", "first_seen_at"),
+    *("last_seen_at", "is_open"),
+)
+LOOK_EVERY_S = 15
+# An alert of a receiver that forgets stands for so many looks after the last one that told it.
+LOOKS_PER_ALERT = 12
+REMEDY = "remove it: recent incidents are then told again"
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Follows nobody: the body goes to the address of the settings, or nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """A receiver of the settings, with its secrets."""
+
+    name: str
+    settings: ReceiverSettings
+    url: str
+    key: str | None = field(repr=False)
+
+    def send(self, message: Message, context: Context, timeout_s: int) -> None:
+        """Sends a message. Raises OutsideError if it was not taken."""
+        body = BODIES[self.settings.kind](message, context)
+        if body is None:
+            return
+        headers = {"Content-Type": "application/json", "User-Agent": "groupledger", **body.headers}
+        request = Request(self.url.rstrip("/") + body.path, body.text, headers, method="POST")  # noqa: S310 - http(s)
+        try:
+            with build_opener(_NoRedirect).open(request, timeout=timeout_s):
+                return
+        except HTTPError as error:
+            error.close()
+            why = f"it answered with status {error.code}"
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            why = getattr(reason, "strerror", None) or type(reason).__name__
+        raise OutsideError(f"The receiver {self.name} of notify.receivers was not told: {why}.")
+
+
+def receivers_of(settings: NotifySettings) -> list[Receiver]:
+    """Returns the receivers of the settings. Raises InputError if a secret is not there."""
+    return [_receiver(name, each) for name, each in settings.receivers.items()]
+
+
+def _receiver(name: str, settings: ReceiverSettings) -> Receiver:
+    url = settings.url or PAGERDUTY_URL
+    if isinstance(url, Secret):
+        try:
+            url = checked_url(url.resolve().get_secret_value())
+        except ValueError as error:
+            raise InputError(f"The settings are wrong: notify.receivers.{name}.url: {error}.") from error
+    key = None if settings.key is None else settings.key.resolve().get_secret_value()
+    return Receiver(name, settings, url, key)
+
+
+class Notifier:
+    """Tells the receivers of one cluster's incidents. `counts` has by receiver and outcome (`sent`, `failed`) how many
+    messages there were."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self._ledger = ledger
+        self._settings = ledger.settings.notify
+        self._receivers = receivers_of(self._settings)
+        self._told: State | None = None
+        self._failing: dict[str, str] = {}
+
+    @property
+    def has_receivers(self) -> bool:
+        return bool(self._receivers)
+
+    def follow(self, stop: threading.Event) -> None:
+        """Looks at the table every so often, until told to stop."""
+        while not stop.wait(LOOK_EVERY_S):
+            self.look(clock.now_ms())
+
+    def look(self, now_ms: int) -> int:
+        """Tells what there is to tell; returns the number of messages that were sent."""
+        if not self._receivers or not self._ledger.exists(INCIDENTS):
+            return 0
+        if self._told is None:
+            self._told = read_parsed(self._ledger.storage, self._file, _parsed, REMEDY) or {}
+        since_ms = now_ms - self._settings.age_max_s * 1_000
+        episodes = self._episodes(since_ms)
+        return sum(self._tell(receiver, episodes, since_ms, now_ms) for receiver in self._receivers)
+
+    def _episodes(self, since_ms: int) -> list[Episode]:
+        """Returns the episodes that are recent, or that somebody was told of."""
+        assert self._told is not None  # noqa: S101 - `look` has read it
+        known = {key for told in self._told.values() for key, each in told.items() if not each.is_over}
+        is_recent = pc.field("last_seen_at") >= pa.scalar(since_ms * 1_000, pa.timestamp("us", "UTC"))
+        recent = self._ledger.arrow(INCIDENTS, is_recent, ["episode_id"])["episode_id"].to_pylist()
+        wanted = pc.field("episode_id").isin(pa.array(sorted(known | set(recent)), pa.string()))
+        rows = self._ledger.arrow(INCIDENTS, wanted, COLUMNS).to_pylist()
+        groups = {row["group_id"] for row in rows if row["group_id"] is not None}
+        return episodes_of(rows, first_matching(self._ledger.settings.team_patterns(), groups))
+
+    def _tell(self, receiver: Receiver, episodes: list[Episode], since_ms: int, now_ms: int) -> int:
+        """Tells one receiver all that is new for it, or what it takes of that."""
+        assert self._told is not None  # noqa: S101 - `look` has read it
+        told = self._told.get(receiver.name, {})
+        sent = 0
+        for message in messages(episodes, told, wanted_of(receiver.settings, episodes), since_ms):
+            self._ledger.lease.check()
+            try:
+                receiver.send(message, self._context(receiver, now_ms), self._settings.timeout_s)
+            except OutsideError as error:
+                self.counts[receiver.name, "failed"] += 1
+                self._say_once(receiver.name, str(error))
+                break
+            self._failing.pop(receiver.name, None)
+            self.counts[receiver.name, "sent"] += 1
+            sent += 1
+            if message.event != "repeated":
+                told = still_needed(after(told, message), since_ms)
+                self._told[receiver.name] = told
+                self._ledger.storage.write(self._file, _dumped(self._told))
+        return sent
+
+    def _context(self, receiver: Receiver, now_ms: int) -> Context:
+        return Context(
+            cluster=self._ledger.cluster,
+            link=self._settings.link,
+            key=receiver.key,
+            now_ms=now_ms,
+            alert_s=LOOK_EVERY_S * LOOKS_PER_ALERT,
+        )
+
+    def _say_once(self, name: str, sentence: str) -> None:
+        if self._failing.get(name) != sentence:
+            self._failing[name] = sentence
+            self._ledger.say(f"{sentence} It is tried again.")
+
+    @property
+    def _file(self) -> str:
+        return f"{STATE_FOLDER}/{self._ledger.cluster}/notified.json"
+
+
+def wanted_of(settings: ReceiverSettings, episodes: list[Episode]) -> Wanted:
+    names = {episode.group_id for episode in episodes if episode.group_id is not None}
+    return Wanted(
+        severity=settings.severity,
+        kinds=settings.kinds,
+        teams=settings.teams,
+        groups=frozenset(names_matching(settings.groups, names)),
+        forgets=settings.kind in FORGETS,
+    )
+
+
+def send_test(settings: Settings, now_ms: int) -> Iterator[tuple[str, str]]:
+    """Sends a message to each receiver, and its end; yields the receiver's name and what came of it."""
+    episode = Episode(
+        episode_id="groupledger-test",
+        group_id="groupledger-test",
+        team=None,
+        kinds=("test",),
+        severity=Severity.INFO,
+        sentence="This is a test of `groupledger notify --test`; nothing has happened.",
+        settings=(),
+        first_seen_ms=now_ms,
+        last_seen_ms=now_ms,
+        is_open=True,
+    )
+    for receiver in receivers_of(settings.notify):
+        context = Context(
+            cluster=settings.cluster, link=settings.notify.link, key=receiver.key, now_ms=now_ms, alert_s=LOOK_EVERY_S
+        )
+        try:
+            for message in (
+                Message("fired", episode.episode_id, episode),
+                Message("resolved", episode.episode_id, episode),
+            ):
+                receiver.send(message, context, settings.notify.timeout_s)
+        except OutsideError as error:
+            yield receiver.name, str(error)
+        else:
+            yield receiver.name, ""
+
+
+def _parsed(text: str) -> State:
+    return {
+        name: {key: Told(**fields) for key, fields in told.items()}
+        for name, told in json.loads(text)["receivers"].items()
+    }
+
+
+def _dumped(state: State) -> str:
+    found = {name: {key: asdict(each) for key, each in told.items()} for name, told in state.items()}
+    return json.dumps({"receivers": found})

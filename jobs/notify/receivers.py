@@ -1,0 +1,183 @@
+"""Words a message for each kind of receiver: the body of one POST.
+
+    json           one JSON object, as `docs/notify.md` describes it
+    slack          an incoming webhook (also Mattermost and whatever takes Slack's `text`)
+    pagerduty      Events API v2: `trigger` and `resolve`, with the episode as `dedup_key`
+    alertmanager   its API v2; it forgets an alert that is not repeated before `endsAt`
+
+Names come from clients. In texts they are made harmless (`printable`), and in Slack's, where <, > and & are its own,
+these are escaped; in fields they are JSON and stand as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from groupledger.jobs.process.terminal import escaped
+from groupledger.transforms.coverage.rules.coverage_at import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from groupledger.jobs.notify.episodes import Episode, Message
+
+PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
+SUMMARY_CHARACTERS_MAX = 1_024  # PagerDuty refuses more
+ALERTMANAGER_PATH = "/api/v2/alerts"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Context:
+    """What the words need beside the message. `alert_s` is for how long an alert stands that nobody repeats."""
+
+    cluster: str
+    link: str | None
+    key: str | None
+    now_ms: int
+    alert_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What is sent: a path behind the receiver's URL, and JSON."""
+
+    json: Any
+    path: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> bytes:
+        return json.dumps(self.json).encode()
+
+
+def page_of(episode: Episode, context: Context) -> str | None:
+    """Returns where `groupledger serve` shows the group at the beginning of the episode."""
+    if context.link is None:
+        return None
+    cluster = f"{context.link.rstrip('/')}/clusters/{quote(context.cluster, '')}"
+    if episode.group_id is None:
+        return cluster
+    return f"{cluster}/groups/{quote(episode.group_id, '')}?{urlencode({'at': _instant(episode.first_seen_ms)})}"
+
+
+def _instant(at_ms: int) -> str:
+    return iso(datetime.fromtimestamp(at_ms / 1_000, timezone.utc))
+
+
+def _subject(episode: Episode, context: Context) -> str:
+    of_team = "" if episode.team is None else f" ({episode.team})"
+    group = "__consumer_offsets" if episode.group_id is None else escaped(episode.group_id)
+    return f"{group}{of_team} on {context.cluster}"
+
+
+def _advice(episode: Episode) -> str:
+    return f" Change: {', '.join(episode.settings)}." if episode.settings else ""
+
+
+def text_of(message: Message, context: Context) -> str:
+    """Returns the message as a line of text."""
+    episode = message.episode
+    if episode is None:
+        return f"OVER: a log that came later tells otherwise, and episode {message.episode_id[:8]} is withdrawn."
+    if message.event == "resolved":
+        last = _instant(episode.last_seen_ms)
+        return f"OVER: {', '.join(episode.kinds)} in {_subject(episode, context)}, last seen at {last}."
+    head = f"{episode.severity.upper()}: {_subject(episode, context)}: {escaped(episode.sentence)}"
+    return head + _advice(episode)
+
+
+def _json(message: Message, context: Context) -> Body:
+    told: dict[str, Any] = {
+        "event": "resolved" if message.event == "resolved" else "fired",
+        "cluster": context.cluster,
+        "episode_id": message.episode_id,
+        "text": text_of(message, context),
+    }
+    episode = message.episode
+    if episode is not None:
+        told |= {
+            "group_id": episode.group_id,
+            "team": episode.team,
+            "kinds": episode.kinds,
+            "severity": episode.severity,
+            "explanation": episode.sentence,
+            "settings_to_change": episode.settings,
+            "first_seen_at": _instant(episode.first_seen_ms),
+            "last_seen_at": _instant(episode.last_seen_ms),
+            "link": page_of(episode, context),
+        }
+    return Body(told, headers=_authorized(context))
+
+
+def _authorized(context: Context) -> dict[str, str]:
+    return {} if context.key is None else {"Authorization": context.key}
+
+
+def _slack(message: Message, context: Context) -> Body:
+    text = text_of(message, context).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    page = None if message.episode is None else page_of(message.episode, context)
+    return Body({"text": text if page is None else f"{text} <{page}|Open>"})
+
+
+def _pagerduty(message: Message, context: Context) -> Body:
+    event: dict[str, Any] = {"routing_key": context.key, "dedup_key": message.episode_id}
+    episode = message.episode
+    if message.event == "resolved" or episode is None:
+        return Body({**event, "event_action": "resolve"})
+    page = page_of(episode, context)
+    payload: dict[str, Any] = {
+        "summary": text_of(message, context)[:SUMMARY_CHARACTERS_MAX],
+        "source": context.cluster,
+        "severity": episode.severity,  # its words are the same
+        "timestamp": _instant(episode.first_seen_ms),
+        "class": episode.kinds[0],
+        "custom_details": {"kinds": episode.kinds, "settings_to_change": episode.settings},
+    }
+    payload |= {} if episode.group_id is None else {"component": episode.group_id}
+    payload |= {} if episode.team is None else {"group": episode.team}
+    links = [] if page is None else [{"href": page, "text": "The group at that time"}]
+    return Body({**event, "event_action": "trigger", "payload": payload, "links": links})
+
+
+def _alertmanager(message: Message, context: Context) -> Body | None:
+    episode = message.episode
+    if episode is None:
+        return None  # its labels are not known any more, and it ends by itself
+    lasts_ms = 0 if message.event == "resolved" else round(context.alert_s * 1_000)
+    # The labels are the alert's identity: one that becomes graver is another alert, and the first one ends by itself.
+    labels = {
+        "alertname": "ConsumerGroupIncident",
+        "cluster": context.cluster,
+        "group": episode.group_id or "",
+        "team": episode.team or "",
+        "severity": episode.severity,
+        "episode_id": episode.episode_id,
+    }
+    annotations = {
+        "summary": text_of(message, context),
+        "kinds": ", ".join(episode.kinds),
+        "settings_to_change": ", ".join(episode.settings),
+    }
+    alert = {
+        "labels": labels,
+        "annotations": annotations,
+        "startsAt": _instant(episode.first_seen_ms),
+        "endsAt": _instant(context.now_ms + lasts_ms),
+    }
+    page = page_of(episode, context)
+    alert |= {} if page is None else {"generatorURL": page}
+    return Body([alert], ALERTMANAGER_PATH, _authorized(context))
+
+
+BODIES: dict[str, Callable[[Message, Context], Body | None]] = {
+    "json": _json,
+    "slack": _slack,
+    "pagerduty": _pagerduty,
+    "alertmanager": _alertmanager,
+}
+"""By kind; None where there is nothing to send."""
+FORGETS = ("alertmanager",)

@@ -1,0 +1,62 @@
+"""A web server that takes messages as a receiver does, and keeps them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass
+class Receiving:
+    """What came: path, headers and JSON of each POST. `status` is what the next ones are answered with."""
+
+    url: str = ""
+    status: int = 200
+    came: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
+
+    @property
+    def bodies(self) -> list[Any]:
+        return [body for _, _, body in self.came]
+
+
+@contextmanager
+def receiving() -> Iterator[Receiving]:
+    kept = Receiving()
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 60
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            kept.came.append((self.path, dict(self.headers), body))
+            self.send_response(kept.status)
+            if kept.status == 302:
+                self.send_header("Location", kept.url + "/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            kept.came.append((self.path, dict(self.headers), None))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    kept.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield kept
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,144 @@
+"""Goal: each receiver is told of what it asked for, once when it begins and once when it is over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from groupledger.jobs.notify.episodes import Episode, Told, Wanted, after, episodes_of, messages, still_needed
+
+MINUTE_MS = 60_000
+NOW_MS = 1_760_000_000_000
+SINCE_MS = NOW_MS - 60 * MINUTE_MS
+EPISODE = Episode(
+    episode_id="e1",
+    group_id="pay-eu",
+    team="payments",
+    kinds=("session_expired", "illegal_generation"),
+    severity="error",
+    sentence="pod-a was refused.",
+    settings=("session.timeout.ms",),
+    first_seen_ms=NOW_MS - 5 * MINUTE_MS,
+    last_seen_ms=NOW_MS - MINUTE_MS,
+    is_open=True,
+)
+OVER = replace(EPISODE, is_open=False)
+OLD = replace(EPISODE, last_seen_ms=SINCE_MS - 1)
+ALL = Wanted(severity="error", kinds=(), teams=(), groups=frozenset({"pay-eu", "other"}))
+
+
+def told_of(
+    *episodes: Episode, told: dict[str, Told] | None = None, wanted: Wanted = ALL
+) -> tuple[list[str], dict[str, Told]]:
+    """Returns the events of one look, and what is known after it."""
+    known = dict(told or {})
+    events: list[str] = []
+    for message in messages(episodes, known, wanted, SINCE_MS):
+        events.append(message.event)
+        known = after(known, message)
+    return events, known
+
+
+def test_an_episode_is_told_once_and_ends_once() -> None:
+    """Goal: found, going on, over, and over still are told as two messages."""
+    events, told = told_of(EPISODE)
+    assert events == ["fired"]
+    for episode, expected in ((EPISODE, []), (OVER, ["resolved"]), (OVER, []), (OVER, [])):
+        events, told = told_of(episode, told=told)
+        assert events == expected
+
+
+def test_what_is_over_when_it_is_found() -> None:
+    """Goal: an hourly pipeline tells of what has come and gone meanwhile, with its end; a second one says nothing."""
+    events, told = told_of(OVER)
+    assert events == ["fired", "resolved"]
+    assert told_of(OVER, told=told) == ([], told)
+
+
+def test_an_old_episode_is_history() -> None:
+    """Goal: nobody is told of what a first run brings to light, but who was told of it hears of its end."""
+    assert told_of(OLD) == ([], {})
+    assert told_of(replace(OLD, is_open=False), told={"e1": Told(0)})[0] == ["resolved"]
+
+
+def test_an_episode_that_is_seen_again() -> None:
+    """Goal: what was over and goes on is told again, under the same id."""
+    told = {"e1": Told(SINCE_MS, is_over=True)}
+    assert told_of(EPISODE, told=told)[0] == ["fired"]
+
+
+def test_an_episode_that_a_log_refutes() -> None:
+    """Goal: what the table has no longer is taken back, once."""
+    events, told = told_of(told={"e1": Told(NOW_MS)})
+    assert events == ["resolved"]
+    assert told_of(told=told)[0] == []
+
+
+def test_a_receiver_that_forgets() -> None:
+    """Goal: it is told at each look as long as the episode is open."""
+    forgets = replace(ALL, forgets=True)
+    events, told = told_of(EPISODE, wanted=forgets)
+    assert events == ["fired"]
+    assert told_of(EPISODE, told=told, wanted=forgets)[0] == ["repeated"]
+    assert told_of(OVER, told=told, wanted=forgets)[0] == ["resolved"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_told"),
+    [
+        ({"severity": "info"}, True),
+        ({"kinds": ("illegal_generation",)}, True),
+        ({"kinds": ("commit_gap",)}, False),
+        ({"teams": ("payments",)}, True),
+        ({"teams": ("search",)}, False),
+        ({"groups": frozenset({"other"})}, False),
+    ],
+)
+def test_what_a_receiver_asks_for(wanted: dict[str, Any], is_told: bool) -> None:
+    """Goal: severity, kinds, teams and names of groups decide, each by itself."""
+    assert bool(told_of(EPISODE, wanted=replace(ALL, **wanted))[0]) == is_told
+
+
+def test_a_warning_is_no_error() -> None:
+    """Goal: a receiver of errors is not told of a warning, and one of a whole partition of the log passes any name."""
+    assert told_of(replace(EPISODE, severity="warning"))[0] == []
+    assert told_of(replace(EPISODE, group_id=None), wanted=replace(ALL, groups=frozenset()))[0] == ["fired"]
+
+
+def test_what_is_kept() -> None:
+    """Goal: what was told is kept while it is not over, or recent enough to be told again."""
+    told = {"open": Told(0), "recent": Told(SINCE_MS, is_over=True), "old": Told(SINCE_MS - 1, is_over=True)}
+    assert still_needed(told, SINCE_MS).keys() == {"open", "recent"}
+
+
+def test_rows_become_episodes() -> None:
+    """Goal: the gravest incident of an episode speaks for it; times, kinds and settings are those of all its rows."""
+
+    def row(kind: str, severity: str, second: int, setting: str | None, *, is_open: bool) -> dict[str, Any]:
+        at = datetime(2026, 1, 1, 12, 0, second, tzinfo=timezone.utc)
+        return {
+            "episode_id": "e1",
+            "group_id": "pay-eu",
+            "kind": kind,
+            "severity": severity,
+            "is_open": is_open,
+            "first_seen_at": at,
+            "last_seen_at": at,
+            "explanation": f"About {kind}.",
+            "setting_to_change": setting,
+        }
+
+    rows = [
+        row("session_expired", "warning", 1, "session.timeout.ms", is_open=False),
+        row("illegal_generation", "error", 5, "session.timeout.ms", is_open=True),
+        {**row("offset_rewind", "warning", 3, None, is_open=False), "episode_id": "e2", "group_id": None},
+    ]
+    first, second = episodes_of(rows, {"pay-eu": "payments"})
+    assert (first.episode_id, first.severity, first.sentence) == ("e1", "error", "About illegal_generation.")
+    assert first.kinds == ("illegal_generation", "session_expired")
+    assert first.settings == ("session.timeout.ms",)
+    assert (first.last_seen_ms - first.first_seen_ms, first.is_open, first.team) == (4_000, True, "payments")
+    assert (second.episode_id, second.team, second.is_open) == ("e2", None, False)

@@ -1,0 +1,273 @@
+"""Goal: a web server that receives is told of incidents of a table: in its own form, each once, through kills and
+refusals, and without secrets in what is said."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from deltalake import write_deltalake
+
+from groupledger.jobs.cli.main import main
+from groupledger.jobs.notify.notify import Notifier, receivers_of
+from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.warehouse.ledger import Ledger
+from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.definitions import schema_of
+from tests.jobs.notify.receiving import Receiving, receiving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from groupledger.jobs.warehouse.lease import Lease
+
+NOW = datetime(2026, 1, 1, 3, 0, tzinfo=timezone.utc)
+NOW_MS = round(NOW.timestamp() * 1_000)
+MINUTE = timedelta(minutes=1)
+MINUTE_MS = 60_000
+EVIL = "pay <!channel> & \x1b[2J\u202e*x*"
+
+
+def incident(episode: str, group: str = "pay-eu", severity: str = "error", **other: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"cluster": "east", "incident_id": f"{episode}/1", "episode_id": episode, "group_id": group}
+    found |= {"kind": "illegal_generation", "severity": severity, "explanation": f"A member of {group} was refused."}
+    found |= {"setting_to_change": "max.poll.interval.ms", "is_open": True}
+    return {**found, "first_seen_at": NOW - 5 * MINUTE, "last_seen_at": NOW - MINUTE, **other}
+
+
+class Ours:
+    """A warehouse with incidents, and who tells of them; what is said is kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.said: list[str] = []
+        self.is_lost = False
+
+    def write(self, *rows: dict[str, Any]) -> None:
+        table = pa.Table.from_pylist(list(rows), schema_of("incidents"))
+        write_deltalake(str(self.folder / "incidents"), table, mode="overwrite")
+
+    def notifier(self, receivers: dict[str, Any], **settings: Any) -> Notifier:
+        conf = self.folder / "settings.yaml"
+        conf.write_text(
+            json.dumps({"notify": {"receivers": receivers, **settings}, "teams": {"pay": {"groups": "pay.*"}}})
+        )
+        return Notifier(
+            Ledger(
+                cast("SparkSession", None),
+                str(self.folder),
+                "east",
+                storage=LocalStorage(self.folder),
+                lease=cast("Lease", SimpleNamespace(check=self._check)),
+                say=self.said.append,
+                settings=load_settings(conf, cluster="east"),
+            )
+        )
+
+    def _check(self) -> None:
+        if self.is_lost:
+            raise OutsideError("lost")
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Ours:
+    return Ours(tmp_path)
+
+
+@pytest.fixture
+def web() -> Iterator[Receiving]:
+    with receiving() as found:
+        yield found
+
+
+def test_a_night(ours: Ours, web: Receiving) -> None:
+    """Goal: of four episodes in a night, each look in a process of its own, the receiver hears of the three that are
+    grave enough, once each and once of the end; then nothing."""
+    receivers = {"chat": {"kind": "json", "url": web.url, "severity": "warning"}}
+    rows = [
+        incident("e1"),
+        incident("e2", "search", "warning"),
+        incident("e3", severity="info"),
+        incident("old", last_seen_at=NOW - timedelta(hours=2)),
+    ]
+    heard = []
+    for minute in range(30):
+        found = rows[:1] if minute < 5 else rows
+        ours.write(*({**row, "is_open": minute < 20} for row in found))
+        ours.notifier(receivers).look(NOW_MS + minute * MINUTE_MS)
+        heard += [(minute, body["event"], body["episode_id"]) for body in web.bodies]
+        web.came.clear()
+    assert heard == [
+        *((0, "fired", "e1"), (5, "fired", "e2")),
+        *((20, "resolved", "e1"), (20, "resolved", "e2")),
+    ]
+
+
+def test_killed_between_message_and_note(ours: Ours, web: Receiving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: who goes on after a kill repeats the one message that was under way, and no other."""
+    ours.write(incident("e1"), incident("e2"))
+    receivers = {"chat": {"kind": "json", "url": web.url}}
+    killed = ours.notifier(receivers)
+    written: list[str] = []
+
+    def write(storage: LocalStorage, name: str, text: str) -> None:
+        if written:
+            raise KeyboardInterrupt
+        written.append(name)
+        (storage.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (storage.root / name).write_text(text)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStorage, "write", write)
+        with pytest.raises(KeyboardInterrupt):
+            killed.look(NOW_MS)
+    assert ours.notifier(receivers).look(NOW_MS) == 1
+    assert [body["episode_id"] for body in web.bodies] == ["e1", "e2", "e2"]
+
+
+def test_the_forms(ours: Ours, web: Receiving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: each kind of receiver is told in its form, with sentence, setting and link; a client's name is harmless in
+    each."""
+    monkeypatch.setenv("KEY", "secret-key")
+    key = {"env": "KEY"}
+    receivers = {
+        "chat": {"kind": "slack", "url": web.url + "/chat"},
+        "pager": {"kind": "pagerduty", "url": web.url + "/pager", "key": key},
+        "alerts": {"kind": "alertmanager", "url": web.url + "/", "key": key},
+        "plain": {"kind": "json", "url": web.url + "/plain", "key": key},
+    }
+    ours.write(incident("e1", EVIL))
+    notifier = ours.notifier(receivers, link="https://ledger.example/")
+    assert notifier.look(NOW_MS) == 4
+    told = {path: (headers, body) for path, headers, body in web.came}
+    page = (
+        "https://ledger.example/clusters/east/groups/pay%20%3C%21channel%3E%20%26%20%1B%5B2J%E2%80%AE%2Ax%2A"
+        "?at=2026-01-01T02%3A55%3A00.000Z"
+    )
+    assert told["/chat"][1]["text"] == (
+        "ERROR: pay &lt;!channel&gt; &amp; \\x1b[2J\\u202e*x* (pay) on east: A member of pay &lt;!channel&gt; &amp;"
+        f" \\x1b[2J\\u202e*x* was refused. Change: max.poll.interval.ms. <{page}|Open>"
+    )
+    pager = told["/pager"][1]
+    assert (pager["routing_key"], pager["dedup_key"], pager["event_action"]) == ("secret-key", "e1", "trigger")
+    assert pager["payload"]["severity"] == "error"
+    assert pager["links"][0]["href"] == page
+    headers, (alert,) = told["/api/v2/alerts"]
+    assert headers["Authorization"] == "secret-key"
+    assert alert["labels"]["group"] == EVIL
+    assert alert["startsAt"] == "2026-01-01T02:55:00.000Z"
+    assert alert["endsAt"] > "2026-01-01T03:00:00.000Z"
+    assert alert["generatorURL"] == page
+    plain = told["/plain"][1]
+    assert (plain["event"], plain["group_id"], plain["team"], plain["link"]) == ("fired", EVIL, "pay", page)
+    web.came.clear()
+    ours.write(incident("e1", EVIL, is_open=False))
+    notifier.look(NOW_MS + MINUTE_MS)
+    over = {path: body for path, _, body in web.came}
+    assert over["/chat"]["text"].startswith("OVER: illegal_generation in pay &lt;!channel&gt;")
+    assert over["/pager"]["event_action"] == "resolve"
+    assert over["/api/v2/alerts"][0]["endsAt"] == "2026-01-01T03:01:00.000Z"
+    assert over["/plain"]["event"] == "resolved"
+
+
+def test_a_receiver_that_is_away(ours: Ours, web: Receiving) -> None:
+    """Goal: who refuses, redirects or does not listen holds up no other receiver, is asked again, and is said once and
+    without its address."""
+    with receiving() as gone:
+        gone_url = gone.url
+    receivers = {"away": {"kind": "json", "url": f"{gone_url}/secret"}, "chat": {"kind": "json", "url": web.url}}
+    ours.write(incident("e1"))
+    notifier = ours.notifier(receivers)
+    assert notifier.look(NOW_MS) == 1
+    assert notifier.look(NOW_MS + 1) == 0
+    assert notifier.counts == {("away", "failed"): 2, ("chat", "sent"): 1}
+    web.status = 302
+    ours.write(incident("e1"), incident("e2"))
+    notifier.look(NOW_MS + 2)
+    assert not any(path == "/elsewhere" for path, *_ in web.came)
+    web.status = 200
+    assert notifier.look(NOW_MS + 3) == 1
+    assert len(ours.said) == 2
+    assert "The receiver chat of notify.receivers was not told: it answered with status 302." in ours.said[1]
+    assert gone_url not in "".join(ours.said)
+    assert "secret" not in "".join(ours.said)
+
+
+def test_only_the_writer_tells(ours: Ours, web: Receiving) -> None:
+    """Goal: who has lost the lease sends nothing any more."""
+    ours.write(incident("e1"))
+    ours.is_lost = True
+    with pytest.raises(OutsideError):
+        ours.notifier({"chat": {"kind": "json", "url": web.url}}).look(NOW_MS)
+    assert web.came == []
+
+
+def test_nothing_to_tell(ours: Ours, web: Receiving) -> None:
+    """Goal: without a table, without rows and without anything recent, nobody hears anything."""
+    notifier = ours.notifier({"chat": {"kind": "json", "url": web.url}})
+    assert notifier.look(NOW_MS) == 0
+    for rows in ([], [incident("old", last_seen_at=NOW - timedelta(hours=2))]):
+        ours.write(*rows)
+        assert notifier.look(NOW_MS) == 0
+    assert web.came == []
+
+
+def test_what_was_told_is_damaged(ours: Ours, web: Receiving) -> None:
+    """Goal: a damaged file is named with its remedy, and nothing is told twice by mistake."""
+    ours.write(incident("e1"))
+    (ours.folder / "_groupledger" / "east").mkdir(parents=True)
+    (ours.folder / "_groupledger" / "east" / "notified.json").write_text("{")
+    with pytest.raises(OutsideError, match=r"notified\.json of the warehouse is damaged"):
+        ours.notifier({"chat": {"kind": "json", "url": web.url}}).look(NOW_MS)
+    assert web.came == []
+
+
+@pytest.mark.parametrize(
+    ("receiver", "sentence"),
+    [
+        ({"kind": "slack"}, "slack needs a url"),
+        ({"kind": "slack", "url": "file:///etc/passwd"}, "begins with http:// or https://"),
+        ({"kind": "pagerduty"}, "pagerduty needs the key"),
+        ({"kind": "json", "url": "http://x", "kinds": ["nothing"]}, "no such kind of incident"),
+        ({"kind": "fax", "url": "http://x"}, "notify.receivers.chat.kind"),
+    ],
+)
+def test_settings_that_are_wrong(ours: Ours, receiver: dict[str, Any], sentence: str) -> None:
+    """Goal: a receiver that can't be told is refused where the settings are read."""
+    with pytest.raises(InputError, match=sentence):
+        ours.notifier({"chat": receiver})
+
+
+def test_a_secret_address_that_is_none(ours: Ours, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a wrong address behind a reference is refused without being shown."""
+    monkeypatch.setenv("URL", "ftp://hidden")
+    conf = ours.folder / "settings.yaml"
+    conf.write_text("notify: {receivers: {chat: {kind: slack, url: {env: URL}}}}")
+    with pytest.raises(InputError, match=r"notify\.receivers\.chat\.url") as caught:
+        receivers_of(load_settings(conf).notify)
+    assert "hidden" not in str(caught.value)
+
+
+def test_the_command(ours: Ours, web: Receiving) -> None:
+    """Goal: `notify --test` sends each receiver a message and its end, and names the one that was not told."""
+    conf = ours.folder / "settings.yaml"
+    conf.write_text(json.dumps({"notify": {"receivers": {"chat": {"kind": "slack", "url": web.url}}}}))
+    found = CliRunner().invoke(main, ["notify", "--test", "--conf", str(conf)])
+    assert (found.exit_code, "told" in found.output) == (0, True), found.output
+    assert ["OVER" in body["text"] for body in web.bodies] == [False, True]
+    web.status = 404
+    found = CliRunner().invoke(main, ["notify", "--test", "--json", "--conf", str(conf)])
+    assert found.exit_code == 1
+    assert "status 404" in found.output
+    assert CliRunner().invoke(main, ["notify"]).exit_code == 2
+    nobody = CliRunner().invoke(main, ["notify", "--test"])
+    assert (nobody.exit_code, "name no receiver" in nobody.output) == (2, True)
