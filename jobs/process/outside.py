@@ -15,6 +15,7 @@ import errno
 import os
 import re
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -76,6 +77,8 @@ LIBRARIES = (
     ("pyarrow", "ArrowException"),
     ("pyspark.errors", "PySparkException"),
 )
+# What `of_the_table` notes of an error, before the folder of the table.
+OF_THE_TABLE = "groupledger read the table at "
 # What stands around a path in a text.
 AROUND = re.compile(r"[\s'\"(),;]")
 
@@ -97,6 +100,23 @@ SENTENCES: dict[str, JobError] = {
     "Could not initialize class org.xerial": NO_TEMPORARY,
     "No FileSystem for scheme": InputError("Spark has no client for such a URI: add its JAR, or use a directory."),
 }
+# What an installation may lack, by the module that is not found.
+_WITH_SPARK = ("Spark, which this command needs,", "run `pip install 'groupledger[spark]'`, then `groupledger setup`")
+EXTRAS = {
+    **dict.fromkeys(("pyspark", "delta", "py4j", "kafka"), _WITH_SPARK),
+    "great_expectations": ("Great Expectations, which this command needs,", "run `pip install 'groupledger[quality]'`"),
+}
+
+
+@contextmanager
+def of_the_table(folder: str) -> Iterator[None]:
+    """Notes the folder of a table at what a library raises that reads it: most tell neither it nor the file."""
+    try:
+        yield
+    except Exception as error:  # whatever it is, it goes on
+        if _does_input_and_output(error):
+            vars(error).setdefault("__notes__", []).append(f"{OF_THE_TABLE}{folder}")  # add_note, which 3.10 lacks
+        raise
 
 
 def explain(error: BaseException) -> JobError | None:
@@ -107,6 +127,9 @@ def explain(error: BaseException) -> JobError | None:
         return _of_the_system(errno.ENOMEM)
     if isinstance(error, OSError) and error.errno in OF_THE_SYSTEM:
         return _of_the_system(error.errno, error.filename)
+    if isinstance(error, ModuleNotFoundError):
+        extra = EXTRAS.get((error.name or "").split(".")[0])
+        return None if extra is None else InputError(f"{extra[0]} is not installed: {extra[1]}.")
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return OutsideError(f"{_shown(error.filename)} can't be used: {error.strerror}. Check the path {AGAIN}.")
     return _of_libraries(error) if _does_input_and_output(error) else None
@@ -144,7 +167,12 @@ def _of_libraries(error: BaseException) -> JobError | None:
     for phrase, sentence in SENTENCES.items():
         if phrase == type(error).__name__ or phrase in text:
             return sentence
-    return _of_a_file(text) if DAMAGED.search(text) or MISSING.search(text) else None
+    return _of_a_file(text, _noted_folder(error)) if DAMAGED.search(text) or MISSING.search(text) else None
+
+
+def _noted_folder(error: BaseException) -> str | None:
+    notes = getattr(error, "__notes__", ())
+    return next((note.removeprefix(OF_THE_TABLE) for note in notes if note.startswith(OF_THE_TABLE)), None)
 
 
 def _of_the_system(number: int, path: object = None) -> OutsideError:
@@ -152,11 +180,14 @@ def _of_the_system(number: int, path: object = None) -> OutsideError:
     return OutsideError(f"{what}{'' if path is None else f' ({_shown(path)})'}: {remedy}.")
 
 
-def _of_a_file(text: str) -> JobError:
+def _of_a_file(text: str, folder: str | None) -> JobError:
     is_what = "is missing" if MISSING.search(text) else "is damaged"
     path = _path_in(text)
     if path is None:
-        return OutsideError(f"A file of a table {is_what}: restore the table from a backup {AGAIN}.")
+        which = "A file of a table" if folder is None else f"A file of the table at {_shown(folder)}"
+        return OutsideError(f"{which} {is_what}: restore the table from a backup {AGAIN}.")
+    if folder is not None and not path.startswith("/") and "://" not in path:
+        path = f"{_shown(folder)}/{path}"  # delta-rs tells it from the folder on
     # All tables have partitions, so that no file of rows lies in a table's own folder; those of a capture do.
     parts = path.split("/")
     inner = next((index for index, part in enumerate(parts) if part == "_delta_log" or "=" in part), None)

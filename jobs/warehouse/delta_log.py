@@ -28,6 +28,7 @@ from pyarrow.dataset import FileSystemDataset, ParquetFileFormat, ParquetFragmen
 from pyarrow.fs import PyFileSystem
 
 from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.warehouse.local_files import local_files
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def warehouse_uri(warehouse: str) -> str:
 
 def open_table(warehouse: str, table: Table) -> DeltaTable:
     """Returns the table as it is now."""
-    return DeltaTable(table_uri(warehouse, table))
+    with of_the_table(table_uri(warehouse, table)):
+        return DeltaTable(table_uri(warehouse, table))
 
 
 def dataset(warehouse: str, table: Table, delta: DeltaTable | None = None) -> FileSystemDataset:

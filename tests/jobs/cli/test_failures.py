@@ -132,12 +132,12 @@ def follow(place: Place, sentence: str) -> str:
 @pytest.mark.parametrize(
     ("pattern", "how", "command", "told"),
     [
-        ("coordinator_records/_delta_log/*1.json", garbage, "ingest", "A file of a table is damaged: restore"),
+        ("coordinator_records/_delta_log/*1.json", garbage, "ingest", "warehouse/coordinator_records is damaged"),
         (
             "coordinator_records/_delta_log/*1.json",
             garbage,
             RECORDS,
-            "1.json of the table coordinator_records is damaged",
+            "warehouse/coordinator_records is damaged: restore the table from a backup",
         ),
         ("coordinator_records/*/*.parquet", cut, RECORDS, ".parquet of the table coordinator_records is damaged"),
         ("coordinator_records/*/*.parquet", gone, RECORDS, ".parquet of the table coordinator_records is missing"),
