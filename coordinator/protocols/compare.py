@@ -1,0 +1,131 @@
+"""Plays one script under every protocol of Kafka's history and says what each cost.
+
+The numbers are those of one seed, in virtual time. What a script's first event finds is a group that has settled;
+counting begins there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from groupledger.coordinator.protocols.connect import ConnectGroup
+from groupledger.coordinator.protocols.consumption import Consumption, Cost, Interval, changes_ms, cost_of
+from groupledger.coordinator.protocols.first_coordinator import FirstCoordinatorGroup
+from groupledger.coordinator.protocols.join_sync import RELEASES
+from groupledger.coordinator.protocols.join_sync_member import JoinSyncGroup
+from groupledger.coordinator.protocols.reconciliation import ConsumerProtocolGroup
+from groupledger.coordinator.protocols.world import World
+from groupledger.coordinator.protocols.zookeeper_consumer import ZooKeeperGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from groupledger.coordinator.protocols.member import Group
+    from groupledger.coordinator.protocols.script import Event, Script
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
+
+    MakeGroup: TypeAlias = Callable[[World, Consumption, Iterable[tuple[str, int]]], Group]
+
+PROTOCOLS: Final[Mapping[str, MakeGroup]] = {
+    "zookeeper (0.8)": ZooKeeperGroup,
+    "first coordinator (2015)": FirstCoordinatorGroup,
+    "eager (0.9)": partial(JoinSyncGroup, release=RELEASES["0.9"]),
+    "eager (0.10.1)": partial(JoinSyncGroup, release=RELEASES["0.10.1"]),
+    "eager (0.11)": partial(JoinSyncGroup, release=RELEASES["0.11"]),
+    "eager (4.2)": JoinSyncGroup,
+    "static (4.2)": partial(JoinSyncGroup, is_static=True),
+    "cooperative (4.2)": partial(JoinSyncGroup, is_cooperative=True),
+    "connect (4.2)": ConnectGroup,
+    "consumer (4.2)": ConsumerProtocolGroup,
+}
+HOUSEKEEPING: Final = ("Heartbeat", "ConsumerGroupHeartbeat", "OffsetCommit", "write offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one protocol made of a script, from the first event on.
+
+    `rounds` are generations, epochs, or the tries of single members under ZooKeeper; rounds that followed each other
+    before all members were settled are one of the `rebalances`. `requests` by API. `converged_ms` has for each event
+    how long after it the last partition changed hands before the next event; None if a partition then had no owner.
+    """
+
+    protocol: str
+    rebalances: int
+    rounds: int
+    requests: Mapping[str, int]
+    notifications: int
+    cost: Cost
+    converged_ms: tuple[int | None, ...]
+    intervals: tuple[Interval, ...]
+    created_ms: Mapping[TopicPartition, int]
+    trace: tuple[tuple[int, str, str], ...]
+
+    @property
+    def requests_for_rebalances(self) -> int:
+        """The requests but for heartbeats and commits, which go on without any rebalance."""
+        return sum(count for api, count in self.requests.items() if api not in HOUSEKEEPING)
+
+
+def compare(script: Script, seed: int = 1, names: Iterable[str] = PROTOCOLS) -> list[Outcome]:
+    """Returns the outcome of each protocol."""
+    return [play(script, name, PROTOCOLS[name], seed) for name in names]
+
+
+def play(script: Script, name: str, make: MakeGroup, seed: int = 1, latency_ms: tuple[int, int] = (1, 4)) -> Outcome:
+    """Runs a script under one protocol."""
+    world = World(seed, latency_ms)
+    consumption = Consumption(world, script.records_per_second)
+    group = make(world, consumption, script.topics)
+    for member in script.members_at_start:
+        group.join(member)
+    world.run(script.from_ms - 1)
+    before = Counter(world.requests), world.notifications, world.rounds, world.rebalances
+    for event in script.events:
+        world.at(event.at_ms, partial(happen, group, event))
+    world.run(script.until_ms)
+    intervals = consumption.intervals()
+    return Outcome(
+        protocol=name,
+        rebalances=world.rebalances - before[3],
+        rounds=world.rounds - before[2],
+        requests=world.requests - before[0],
+        notifications=world.notifications - before[1],
+        cost=cost_of(intervals, consumption.created_ms, script.from_ms, script.until_ms),
+        converged_ms=tuple(_converged(script, intervals, consumption.created_ms)),
+        intervals=tuple(intervals),
+        created_ms=consumption.created_ms,
+        trace=tuple(world.trace),
+    )
+
+
+def happen(group: Group, event: Event) -> None:
+    if event.action == "grow":
+        group.grow(event.topic, event.partitions)
+    elif event.action == "join":
+        group.join(event.member)
+    elif event.action == "leave":
+        group.members[event.member].leave()
+    elif event.action == "crash":
+        group.members[event.member].crash()
+    elif event.action == "pause":
+        group.members[event.member].pause(event.for_ms)
+    else:
+        group.members[event.member].slow(event.for_ms)
+
+
+def _converged(
+    script: Script, intervals: list[Interval], created_ms: Mapping[TopicPartition, int]
+) -> Iterable[int | None]:
+    """Yields for each event how long after it the owners changed for the last time before the next."""
+    changes = changes_ms(intervals, script.until_ms)
+    ends = [*(event.at_ms for event in script.events[1:]), script.until_ms]
+    for event, end_ms in zip(script.events, ends, strict=True):
+        own = [change for change in changes if event.at_ms <= change < end_ms]
+        last = own[-1] if own else event.at_ms
+        held = Counter(each.partition for each in intervals if each.from_ms <= last < each.to_ms)
+        is_whole = all(held[partition] == 1 for partition, created in created_ms.items() if created <= last)
+        yield last - event.at_ms if is_whole else None

@@ -1,0 +1,143 @@
+"""Keeps who consumed which partition from when to when, what was committed, and what follows from it.
+
+Records arrive in every partition at one rate. Whoever consumes one starts at the committed offset, catches up at ten
+times that rate, and then follows the end. So an interval is a run of offsets, and records that two intervals hold were
+processed twice. Whoever is paused consumes nothing meanwhile, though he may still believe to own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from groupledger.coordinator.protocols.world import World
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
+
+
+CATCHES_UP: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """One member consumed one partition: the times in ms, and the offsets [from_offset, to_offset)."""
+
+    partition: TopicPartition
+    member: str
+    from_ms: int
+    to_ms: int
+    from_offset: int
+    to_offset: int
+
+
+@dataclass(slots=True)
+class Consumption:
+    """The intervals of a run. `created_ms` says since when each partition exists."""
+
+    world: World
+    records_per_second: int
+    created_ms: dict[TopicPartition, int] = field(default_factory=dict)
+    committed: dict[TopicPartition, int] = field(default_factory=dict)
+    closed: list[Interval] = field(default_factory=list)
+    _open: dict[tuple[str, TopicPartition], tuple[int, int]] = field(default_factory=dict)
+
+    def create(self, partition: TopicPartition) -> None:
+        self.created_ms[partition] = self.world.now_ms
+
+    def end(self, partition: TopicPartition) -> int:
+        """Returns the end of the partition's log."""
+        return (self.world.now_ms - self.created_ms[partition]) * self.records_per_second // 1_000
+
+    def position(self, member: str, partition: TopicPartition) -> int | None:
+        """Returns the next offset that a member reads; None if it does not consume the partition."""
+        begun = self._open.get((member, partition))
+        return None if begun is None else self._reached(partition, *begun)
+
+    def _reached(self, partition: TopicPartition, from_ms: int, from_offset: int) -> int:
+        read = (self.world.now_ms - from_ms) * self.records_per_second * CATCHES_UP // 1_000
+        return max(from_offset, min(self.end(partition), from_offset + read))
+
+    def start(self, member: str, partition: TopicPartition, offset: int | None = None) -> None:
+        begin = self.committed.get(partition, 0) if offset is None else offset
+        self._open.setdefault((member, partition), (self.world.now_ms, begin))
+
+    def stop(self, member: str, partition: TopicPartition) -> None:
+        begun = self._open.pop((member, partition), None)
+        if begun is not None:
+            end = self._reached(partition, *begun)
+            self.closed.append(Interval(partition, member, begun[0], self.world.now_ms, begun[1], end))
+
+    def stop_all(self, member: str) -> list[TopicPartition]:
+        """Ends all that a member consumes, and returns it."""
+        ended = [partition for name, partition in self._open if name == member]
+        for partition in ended:
+            self.stop(member, partition)
+        return ended
+
+    def commit(self, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
+        self.committed.update(offsets)
+
+    def intervals(self) -> list[Interval]:
+        """Returns the intervals of the whole run; those that still go on end now."""
+        going_on = [
+            Interval(partition, member, begun_ms, self.world.now_ms, begin, self._reached(partition, begun_ms, begin))
+            for (member, partition), (begun_ms, begin) in self._open.items()
+        ]
+        return [*self.closed, *going_on]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What the partitions went through between two instants: how long nobody and how long more than one consumed a
+    partition (partition-ms), and how many records were processed more than once."""
+
+    unowned_ms: int
+    doubled_ms: int
+    processed_twice: int
+
+
+def cost_of(
+    intervals: Iterable[Interval], created_ms: Mapping[TopicPartition, int], from_ms: int, until_ms: int
+) -> Cost:
+    """Returns what lies within [from_ms, until_ms]; records count where the later of two intervals began in it."""
+    by_partition: dict[TopicPartition, list[Interval]] = defaultdict(list)
+    for interval in intervals:
+        by_partition[interval.partition].append(interval)
+    unowned = doubled = twice = 0
+    for partition, created in created_ms.items():
+        begin = max(from_ms, created)
+        held = [(max(each.from_ms, begin), min(each.to_ms, until_ms)) for each in by_partition[partition]]
+        none, more = _none_and_more(sorted(each for each in held if each[0] < each[1]), begin, until_ms)
+        unowned, doubled = unowned + none, doubled + more
+        twice += _repeated(by_partition[partition], from_ms)
+    return Cost(unowned, doubled, twice)
+
+
+def _none_and_more(held: list[tuple[int, int]], begin: int, end: int) -> tuple[int, int]:
+    """Returns how long no span and how long more than one covers the time from begin to end."""
+    none, more, covered, doubly = 0, 0, begin, begin
+    for start, stop in held:
+        none += max(0, start - covered)
+        # All that an earlier span covers, too, is covered twice; `doubly` keeps a third one from being counted.
+        more += max(0, min(stop, covered) - max(start, doubly))
+        doubly = max(doubly, min(stop, covered))
+        covered = max(covered, stop)
+    return none + max(0, end - covered), more
+
+
+def _repeated(intervals: list[Interval], from_ms: int) -> int:
+    """Returns how many records of a partition were read by an interval although an earlier one had read them."""
+    seen = repeated = 0
+    for interval in sorted(intervals, key=lambda each: (each.from_ms, each.to_ms)):
+        again = max(0, min(interval.to_offset, seen) - interval.from_offset)
+        repeated += again if interval.to_ms > from_ms else 0
+        seen = max(seen, interval.to_offset)
+    return repeated
+
+
+def changes_ms(intervals: Iterable[Interval], until_ms: int) -> list[int]:
+    """Returns the instants at which somebody began or ceased to consume something."""
+    return sorted({each.from_ms for each in intervals} | {each.to_ms for each in intervals if each.to_ms < until_ms})

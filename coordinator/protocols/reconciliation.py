@@ -1,0 +1,291 @@
+"""The consumer rebalance protocol (KIP-848): the broker assigns, and each member is brought to its target by itself.
+
+There are no rounds for which all wait. A change makes a new group epoch with a target for everybody; by heartbeats a
+member learns first what it must give up, says that it has, and then gets what others have given up meanwhile. Whoever
+changes nothing notices nothing. Members are dynamic here, and all subscribe to the same topics. Source:
+GroupMetadataManager, CurrentAssignmentBuilder, UniformHomogeneousAssignmentBuilder of 4.2; KIP-848.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from groupledger.coordinator.protocols.member import Group, Member, Offsets
+from groupledger.coordinator.protocols.world import Reply
+from groupledger.schemas.kafka.errors import Error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from groupledger.coordinator.protocols.consumption import Consumption
+    from groupledger.coordinator.protocols.world import Steps, World
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
+
+SESSION_MS: Final = 45_000
+HEARTBEAT_MS: Final = 5_000
+REBALANCE_TIMEOUT_MS: Final = 300_000
+AUTO_COMMIT_MS: Final = 5_000
+LEAVING: Final = -1
+
+
+@dataclass(slots=True)
+class Known:
+    """A member as the broker knows it: its epoch, what it has, and what it still has to give up."""
+
+    member_id: str
+    epoch: int = 0
+    assigned: dict[TopicPartition, None] = field(default_factory=dict)
+    pending: dict[TopicPartition, None] = field(default_factory=dict)
+    deadline_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The answer to a heartbeat."""
+
+    error: Error
+    epoch: int = -1
+    assignment: tuple[TopicPartition, ...] = ()
+
+
+class ConsumerProtocolCoordinator:
+    """One group: its epoch, everybody's target, and who holds each partition until he has given it up."""
+
+    def __init__(self, world: World, group: ConsumerProtocolGroup) -> None:
+        self.world = world
+        self.group = group
+        self.epoch = 0
+        self.members: dict[str, Known] = {}
+        self.target: dict[str, list[TopicPartition]] = {}
+        self._holders: dict[TopicPartition, str] = {}
+
+    def heartbeat(self, member_id: str, epoch: int, owned: frozenset[TopicPartition] | None, reply: Reply) -> None:
+        member = self.members.get(member_id)
+        if epoch == 0 and member is None:
+            member = self.members[member_id] = Known(member_id)
+            self.new_epoch(f"{member_id} joined")
+        elif member is None:
+            reply.give(Told(Error.UNKNOWN_MEMBER_ID))
+            return
+        elif epoch == LEAVING:
+            self._remove(member, f"{member_id} left")
+            reply.give(Told(Error.NONE, LEAVING))
+            return
+        elif epoch not in (0, member.epoch):
+            reply.give(Told(Error.FENCED_MEMBER_EPOCH))
+            return
+        self._satisfy(member)
+        self._reconcile(member, owned)
+        reply.give(Told(Error.NONE, member.epoch, tuple(member.assigned)))
+
+    def new_epoch(self, why: str) -> None:
+        """Gives everybody a new target."""
+        self.epoch += 1
+        self.world.tell("coordinator", f"epoch {self.epoch}: {why}")
+        self.target = uniform(self.group.partitions(), self.target, list(self.members))
+        for member in self.members.values():
+            self._note_progress(member)
+        self.world.count_round()
+
+    def _reconcile(self, member: Known, owned: frozenset[TopicPartition] | None) -> None:
+        """Takes a member as far towards its target as is possible now."""
+        if member.pending:
+            if owned is None or any(partition in owned for partition in member.pending):
+                return
+            self._release(member.pending)
+            member.pending = {}
+        target = dict.fromkeys(self.target[member.member_id])
+        surplus = {partition: None for partition in member.assigned if partition not in target}
+        if surplus:
+            member.assigned = {partition: None for partition in member.assigned if partition in target}
+            member.pending = surplus
+            epoch = member.epoch
+            self.world.after(REBALANCE_TIMEOUT_MS, lambda: self._fence(member, epoch, surplus))
+        else:
+            free = [partition for partition in target if self._holders.get(partition) is None]
+            member.assigned.update(dict.fromkeys(free))
+            self._holders.update(dict.fromkeys(free, member.member_id))
+            member.epoch = self.epoch
+        self._note_progress(member)
+
+    def _fence(self, member: Known, epoch: int, pending: dict[TopicPartition, None]) -> None:
+        is_stuck = member.epoch == epoch and member.pending is pending
+        if is_stuck and self.members.get(member.member_id) is member:
+            self._remove(member, f"{member.member_id} did not give up its partitions in time")
+
+    def _note_progress(self, member: Known) -> None:
+        has_all = set(member.assigned) == set(self.target[member.member_id])
+        if has_all and member.epoch == self.epoch and not member.pending:
+            self.world.has_rebalanced(member.member_id)
+        else:
+            self.world.begins_to_rebalance(member.member_id)
+
+    def _release(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            del self._holders[partition]
+
+    def _satisfy(self, member: Known) -> None:
+        member.deadline_ms = self.world.now_ms + SESSION_MS
+        self.world.at(member.deadline_ms, lambda: self._expire(member))
+
+    def _expire(self, member: Known) -> None:
+        if self.members.get(member.member_id) is member and member.deadline_ms <= self.world.now_ms:
+            self._remove(member, f"{member.member_id} was silent for {SESSION_MS} ms")
+
+    def _remove(self, member: Known, why: str) -> None:
+        del self.members[member.member_id]
+        self._release([*member.assigned, *member.pending])
+        self.world.has_rebalanced(member.member_id)
+        self.new_epoch(why)
+
+    def commits(self, member_id: str, epoch: int) -> Error:
+        """Returns how a commit is answered."""
+        member = self.members.get(member_id)
+        if member is None:
+            return Error.UNKNOWN_MEMBER_ID
+        return Error.NONE if epoch == member.epoch else Error.STALE_MEMBER_EPOCH
+
+
+def uniform(
+    partitions: list[TopicPartition], before: dict[str, list[TopicPartition]], members: list[str]
+) -> dict[str, list[TopicPartition]]:
+    """Returns an even target that leaves with everybody as much as an even share allows."""
+    if not members:
+        return {}
+    each, more = divmod(len(partitions), len(members))
+    known = dict.fromkeys(partitions)
+    target: dict[str, list[TopicPartition]] = {}
+    for member in members:
+        kept = [partition for partition in before.get(member, ()) if partition in known]
+        share = each + (1 if more and len(kept) > each else 0)
+        more -= share > each
+        target[member] = kept[:share]
+    kept_by_somebody = {partition for kept in target.values() for partition in kept}
+    rest = [partition for partition in partitions if partition not in kept_by_somebody]
+    for member in members:
+        while rest and len(target[member]) < each:
+            target[member].append(rest.pop(0))
+    for member in members:
+        if rest and len(target[member]) == each:
+            target[member].append(rest.pop(0))
+    return target
+
+
+class ConsumerProtocolGroup(Group):
+    """A group of the consumer protocol."""
+
+    def __init__(self, world: World, consumption: Consumption, topics: Iterable[tuple[str, int]]) -> None:
+        super().__init__(world, consumption, topics)
+        self.coordinator = ConsumerProtocolCoordinator(world, self)
+        self.lives = 0
+
+    def make(self, name: str) -> Member:
+        self.lives += 1
+        return ConsumerProtocolConsumer(self, name, f"{name}-{self.lives}")
+
+    def topic_grew(self) -> None:
+        """The broker sees it by itself."""
+        self.coordinator.new_epoch("a topic grew")
+
+
+class ConsumerProtocolConsumer(Member):
+    """A consumer: one thread sends heartbeats, the application's thread gives up and takes partitions."""
+
+    def __init__(self, group: ConsumerProtocolGroup, name: str, member_id: str) -> None:
+        super().__init__(group.world, name, group.consumption)
+        self.coordinator = group.coordinator
+        self.member_id = member_id
+        self.epoch = 0
+        self._assignment: tuple[TopicPartition, ...] = ()
+        self._reconciles = False
+        self._owned_to_say: frozenset[TopicPartition] | None = frozenset()
+        self._woken = Reply()
+
+    def begin(self) -> None:
+        self.start(self._heartbeats())
+        self.start(self._commits())
+
+    def _heartbeats(self) -> Steps:
+        yield self.call("FindCoordinator", lambda reply: reply.give())
+        while True:
+            if self.is_busy and self.world.now_ms - self.busy_from_ms >= REBALANCE_TIMEOUT_MS:
+                yield self.call("ConsumerGroupHeartbeat", self._request(LEAVING, None))
+                yield from self._start_anew()
+            said, self._owned_to_say = self._owned_to_say, None
+            told: Told = yield self.call("ConsumerGroupHeartbeat", self._request(self.epoch, said))
+            if told.error is not Error.NONE:
+                self.world.notifications += 1
+                self.world.tell(self.name, "learns that it is out")
+                yield from self._start_anew()
+                continue
+            self.epoch = told.epoch
+            if told.assignment != self._assignment:
+                self.world.notifications += 1
+                self._assignment = told.assignment
+                self.world.tell(self.name, f"epoch {self.epoch}: {', '.join(map(str, told.assignment))}")
+                self._wake_to_reconcile()
+            if self._owned_to_say is None:
+                self._woken = woken = Reply()
+                self.after(HEARTBEAT_MS, woken.give)
+                yield woken
+
+    def _request(self, epoch: int, owned: frozenset[TopicPartition] | None) -> Any:
+        return lambda reply: self.coordinator.heartbeat(self.member_id, epoch, owned, reply)
+
+    def _start_anew(self) -> Steps:
+        """Gives all up without a commit, as soon as the application lets it, and joins again."""
+        yield from self.until_idle()
+        self.give_up(self.owned)
+        self.epoch, self._assignment, self._owned_to_say = 0, (), frozenset()
+
+    def _wake_to_reconcile(self) -> None:
+        if not self._reconciles:
+            self.start(self._reconcile())
+
+    def _reconcile(self) -> Steps:
+        self._reconciles = True
+        yield from self.until_idle()
+        while set(self.owned) != set(self._assignment):
+            wanted = self._assignment
+            surplus = [partition for partition in self.owned if partition not in wanted]
+            offsets = self.positions(surplus)
+            self.give_up(surplus)
+            yield from self._commit(offsets)
+            added = [partition for partition in wanted if partition not in self.owned]
+            if added:
+                yield self.call("OffsetFetch", lambda reply: reply.give())
+                self.take(added)
+        self._reconciles = False
+        self._owned_to_say = frozenset(self.owned)
+        self._woken.give()
+
+    def _commits(self) -> Steps:
+        while True:
+            yield AUTO_COMMIT_MS
+            yield from self.until_idle()
+            yield from self._commit(self.positions())
+
+    def _commit(self, offsets: Offsets) -> Steps:
+        """Yields the steps of a commit. One with an old epoch is tried again with the new one."""
+        error = Error.STALE_MEMBER_EPOCH if offsets else Error.NONE
+        while error is Error.STALE_MEMBER_EPOCH:
+            error = yield self.call("OffsetCommit", self._commit_request(offsets))
+
+    def _commit_request(self, offsets: Offsets) -> Any:
+        member_id, epoch = self.member_id, self.epoch
+
+        def serve(reply: Reply) -> None:
+            error = self.coordinator.commits(member_id, epoch)
+            if error is Error.NONE:
+                self.consumption.commit(offsets)
+            reply.give(error)
+
+        return serve
+
+    def goodbye(self) -> Steps:
+        yield from self.until_idle()
+        offsets = self.positions()
+        self.give_up(self.owned)
+        yield from self._commit(offsets)
+        yield self.call("ConsumerGroupHeartbeat", self._request(LEAVING, None))

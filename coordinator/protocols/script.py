@@ -1,0 +1,184 @@
+"""Reads and holds scripts: what happens to the members and topics of a group, the same for every protocol.
+
+A script says when members join, leave in order, crash, stand still (a long garbage collection: nothing runs, not even
+a thread for heartbeats) or are slow (the application works on one batch: threads of the client run on), and when a
+topic grows. All members of `members_at_start` join at 0; what is measured begins with the first event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ACTIONS: Final = {
+    "join": frozenset({"member"}),
+    "leave": frozenset({"member"}),
+    "crash": frozenset({"member"}),
+    "pause": frozenset({"member", "for_ms"}),
+    "slow": frozenset({"member", "for_ms"}),
+    "grow": frozenset({"topic", "partitions"}),
+}
+
+
+class ScriptError(ValueError):
+    """A script that can't be played, in one sentence with the remedy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    at_ms: int
+    action: str
+    member: str = ""
+    for_ms: int = 0
+    topic: str = ""
+    partitions: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    name: str
+    topics: tuple[tuple[str, int], ...]
+    members_at_start: tuple[str, ...]
+    events: tuple[Event, ...]
+    until_ms: int
+    records_per_second: int = 10
+
+    @property
+    def from_ms(self) -> int:
+        """When measuring begins."""
+        return min(event.at_ms for event in self.events)
+
+
+def script_of(name: str, given: Mapping[str, Any]) -> Script:
+    """Returns the script that a mapping of the form of a script file holds. Raises ScriptError."""
+    known = {"topics", "members", "events", "until_ms", "records_per_second"}
+    _refuse(given.keys() - known, f"The script {name} has an unknown field", known)
+    topics = tuple(
+        (str(topic), _count(count, f"the partitions of {topic}")) for topic, count in given["topics"].items()
+    )
+    members = given.get("members", 0)
+    at_start = tuple(map(str, members)) if isinstance(members, list) else member_names(_count(members, "members"))
+    events = tuple(sorted((_event(each) for each in given.get("events", ())), key=lambda event: event.at_ms))
+    if not events or not topics:
+        raise ScriptError(f"The script {name} needs topics and at least one event: add them.")
+    until_ms = _count(given.get("until_ms", events[-1].at_ms + 600_000), "until_ms")
+    if until_ms <= events[-1].at_ms:
+        raise ScriptError(f"The script {name} ends before its last event: raise until_ms.")
+    rate = _count(given.get("records_per_second", 10), "records_per_second")
+    script = Script(
+        name=name, topics=topics, members_at_start=at_start, events=events, until_ms=until_ms, records_per_second=rate
+    )
+    _check_members(script)
+    return script
+
+
+def member_names(count: int) -> tuple[str, ...]:
+    """Returns names that sort as they are numbered."""
+    width = max(2, len(str(count)))
+    return tuple(f"m{number:0{width}}" for number in range(1, count + 1))
+
+
+def _event(given: Mapping[str, Any]) -> Event:
+    action = given.get("do")
+    if action not in ACTIONS:
+        raise ScriptError(f"An event does {action!r}: it can be {', '.join(ACTIONS)}.")
+    wanted = ACTIONS[action] | {"do", "at_ms"}
+    if given.keys() != wanted:
+        raise ScriptError(f"An event that does {action} has the fields {', '.join(sorted(wanted))}: give just these.")
+    return Event(
+        at_ms=_count(given["at_ms"], "at_ms"),
+        action=action,
+        member=str(given.get("member", "")),
+        for_ms=_count(given.get("for_ms", 0), "for_ms"),
+        topic=str(given.get("topic", "")),
+        partitions=_count(given.get("partitions", 0), "partitions"),
+    )
+
+
+def _check_members(script: Script) -> None:
+    """Raises ScriptError if somebody joins who is there, or something happens to somebody who is not."""
+    there = dict.fromkeys(script.members_at_start)
+    topics = dict(script.topics)
+    for event in script.events:
+        if event.action == "grow":
+            if event.partitions <= topics.get(event.topic, event.partitions):
+                raise ScriptError(f"The topic {event.topic} can only grow: give it more partitions, or declare it.")
+            topics[event.topic] = event.partitions
+        elif (event.action == "join") == (event.member in there):
+            is_what = "is there already" if event.member in there else "is not there"
+            raise ScriptError(f"At {event.at_ms} ms {event.member} {is_what}: change its {event.action}.")
+        elif event.action == "join":
+            there[event.member] = None
+        elif event.action in ("leave", "crash"):
+            del there[event.member]
+
+
+def _count(value: object, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ScriptError(f"{what} must be a whole number from 0 on.")
+    return value
+
+
+def _refuse(strange: set[str], sentence: str, known: set[str]) -> None:
+    if strange:
+        raise ScriptError(f"{sentence} {min(strange)!r}: it can have {', '.join(sorted(known))}.")
+
+
+def _rolling_deploy() -> dict[str, Any]:
+    stops = [(60_000 + 40_000 * number, name) for number, name in enumerate(member_names(10))]
+    events = [
+        event
+        for at_ms, name in stops
+        for event in (
+            {"at_ms": at_ms, "do": "leave", "member": name},
+            {"at_ms": at_ms + 12_000, "do": "join", "member": name},
+        )
+    ]
+    return {"topics": {"orders": 30}, "members": 10, "events": events, "until_ms": 1_200_000}
+
+
+def _scale_out() -> dict[str, Any]:
+    joins = [
+        {"at_ms": 60_000 + 400 * number, "do": "join", "member": name}
+        for number, name in enumerate(member_names(30)[3:])
+    ]
+    return {"topics": {"orders": 60}, "members": 3, "events": joins, "until_ms": 600_000}
+
+
+SCRIPTS: Final[dict[str, Script]] = {
+    name: script_of(name, given)
+    for name, given in {
+        "rolling-deploy": _rolling_deploy(),
+        "crash": {
+            "topics": {"orders": 30},
+            "members": 10,
+            "events": [{"at_ms": 62_500, "do": "crash", "member": "m04"}],
+            "until_ms": 600_000,
+        },
+        "long-gc": {
+            "topics": {"orders": 30},
+            "members": 10,
+            "events": [{"at_ms": 62_500, "do": "pause", "member": "m04", "for_ms": 50_000}],
+            "until_ms": 600_000,
+        },
+        "slow-batch": {
+            "topics": {"orders": 30},
+            "members": 10,
+            "events": [
+                {"at_ms": 62_500, "do": "slow", "member": "m04", "for_ms": 40_000},
+                {"at_ms": 70_000, "do": "join", "member": "m11"},
+            ],
+            "until_ms": 600_000,
+        },
+        "scale-out": _scale_out(),
+        "topic-grows": {
+            "topics": {"orders": 30},
+            "members": 10,
+            "events": [{"at_ms": 60_000, "do": "grow", "topic": "orders", "partitions": 40}],
+            "until_ms": 900_000,
+        },
+    }.items()
+}

@@ -1,0 +1,151 @@
+"""Runs clients and servers in virtual time: events in their order, processes that pause or die, a network that takes
+time, and the tallies of what was sent.
+
+A process is written as generators. What a generator yields, it waits for: an integer is a time in ms, a Reply is an
+answer. A process that is paused does nothing until it wakes, then all that waited comes at once, in its order; one
+that died does nothing any more. Everything random comes from one seed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from groupledger.coordinator.simulator.random_source import RandomSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    Steps: TypeAlias = Generator["int | Reply", Any, None]
+
+
+class Reply:
+    """An answer that somebody may wait for. It is given once; what comes later is ignored."""
+
+    __slots__ = ("_then", "is_given", "value")
+
+    def __init__(self) -> None:
+        self.is_given = False
+        self.value: Any = None
+        self._then: list[Callable[[Any], None]] = []
+
+    def give(self, value: Any = None) -> None:
+        if not self.is_given:
+            self.is_given, self.value = True, value
+            for then in self._then:
+                then(value)
+
+    def then(self, action: Callable[[Any], None]) -> None:
+        if self.is_given:
+            action(self.value)
+        else:
+            self._then.append(action)
+
+
+class World:
+    """The time, what is still to happen, and what was counted. One way through the network takes `latency_ms`, drawn
+    between two bounds; equal bounds make every run of it the same but for the protocol."""
+
+    def __init__(self, seed: int = 1, latency_ms: tuple[int, int] = (1, 4)) -> None:
+        self.now_ms = 0
+        self.random = RandomSource("protocols", seed)
+        self._latency_ms = latency_ms
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._number = 0
+        self.requests: Counter[str] = Counter()
+        self.notifications = 0
+        self.rounds = 0
+        self.rebalances = 0
+        self.trace: list[tuple[int, str, str]] = []
+        self._rebalancing: dict[str, None] = {}
+        self._is_counted = False
+
+    def at(self, at_ms: int, action: Callable[[], None]) -> None:
+        self._number += 1
+        heapq.heappush(self._events, (max(at_ms, self.now_ms), self._number, action))
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        self.at(self.now_ms + delay_ms, action)
+
+    def run(self, until_ms: int) -> None:
+        while self._events and self._events[0][0] <= until_ms:
+            self.now_ms, _, action = heapq.heappop(self._events)
+            action()
+        self.now_ms = until_ms
+
+    def latency_ms(self) -> int:
+        return self.random.between(*self._latency_ms)
+
+    def tell(self, who: str, what: str) -> None:
+        """Notes a step for whoever reads the run."""
+        self.trace.append((self.now_ms, who, what))
+
+    def begins_to_rebalance(self, member: str) -> None:
+        self._rebalancing[member] = None
+
+    def count_round(self) -> None:
+        """Counts a round, and a rebalance with the first round since some member began to rebalance."""
+        self.rounds += 1
+        self.rebalances += not self._is_counted
+        self._is_counted = bool(self._rebalancing)
+
+    def has_rebalanced(self, member: str) -> None:
+        self._rebalancing.pop(member, None)
+        self._is_counted = self._is_counted and bool(self._rebalancing)
+
+
+class Process:
+    """One program on a machine. Its time stands while it is paused."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.is_alive = True
+        self._paused_until_ms = 0
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        """Does something later, if the process still lives then, and not before it wakes."""
+        self.world.after(delay_ms, lambda: self._now(action))
+
+    def _now(self, action: Callable[[], None]) -> None:
+        if not self.is_alive:
+            return
+        if self.world.now_ms < self._paused_until_ms:
+            self.world.at(self._paused_until_ms, lambda: self._now(action))
+        else:
+            action()
+
+    def start(self, steps: Steps) -> None:
+        """Runs a generator from now on, until it ends or the process dies."""
+        self.after(0, lambda: self._step(steps, None))
+
+    def _step(self, steps: Steps, value: Any) -> None:
+        try:
+            awaited = steps.send(value)
+        except StopIteration:
+            return
+        if isinstance(awaited, int):
+            self.after(awaited, lambda: self._step(steps, None))
+        else:
+            awaited.then(lambda answer: self.after(0, lambda: self._step(steps, answer)))
+
+    def call(self, api: str, serve: Callable[[Reply], None]) -> Reply:
+        """Sends a request and returns its answer to be waited for. `serve` is the server's work: it gives the answer
+        now or later, and the way there and back takes time."""
+        self.world.requests[api] += 1
+        at_server, at_client = Reply(), Reply()
+        at_server.then(lambda value: self.world.after(self.world.latency_ms(), lambda: at_client.give(value)))
+        self.world.after(self.world.latency_ms(), lambda: serve(at_server))
+        return at_client
+
+    def pause(self, for_ms: int) -> None:
+        self._paused_until_ms = max(self._paused_until_ms, self.world.now_ms + for_ms)
+
+    @property
+    def is_awake(self) -> bool:
+        return self.is_alive and self.world.now_ms >= self._paused_until_ms
+
+    def die(self) -> None:
+        self.is_alive = False
+        self.world.has_rebalanced(self.name)

@@ -1,0 +1,139 @@
+"""ZooKeeper as the consumers of Kafka 0.8 saw it: sessions, ephemeral nodes, watches, and servers that lag.
+
+The leader orders all writes; each server applies them later, in their order, and shows its clients what it has
+applied. A client's own write is there for it when its answer comes. A watch is set by a read, fires once, when the
+client's server applies the change, and says nothing but that something changed. A session that sent nothing for its
+timeout is over: its ephemeral nodes are removed by the leader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from groupledger.coordinator.protocols.world import Reply, World
+
+SESSION_TIMEOUT_MS: Final = 6_000
+PING_MS: Final = SESSION_TIMEOUT_MS // 3
+SERVERS: Final = 3
+
+
+def parent_of(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+class Server:
+    """One server: what it has applied so far, and the watches that its clients have set."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.nodes: dict[str, str] = {}
+        self._watches: dict[str, list[Callable[[], None]]] = {}
+        self._applied_until_ms = 0
+
+    def apply(self, path: str, data: str | None, lag_ms: int) -> int:
+        """Applies a change after a lag, never before an earlier one, and returns when it will have."""
+        self._applied_until_ms = max(self._applied_until_ms, self.world.now_ms + lag_ms)
+        self.world.at(self._applied_until_ms, lambda: self._applied(path, data))
+        return self._applied_until_ms
+
+    def _applied(self, path: str, data: str | None) -> None:
+        is_new_or_gone = (data is None) == (path in self.nodes)
+        if data is None:
+            self.nodes.pop(path, None)
+        else:
+            self.nodes[path] = data
+        if is_new_or_gone:
+            self._fire(f"{parent_of(path)}/")
+        self._fire(path)
+
+    def _fire(self, watched: str) -> None:
+        for notify in self._watches.pop(watched, ()):
+            self.world.notifications += 1
+            self.world.after(self.world.latency_ms(), notify)
+
+    def watch(self, watched: str, notify: Callable[[], None]) -> None:
+        """Sets a watch on a node's data, or on a path's children if it ends with a slash."""
+        self._watches.setdefault(watched, []).append(notify)
+
+    def children(self, path: str) -> list[str]:
+        return sorted(node.rpartition("/")[2] for node in self.nodes if parent_of(node) == path)
+
+
+class Session:
+    """One client's session with its server."""
+
+    def __init__(self, zookeeper: ZooKeeper, server: Server) -> None:
+        self.zookeeper = zookeeper
+        self.server = server
+        self.is_over = False
+        self.ping()
+
+    def ping(self) -> bool:
+        """Keeps the session alive; returns whether it still was."""
+        if not self.is_over:
+            self.deadline_ms = self.zookeeper.world.now_ms + SESSION_TIMEOUT_MS
+            self.zookeeper.world.at(self.deadline_ms, self._expire)
+        return not self.is_over
+
+    def _expire(self) -> None:
+        if not self.is_over and self.zookeeper.world.now_ms >= self.deadline_ms:
+            self.zookeeper.world.tell("zookeeper", "a session is over")
+            self.close()
+
+    def close(self) -> None:
+        self.is_over = True
+        self.zookeeper.remove_those_of(self)
+
+
+class ZooKeeper:
+    """The leader's nodes, with the session of each ephemeral one, and the servers."""
+
+    def __init__(self, world: World, lag_ms: tuple[int, int]) -> None:
+        self.world = world
+        self.nodes: dict[str, tuple[str, Session | None]] = {}
+        self.servers = [Server(world) for _ in range(SERVERS)]
+        self._lag_ms = lag_ms
+        self._sessions = 0
+
+    def connect(self) -> Session:
+        """Returns a new session; clients are dealt to the servers in turn."""
+        self._sessions += 1
+        return Session(self, self.servers[self._sessions % SERVERS])
+
+    def create(self, session: Session, path: str, data: str, reply: Reply) -> None:
+        """Makes an ephemeral node of a session that is not over. Answers whether it is there with this data."""
+        if session.is_over or path in self.nodes:
+            reply.give(not session.is_over and self.nodes[path][0] == data)
+            return
+        self.nodes[path] = (data, session)
+        self._replicate(path, data, session, reply)
+
+    def write(self, path: str, data: str, session: Session, reply: Reply) -> None:
+        self.nodes[path] = (data, None)
+        self._replicate(path, data, session, reply)
+
+    def delete(self, session: Session, path: str, reply: Reply) -> None:
+        """Removes a node, whoever made it. Answers whether it was there."""
+        was_there = self.nodes.pop(path, None) is not None
+        if was_there:
+            self._replicate(path, None, session, reply)
+        else:
+            reply.give(value=False)
+
+    def remove_those_of(self, session: Session) -> None:
+        for path in [path for path, (_, owner) in self.nodes.items() if owner is session]:
+            del self.nodes[path]
+            self._replicate(path, None, None, None)
+
+    def _replicate(self, path: str, data: str | None, session: Session | None, reply: Reply | None) -> None:
+        """Sends a change to all servers. Who asked for it is answered when his own server has applied it."""
+        for server in self.servers:
+            applied_ms = server.apply(path, data, self.world.random.between(*self._lag_ms))
+            if reply is not None and session is not None and server is session.server:
+                self._answer_at(applied_ms, reply)
+
+    def _answer_at(self, at_ms: int, reply: Reply) -> None:
+        self.world.at(at_ms, lambda: reply.give(value=True))
