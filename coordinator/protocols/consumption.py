@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 CATCHES_UP: Final = 10
 
 
+def life_of(name: str, number: int) -> str:
+    """Returns what a life of a member is called; the first is called like the member."""
+    return name if number == 1 else f"{name}#{number}"
+
+
+def name_of(life: str) -> str:
+    return life.partition("#")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """One member consumed one partition: the times in ms, and the offsets [from_offset, to_offset)."""
@@ -51,30 +60,30 @@ class Consumption:
         """Returns the end of the partition's log."""
         return (self.world.now_ms - self.created_ms[partition]) * self.records_per_second // 1_000
 
-    def position(self, member: str, partition: TopicPartition) -> int | None:
+    def position(self, life: str, partition: TopicPartition) -> int | None:
         """Returns the next offset that a member reads; None if it does not consume the partition."""
-        begun = self._open.get((member, partition))
+        begun = self._open.get((life, partition))
         return None if begun is None else self._reached(partition, *begun)
 
     def _reached(self, partition: TopicPartition, from_ms: int, from_offset: int) -> int:
         read = (self.world.now_ms - from_ms) * self.records_per_second * CATCHES_UP // 1_000
         return max(from_offset, min(self.end(partition), from_offset + read))
 
-    def start(self, member: str, partition: TopicPartition, offset: int | None = None) -> None:
+    def start(self, life: str, partition: TopicPartition, offset: int | None = None) -> None:
         begin = self.committed.get(partition, 0) if offset is None else offset
-        self._open.setdefault((member, partition), (self.world.now_ms, begin))
+        self._open.setdefault((life, partition), (self.world.now_ms, begin))
 
-    def stop(self, member: str, partition: TopicPartition) -> None:
-        begun = self._open.pop((member, partition), None)
+    def stop(self, life: str, partition: TopicPartition) -> None:
+        begun = self._open.pop((life, partition), None)
         if begun is not None:
             end = self._reached(partition, *begun)
-            self.closed.append(Interval(partition, member, begun[0], self.world.now_ms, begun[1], end))
+            self.closed.append(Interval(partition, name_of(life), begun[0], self.world.now_ms, begun[1], end))
 
-    def stop_all(self, member: str) -> list[TopicPartition]:
+    def stop_all(self, life: str) -> list[TopicPartition]:
         """Ends all that a member consumes, and returns it."""
-        ended = [partition for name, partition in self._open if name == member]
+        ended = [partition for name, partition in self._open if name == life]
         for partition in ended:
-            self.stop(member, partition)
+            self.stop(life, partition)
         return ended
 
     def commit(self, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
@@ -83,8 +92,10 @@ class Consumption:
     def intervals(self) -> list[Interval]:
         """Returns the intervals of the whole run; those that still go on end now."""
         going_on = [
-            Interval(partition, member, begun_ms, self.world.now_ms, begin, self._reached(partition, begun_ms, begin))
-            for (member, partition), (begun_ms, begin) in self._open.items()
+            Interval(
+                partition, name_of(life), begun_ms, self.world.now_ms, begin, self._reached(partition, begun_ms, begin)
+            )
+            for (life, partition), (begun_ms, begin) in self._open.items()
         ]
         return [*self.closed, *going_on]
 
@@ -134,7 +145,8 @@ def _repeated(intervals: list[Interval], from_ms: int) -> int:
     for interval in sorted(intervals, key=lambda each: (each.from_ms, each.to_ms)):
         again = max(0, min(interval.to_offset, seen) - interval.from_offset)
         repeated += again if interval.to_ms > from_ms else 0
-        seen = max(seen, interval.to_offset)
+        if interval.from_offset < interval.to_offset:
+            seen = max(seen, interval.to_offset)
     return repeated
 
 

@@ -174,7 +174,7 @@ class FirstCoordinatorConsumer(Member):
         self.coordinator.heartbeat(self.member_id, self.generation, reply)
 
     def _join(self) -> Steps:
-        self.world.begins_to_rebalance(self.name)
+        self.world.begins_to_rebalance(self.life)
         offsets = self.positions()
         self.give_up(self.owned)
         if self.member_id:
@@ -189,7 +189,7 @@ class FirstCoordinatorConsumer(Member):
         if assigned:
             yield self.call("OffsetFetch", lambda reply: reply.give())
         self.take(assigned)
-        self.world.has_rebalanced(self.name)
+        self.world.has_rebalanced(self.life)
 
     def _join_request(self) -> Any:
         member_id = self.member_id

@@ -119,7 +119,7 @@ class JoinSyncMember(Member):
                 yield self._woken
 
     def _rejoin(self) -> Steps:
-        self.world.begins_to_rebalance(self.name)
+        self.world.begins_to_rebalance(self.life)
         yield from self.until_idle()
         self._forget_if_lost()
         yield from self.before_join()
@@ -128,7 +128,7 @@ class JoinSyncMember(Member):
         self._is_stable, self._stable_from_ms = True, self.world.now_ms
         yield from self.assigned(assignment)
         if not self._must_join:
-            self.world.has_rebalanced(self.name)
+            self.world.has_rebalanced(self.life)
 
     def _forget_if_lost(self) -> None:
         """Gives up what the member owned, when the coordinator has long given it to others: nothing is committed."""

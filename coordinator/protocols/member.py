@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
+from groupledger.coordinator.protocols.consumption import life_of
 from groupledger.coordinator.protocols.world import Process
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
@@ -37,17 +39,17 @@ class Member(Process, ABC):
     def take(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
             self.owned[partition] = None
-            self.consumption.start(self.name, partition)
+            self.consumption.start(self.life, partition)
 
     def give_up(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in list(partitions):
-            self.consumption.stop(self.name, partition)
+            self.consumption.stop(self.life, partition)
             self.owned.pop(partition, None)
 
     def positions(self, partitions: Iterable[TopicPartition] | None = None) -> Offsets:
         """Returns what the member would commit of partitions that it consumes, or of all."""
         mine = self.owned if partitions is None else partitions
-        found = [(partition, self.consumption.position(self.name, partition)) for partition in mine]
+        found = [(partition, self.consumption.position(self.life, partition)) for partition in mine]
         return [(partition, offset) for partition, offset in found if offset is not None]
 
     @property
@@ -67,20 +69,20 @@ class Member(Process, ABC):
         self.crash()
 
     def crash(self) -> None:
-        self.consumption.stop_all(self.name)
+        self.consumption.stop_all(self.life)
         self.die()
 
     def pause(self, for_ms: int) -> None:
         """Stops everything for a while. What the member owns it goes on with from where it stood."""
         stood = self.positions()
-        self.consumption.stop_all(self.name)
+        self.consumption.stop_all(self.life)
         super().pause(for_ms)
         self.world.after(for_ms, lambda: self._goes_on(stood))
 
     def _goes_on(self, stood: Offsets) -> None:
         for partition, offset in stood:
             if self.is_alive and partition in self.owned:
-                self.consumption.start(self.name, partition, offset)
+                self.consumption.start(self.life, partition, offset)
 
     def slow(self, for_ms: int) -> None:
         self.busy_from_ms, self.busy_until_ms = self.world.now_ms, self.world.now_ms + for_ms
@@ -94,6 +96,7 @@ class Group(ABC):
         self.consumption = consumption
         self.topics: dict[str, int] = {}
         self.members: dict[str, Member] = {}
+        self._lives: Counter[str] = Counter()
         for topic, count in topics:
             self._create(topic, count)
 
@@ -106,7 +109,10 @@ class Group(ABC):
         """Tells those who watch topics."""
 
     def join(self, name: str) -> None:
+        """Begins a life of a member. One that is paused may still live under the same name."""
+        self._lives[name] += 1
         self.members[name] = self.make(name)
+        self.members[name].life = life_of(name, self._lives[name])
         self.members[name].begin()
 
     def grow(self, topic: str, count: int) -> None:

@@ -60,7 +60,7 @@ class ConsumerProtocolCoordinator:
         self.target: dict[str, list[TopicPartition]] = {}
         self._holders: dict[TopicPartition, str] = {}
 
-    def heartbeat(self, member_id: str, epoch: int, owned: frozenset[TopicPartition] | None, reply: Reply) -> None:
+    def heartbeat(self, member_id: str, epoch: int, said: frozenset[TopicPartition] | None, reply: Reply) -> None:
         member = self.members.get(member_id)
         if epoch == 0 and member is None:
             member = self.members[member_id] = Known(member_id)
@@ -76,7 +76,7 @@ class ConsumerProtocolCoordinator:
             reply.give(Told(Error.FENCED_MEMBER_EPOCH))
             return
         self._satisfy(member)
-        self._reconcile(member, owned)
+        self._reconcile(member, said)
         reply.give(Told(Error.NONE, member.epoch, tuple(member.assigned)))
 
     def new_epoch(self, why: str) -> None:
@@ -88,10 +88,10 @@ class ConsumerProtocolCoordinator:
             self._note_progress(member)
         self.world.count_round()
 
-    def _reconcile(self, member: Known, owned: frozenset[TopicPartition] | None) -> None:
+    def _reconcile(self, member: Known, said: frozenset[TopicPartition] | None) -> None:
         """Takes a member as far towards its target as is possible now."""
         if member.pending:
-            if owned is None or any(partition in owned for partition in member.pending):
+            if said is None or any(partition in said for partition in member.pending):
                 return
             self._release(member.pending)
             member.pending = {}
@@ -230,8 +230,8 @@ class ConsumerProtocolConsumer(Member):
                 self.after(HEARTBEAT_MS, woken.give)
                 yield woken
 
-    def _request(self, epoch: int, owned: frozenset[TopicPartition] | None) -> Any:
-        return lambda reply: self.coordinator.heartbeat(self.member_id, epoch, owned, reply)
+    def _request(self, epoch: int, said: frozenset[TopicPartition] | None) -> Any:
+        return lambda reply: self.coordinator.heartbeat(self.member_id, epoch, said, reply)
 
     def _start_anew(self) -> Steps:
         """Gives all up without a commit, as soon as the application lets it, and joins again."""

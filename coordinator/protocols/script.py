@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+FIELDS: Final = frozenset({"topics", "members", "events", "until_ms", "records_per_second"})
 ACTIONS: Final = {
     "join": frozenset({"member"}),
     "leave": frozenset({"member"}),
@@ -54,16 +55,16 @@ class Script:
 
 def script_of(name: str, given: Mapping[str, Any]) -> Script:
     """Returns the script that a mapping of the form of a script file holds. Raises ScriptError."""
-    known = {"topics", "members", "events", "until_ms", "records_per_second"}
-    _refuse(given.keys() - known, f"The script {name} has an unknown field", known)
-    topics = tuple(
-        (str(topic), _count(count, f"the partitions of {topic}")) for topic, count in given["topics"].items()
-    )
+    strange = given.keys() - FIELDS
+    if strange:
+        raise ScriptError(f"The script {name} has the field {min(strange)!r}: it can have {', '.join(sorted(FIELDS))}.")
+    counts, happens = given.get("topics"), given.get("events")
+    if not isinstance(counts, dict) or not counts or not isinstance(happens, list) or not happens:
+        raise ScriptError(f"The script {name} needs topics with their partitions, and a list of events: add them.")
+    topics = tuple((str(topic), _count(count, f"the partitions of {topic}")) for topic, count in counts.items())
     members = given.get("members", 0)
     at_start = tuple(map(str, members)) if isinstance(members, list) else member_names(_count(members, "members"))
-    events = tuple(sorted((_event(each) for each in given.get("events", ())), key=lambda event: event.at_ms))
-    if not events or not topics:
-        raise ScriptError(f"The script {name} needs topics and at least one event: add them.")
+    events = tuple(sorted(map(_event, happens), key=lambda event: event.at_ms))
     until_ms = _count(given.get("until_ms", events[-1].at_ms + 600_000), "until_ms")
     if until_ms <= events[-1].at_ms:
         raise ScriptError(f"The script {name} ends before its last event: raise until_ms.")
@@ -81,7 +82,9 @@ def member_names(count: int) -> tuple[str, ...]:
     return tuple(f"m{number:0{width}}" for number in range(1, count + 1))
 
 
-def _event(given: Mapping[str, Any]) -> Event:
+def _event(given: object) -> Event:
+    if not isinstance(given, dict):
+        raise ScriptError(f"An event has the fields at_ms and do: {given!r} has none.")
     action = given.get("do")
     if action not in ACTIONS:
         raise ScriptError(f"An event does {action!r}: it can be {', '.join(ACTIONS)}.")
@@ -99,8 +102,11 @@ def _event(given: Mapping[str, Any]) -> Event:
 
 
 def _check_members(script: Script) -> None:
-    """Raises ScriptError if somebody joins who is there, or something happens to somebody who is not."""
+    """Raises ScriptError for a strange name, for a join of who is there, and for what happens to who is not."""
     there = dict.fromkeys(script.members_at_start)
+    strange = [name for name in [*there, *(event.member for event in script.events)] if "#" in name]
+    if strange:
+        raise ScriptError(f"{strange[0]} has a # in it: give the member another name.")
     topics = dict(script.topics)
     for event in script.events:
         if event.action == "grow":
@@ -120,11 +126,6 @@ def _count(value: object, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ScriptError(f"{what} must be a whole number from 0 on.")
     return value
-
-
-def _refuse(strange: set[str], sentence: str, known: set[str]) -> None:
-    if strange:
-        raise ScriptError(f"{sentence} {min(strange)!r}: it can have {', '.join(sorted(known))}.")
 
 
 def _rolling_deploy() -> dict[str, Any]:

@@ -101,6 +101,7 @@ class Process:
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
+        self.life = name  # another life of the same name may begin before this one has ended
         self.is_alive = True
         self._paused_until_ms = 0
 
@@ -148,4 +149,4 @@ class Process:
 
     def die(self) -> None:
         self.is_alive = False
-        self.world.has_rebalanced(self.name)
+        self.world.has_rebalanced(self.life)

@@ -30,7 +30,7 @@ class Server:
     def __init__(self, world: World) -> None:
         self.world = world
         self.nodes: dict[str, str] = {}
-        self._watches: dict[str, list[Callable[[], None]]] = {}
+        self._watches: dict[str, list[tuple[Session, Callable[[], None]]]] = {}
         self._applied_until_ms = 0
 
     def apply(self, path: str, data: str | None, lag_ms: int) -> int:
@@ -50,13 +50,14 @@ class Server:
         self._fire(path)
 
     def _fire(self, watched: str) -> None:
-        for notify in self._watches.pop(watched, ()):
-            self.world.notifications += 1
-            self.world.after(self.world.latency_ms(), notify)
+        for session, notify in self._watches.pop(watched, ()):
+            if not session.is_over:
+                self.world.notifications += 1
+                self.world.after(self.world.latency_ms(), notify)
 
-    def watch(self, watched: str, notify: Callable[[], None]) -> None:
-        """Sets a watch on a node's data, or on a path's children if it ends with a slash."""
-        self._watches.setdefault(watched, []).append(notify)
+    def watch(self, session: Session, watched: str, notify: Callable[[], None]) -> None:
+        """Sets a watch on a node's data, or on a path's children if it ends with a slash. It ends with its session."""
+        self._watches.setdefault(watched, []).append((session, notify))
 
     def children(self, path: str) -> list[str]:
         return sorted(node.rpartition("/")[2] for node in self.nodes if parent_of(node) == path)

@@ -77,20 +77,20 @@ class ZooKeeperConsumer(Member):
         yield from self._rebalances_until_quiet()
 
     def _register(self) -> Steps:
-        session, path = self.session, f"{IDS}/{self.name}"
-        yield self.call("create", lambda reply: self.zookeeper.create(session, path, self.name, reply))
+        session, path = self.session, f"{IDS}/{self.life}"
+        yield self.call("create", lambda reply: self.zookeeper.create(session, path, self.life, reply))
         for topic in self.group.topics:
-            self.session.server.watch(topic_path(topic), self._watcher(topic_path(topic)))
-        self.session.server.watch(f"{IDS}/", self._watcher(f"{IDS}/"))
+            session.server.watch(session, topic_path(topic), self._watcher(topic_path(topic)))
+        session.server.watch(session, f"{IDS}/", self._watcher(f"{IDS}/"))
         yield from self._reads(1 + len(self.group.topics))
 
     def _watcher(self, watched: str) -> Any:
         session = self.session
 
         def fired() -> None:
-            if session is not self.session or session.is_over or not self.is_alive:
+            if session is not self.session or not self.is_alive:
                 return
-            session.server.watch(watched, fired)
+            session.server.watch(session, watched, fired)
             self.after(0, self._hear)
 
         return fired
@@ -106,13 +106,13 @@ class ZooKeeperConsumer(Member):
             self._has_news = True
             return
         self._rebalances = True
-        self.world.begins_to_rebalance(self.name)
+        self.world.begins_to_rebalance(self.life)
         is_first = True
         while is_first or self._has_news:
             is_first = self._has_news = False
             yield from self._tries()
         self._rebalances = False
-        self.world.has_rebalanced(self.name)
+        self.world.has_rebalanced(self.life)
 
     def _tries(self) -> Steps:
         for _ in range(TRIES):
@@ -125,16 +125,17 @@ class ZooKeeperConsumer(Member):
         self.world.tell(self.name, "gives up and owns nothing")
 
     def _rebalance(self) -> Any:
-        """Makes one try and returns whether it succeeded."""
+        """Makes one try and returns whether it succeeded. Lists are read before what they name."""
         yield from self._reads(1 + BROKERS)
+        yield from self._reads(2 + BROKERS)
         offsets = self.positions()
         self.give_up(self.owned)
         yield from self._write_offsets(offsets)
         for partition, _ in offsets:  # by path, whoever made the node
             yield self.call("delete", self._delete_request(owner_path(partition)))
-        yield from self._reads(1 + BROKERS + len(self.group.topics))
+        yield from self._reads(1 + len(self.group.topics))
         registered = self.session.server.children(IDS)
-        yield from self._reads(1 + len(registered))
+        yield from self._reads(2 + len(registered))
         share = [partition for topic in self.group.topics for partition in self._share(topic, registered)]
         yield from self._reads(len(share))
         claimed: list[TopicPartition] = []
@@ -151,11 +152,11 @@ class ZooKeeperConsumer(Member):
 
     def _share(self, topic: str, registered: list[str]) -> list[TopicPartition]:
         """Returns this member's part by range: contiguous, and one more for the first."""
-        if self.name not in registered:
+        if self.life not in registered:
             return []
         count = int(self.session.server.nodes[topic_path(topic)])
         each, more = divmod(count, len(registered))
-        place = registered.index(self.name)
+        place = registered.index(self.life)
         begin = each * place + min(place, more)
         return [TopicPartition(topic, number) for number in range(begin, begin + each + (place < more))]
 
@@ -166,7 +167,7 @@ class ZooKeeperConsumer(Member):
 
     def _create_request(self, path: str) -> Any:
         session = self.session
-        return lambda reply: self.zookeeper.create(session, path, self.name, reply)
+        return lambda reply: self.zookeeper.create(session, path, self.life, reply)
 
     def _delete_request(self, path: str) -> Any:
         session = self.session

@@ -25,6 +25,7 @@ from groupledger.jobs.cli.monitor import monitor, sample
 from groupledger.jobs.cli.notify import notify
 from groupledger.jobs.cli.operations import check_quality, doctor, maintain, quality
 from groupledger.jobs.cli.options import AS_JSON, CONF, absolute, on_warehouse, settings_of
+from groupledger.jobs.cli.protocols import protocols
 from groupledger.jobs.cli.questions import QUESTIONS
 from groupledger.jobs.cli.report import report
 from groupledger.jobs.cli.serve import serve
@@ -293,6 +294,7 @@ for command in (
     quality,
     doctor,
     notify,
+    protocols,
     report,
     serve,
     import_logs,

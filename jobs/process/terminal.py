@@ -75,7 +75,7 @@ def print_plain(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
 
 
 def is_number(rows: Sequence[Sequence[object]], index: int) -> bool:
-    return all(type(row[index]) is int for row in rows)
+    return all(type(row[index]) in (int, float) for row in rows)
 
 
 def fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str], width: int) -> list[int]:
