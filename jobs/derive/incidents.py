@@ -22,6 +22,7 @@ from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.log_files import LOG_FILES
+from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
 
 NEEDED = (COORDINATOR_RECORDS, COVERAGE, GENERATIONS, REBALANCES, MEMBERS, ASSIGNMENTS)
-READ_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, WATERMARKS, GROUP_STATES)
+READ_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, WATERMARKS, GROUP_STATES, MEMBER_EPOCHS)
 
 
 def update_incidents(ledger: Ledger) -> int:

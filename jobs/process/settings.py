@@ -128,6 +128,7 @@ class IncidentSettings(Section):
     zombie_return_s: Annotated[int, Field(ge=1)]
     stalled_transaction_s: Annotated[int, Field(ge=1)]
     stuck_rebalance_s: Annotated[int, Field(ge=1)]
+    stuck_reconciliation_s: Annotated[int, Field(ge=1)]
 
 
 class MonitorSettings(Section):

@@ -187,6 +187,18 @@ REBALANCE_STUCK = IncidentKind(
     severity=Severity.ERROR,
     confidence=0.95,
 )
+RECONCILIATION_STUCK = IncidentKind(
+    name="reconciliation_stuck",
+    meaning="A member of a KIP-848 group holds back partitions that others are to have, and records wait in them.",
+    happened="{who} has held back {count} partitions for {seconds} s that others wait for, and nobody committed the"
+    " {detail} records that came meanwhile.",
+    advice="It does not poll, or its processing takes that long, and it keeps them until max.poll.interval.ms is over:"
+    " look at that process, stop it if it hangs, and lower max.poll.interval.ms.",
+    settings=("max.poll.interval.ms", "max.poll.records"),
+    root=roots.POLL_TIMEOUT_EXCEEDED,
+    severity=Severity.ERROR,
+    confidence=0.95,
+)
 STALLED_TRANSACTION = IncidentKind(
     name="stalled_transaction",
     meaning="The last stable offset of a partition of __consumer_offsets stands still.",

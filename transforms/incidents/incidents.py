@@ -36,6 +36,7 @@ from groupledger.transforms.incidents.rules import (
     EndSample,
     GroupFacts,
     GroupState,
+    HeldPartition,
     RebalanceStretch,
     Rules,
     request_fact,
@@ -74,6 +75,7 @@ class IncidentTables:
     coordinator_events: DataFrame | None = None
     watermarks: DataFrame | None = None
     group_states: DataFrame | None = None
+    member_epochs: DataFrame | None = None
 
 
 def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
@@ -95,6 +97,10 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
         stretches = long_stretches(tables.group_states, tables.generations, rules)
         candidates.append(stretches.select("group_id"))
         parts.append(_facts("stretches", stretches, "first_ms"))
+    if tables.member_epochs is not None:
+        held = held_partitions(tables.member_epochs, rules, as_of_ms)
+        candidates.append(held.select("group_id"))
+        parts.append(_facts("held", held, "from_offset"))
     groups = reduce(lambda one, other: one.union(other), candidates).distinct()
     for name, order in (
         *(("generations", "kafka_offset"), ("rebalances", "kafka_offset")),
@@ -284,6 +290,18 @@ def long_stretches(group_states: DataFrame, generations: DataFrame, rules: Rules
     return found.where(F.col("last_ms") - F.col("first_ms") >= rules.stuck_rebalance_ms)
 
 
+def held_partitions(member_epochs: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
+    """Returns the partitions that members of KIP-848 groups waited for so long that somebody may be in the way."""
+    waits = member_epochs.select(
+        *("group_id", "incarnation", "member_id", "from_offset", F.explode("waits_for").alias("wait")),
+        F.unix_millis("targeted_at").alias("from_ms"),
+        F.coalesce(F.unix_millis("valid_to"), F.lit(as_of_ms)).alias("until_ms"),
+    )
+    is_told = F.col("wait.held_by").isNotNull() & F.col("wait.topic").isNotNull()
+    is_long = F.col("until_ms") - F.col("from_ms") >= rules.stuck_reconciliation_ms
+    return waits.where(is_told & is_long).select("*", "wait.*").drop("wait")
+
+
 # In the tasks
 
 
@@ -332,4 +350,5 @@ _MAKERS: dict[str, Callable[[Row], Any]] = {
     "records": _maker(GroupState),
     "samples": _maker(EndSample),
     "stretches": _maker(RebalanceStretch),
+    "held": _maker(HeldPartition),
 }

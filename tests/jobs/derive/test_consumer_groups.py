@@ -4,8 +4,10 @@ their topics became known. The log is a real broker's (`tests.transforms.history
 from __future__ import annotations
 
 import json
+import math
 import re
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,10 +16,13 @@ from groupledger.jobs.ask import engine
 from groupledger.jobs.ask.named_queries import named_queries
 from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.derive.history import TABLES, update_history
+from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.derive.validate import damaged_groups, validate
 from groupledger.jobs.warehouse.upsert import of_rows
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
@@ -48,7 +53,8 @@ def with_long_ids(text: str) -> str:
     return re.sub(r'"topic_id": "(id-\d+)"', lambda found: f'"topic_id": "{found[1]:A<22}"', text)
 
 
-def log_rows() -> list[Row]:
+def log_rows(slower: int = 1) -> list[Row]:
+    """Returns the log's rows; it can be played slower."""
     rows = []
     for record in consumer_groups():
         fields = {name: each for name, each in record["key"].items() if name != "group_id"} | (record["value"] or {})
@@ -56,7 +62,7 @@ def log_rows() -> list[Row]:
             {
                 "group_id": record["key"]["group_id"],
                 "kafka_offset": record["kafka_offset"],
-                "kafka_timestamp": BEGAN_AT + timedelta(milliseconds=record["after_ms"]),
+                "kafka_timestamp": BEGAN_AT + timedelta(milliseconds=slower * record["after_ms"]),
                 "record_type": record["record_type"],
                 "is_tombstone": record["value"] is None,
                 "record_json": with_long_ids(json.dumps(fields)),
@@ -158,3 +164,61 @@ def test_who_waited_for_whom(at_once: Path) -> None:
     waited = {(row["group_id"], row["epoch"], row["topic"], row["partition"]) for row in told}
     assert {("dynamic", 2, "dynamic", 2), ("dynamic", 2, "dynamic", 3), ("static", 2, "static", 1)} <= waited
     assert all(row["waited_since"] < row["waited_until"] and row["held_by"] for row in told)
+
+
+def test_who_held_up_the_others(spark: SparkSession, at_once: Path, tmp_path: Path) -> None:
+    """Goal: where records gather in a partition that a member kept from another, the incident names this member; where
+    its commits go on, or nothing gathers, there is none."""
+    waits = [
+        (step["valid_to"] - step["targeted_at"], step["targeted_at"] - BEGAN_AT.replace(tzinfo=None), of)
+        for step in table(spark, at_once, MEMBER_EPOCHS).where("group_id = 'dynamic'").collect()
+        for of in step["waits_for"]
+        if of["held_by"] is not None
+    ]
+    lasted, began_after, of = max(waits, key=lambda wait: (wait[0], -wait[1], -wait[2]["partition"]))
+    slower = math.ceil(timedelta(minutes=5) / lasted)
+    rows = log_rows(slower)
+    begun = BEGAN_AT + slower * began_after
+    ended = begun + slower * lasted
+    place = {"topic": of["topic"], "partition": of["partition"]}
+
+    def commits(*times: datetime) -> list[Row]:
+        fields = {"group_id": "dynamic", "record_type": "offset_commit", "is_tombstone": False}
+        return [
+            fields
+            | {"kafka_offset": 2 * BEHIND_THE_LOG + number, "kafka_timestamp": at}
+            | {"offset_commit": {**place, "offset": 100 + number}}
+            for number, at in enumerate(times)
+        ]
+
+    def kinds(warehouse: Path, committed: list[Row], end: int) -> list[tuple[str, str | None]]:
+        """Returns the incidents of the group, with their members."""
+        add(spark, warehouse, [*rows, *telling_commits(), *committed])
+        run(spark, warehouse, partial(observe, begun=begun, until=ended, place=place, end=end))
+        run(spark, warehouse)
+        run(spark, warehouse, lambda ledger, _stop: update_incidents(ledger))
+        return [(row["kind"], row["member_id"]) for row in table(spark, warehouse, INCIDENTS).collect()]
+
+    before, after = begun - timedelta(minutes=1), ended + timedelta(minutes=1)
+    found = kinds(tmp_path / "stuck", commits(before, after), end=900)
+    assert ("reconciliation_stuck", of["held_by"]) in found
+    assert [kind for kind, _ in found].count("reconciliation_stuck") == 1
+    goes_on = [before + timedelta(minutes=number) for number in range(round((after - before) / timedelta(minutes=1)))]
+    assert "reconciliation_stuck" not in dict(kinds(tmp_path / "goes-on", commits(*goes_on), end=900))
+    assert "reconciliation_stuck" not in dict(kinds(tmp_path / "idle", commits(before, after), end=100))
+
+
+def observe(ledger: Ledger, _stop: threading.Event, begun: datetime, until: datetime, place: Row, end: int) -> None:
+    """Writes samples of a partition's end each minute, and that nothing is missing of the log."""
+    for each in (WATERMARKS, COVERAGE):
+        ledger.create(each)
+    minutes = round((until - begun) / timedelta(minutes=1))
+    samples = [
+        {"sampled_at": begun + timedelta(minutes=n), "sample_date": begun.date(), "high_watermark": end, **place}
+        for n in range(minutes)
+    ]
+    stretch = {"kafka_partition": 0, "from_offset": 0, "to_offset": 3 * BEHIND_THE_LOG, "completeness": "complete"}
+    for written, told in ((WATERMARKS, samples), (COVERAGE, [stretch | {"to_time": until + timedelta(minutes=5)}])):
+        named = [{"cluster": ledger.cluster, **row} for row in told]
+        values = [tuple(row.get(name) for name in written.schema.names) for row in named]
+        ledger.commits.append(written, of_rows(values, written))

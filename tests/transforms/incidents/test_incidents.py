@@ -9,8 +9,9 @@ from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.group_states import GROUP_STATES
+from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.incidents.incidents import NEXT_COLUMNS, long_stretches, with_ends
+from groupledger.transforms.incidents.incidents import NEXT_COLUMNS, held_partitions, long_stretches, with_ends
 from groupledger.transforms.incidents.rules import Commit, Rules
 from groupledger.transforms.incidents.rules.facts import TopicEnd, commit_steps, rebalance_stretches
 
@@ -114,3 +115,36 @@ def test_stretches_of_rebalancing(spark: SparkSession) -> None:
         (group_id, (first - BEGAN_AT_MS) // 60_000, (last - BEGAN_AT_MS) // 60_000) for group_id, first, last in told
     }
     assert minutes == {("g", 10, 85), ("h", 10, 95)}
+
+
+def test_partitions_that_were_held_back(spark: SparkSession) -> None:
+    """Goal: a wait is told from its target to the end of the step, or to now, if it is long enough and somebody with a
+    name had the partition then."""
+
+    def step(member_id: str, targeted: float, ended: float | None, *waits: tuple[str | None, int, str | None]) -> Any:
+        return {
+            "group_id": "g",
+            "incarnation": 1,
+            "member_id": member_id,
+            "from_offset": len(member_id),
+            "targeted_at": at(targeted),
+            "valid_from": at(targeted + 0.1),
+            "valid_to": None if ended is None else at(ended),
+            "waits_for": [dict(zip(("topic", "partition", "held_by"), wait, strict=True)) for wait in waits],
+        }
+
+    rows = [
+        step("a", 1, 2, ("orders", 0, "x")),
+        step("bb", 1, 5, ("orders", 1, "x"), ("orders", 2, None), (None, 3, "x")),
+        step("ccc", 1, None, ("orders", 4, "y")),
+        step("dddd", 1, 9),
+    ]
+    told = held_partitions(frame(spark, MEMBER_EPOCHS, rows), RULES, BEGAN_AT_MS + 20 * 60_000).collect()
+    assert {(row["member_id"], row["topic"], row["partition"], row["held_by"]) for row in told} == {
+        ("bb", "orders", 1, "x"),
+        ("ccc", "orders", 4, "y"),
+    }
+    minutes = {
+        row["member_id"]: [(row[name] - BEGAN_AT_MS) / 60_000 for name in ("from_ms", "until_ms")] for row in told
+    }
+    assert minutes == {"bb": [1, 5], "ccc": [1, 20]}

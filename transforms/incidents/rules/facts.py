@@ -156,6 +156,25 @@ class RebalanceStretch:
     last_ms: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeldPartition:
+    """A partition that a member of a KIP-848 group waited for in one step, from its target on until the step ended, and
+    the member that had it then."""
+
+    incarnation: int
+    member_id: str
+    from_offset: int
+    held_by: str
+    topic: str
+    partition: int
+    from_ms: int
+    until_ms: int
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
 @dataclass(slots=True)
 class GroupFacts:
     """Rows of the history tables are dicts by column, with instants in microseconds, as the fold writes them."""
@@ -173,6 +192,7 @@ class GroupFacts:
     records: list[GroupState] = field(default_factory=list)
     samples: list[EndSample] = field(default_factory=list)
     stretches: list[RebalanceStretch] = field(default_factory=list)
+    held: list[HeldPartition] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +225,7 @@ class Rules:
     zombie_return_ms: int = 300_000
     stalled_transaction_ms: int = 300_000
     stuck_rebalance_ms: int = 600_000
+    stuck_reconciliation_ms: int = 180_000
     storm_rebalances: int = 6
     storm_rebalances_per_member: float = 3.0
     storm_window_ms: int = 600_000

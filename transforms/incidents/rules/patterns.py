@@ -11,6 +11,8 @@ that transaction. Which group that was, the samples do not tell.
 A rebalance waits for every member, for as long as the longest max.poll.interval.ms among them allows. It is stuck if
 samples show nothing else for longer than Kafka's default takes twice, no generation came of it, and all that time
 records lay unread in partitions that nobody committed. The topic itself does not show that a rebalance has begun.
+A group of KIP-848 has no such rebalance: there the topic shows which member keeps which partition from whom, and it is
+stuck if records lay unread in one of them as long as that.
 """
 
 from __future__ import annotations
@@ -22,9 +24,15 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds.changes import GROUP_STARTED
-from groupledger.schemas.kinds.incidents import MEMBER_FLAPPING, REBALANCE_STORM, REBALANCE_STUCK, STALLED_TRANSACTION
+from groupledger.schemas.kinds.incidents import (
+    MEMBER_FLAPPING,
+    REBALANCE_STORM,
+    REBALANCE_STUCK,
+    RECONCILIATION_STUCK,
+    STALLED_TRANSACTION,
+)
 from groupledger.schemas.words import Evidence
-from groupledger.transforms.incidents.rules.facts import Proof, host
+from groupledger.transforms.incidents.rules.facts import Proof, RebalanceStretch, host
 from groupledger.transforms.incidents.rules.inferred import identity, milliseconds, row_proof
 from groupledger.transforms.incidents.rules.jobs import job_runs
 from groupledger.transforms.incidents.rules.sighting import Sighting
@@ -32,7 +40,7 @@ from groupledger.transforms.incidents.rules.sighting import Sighting
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from groupledger.transforms.incidents.rules.facts import CommitStep, EndSample, GroupFacts, RebalanceStretch, Rules
+    from groupledger.transforms.incidents.rules.facts import CommitStep, EndSample, GroupFacts, HeldPartition, Rules
     from groupledger.transforms.incidents.rules.jobs import JobRuns
 
     Row = dict[str, Any]
@@ -45,6 +53,7 @@ def patterns(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
     yield from _storms(facts, jobs, rules)
     yield from _flapping(facts.members, jobs, rules)
     yield from _stuck(facts, rules)
+    yield from _held_back(facts, rules)
     yield from _stalled(facts.samples, rules)
 
 
@@ -137,7 +146,6 @@ def _stuck(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
         waiting = [step for step in facts.steps if _waited_ms(step, stretch) >= rules.stuck_rebalance_ms]
         if not waiting:
             continue
-        records = sum((step.high_watermark or step.commit.offset) - step.commit.offset for step in waiting)
         states = (Proof("group_states", f"{at_ms}/{facts.group_id}") for at_ms in (stretch.first_ms, stretch.last_ms))
         yield Sighting(
             kind=REBALANCE_STUCK,
@@ -149,8 +157,51 @@ def _stuck(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
             happening=str(stretch.first_ms),
             proofs=(*states, *(step.commit.proof for step in waiting)),
             offsets=tuple((step.commit.place, None) for step in waiting),
-            detail=f"{records:,}",
+            detail=f"{sum(_unread(step) for step in waiting):,}",
         )
+
+
+def _held_back(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
+    """Yields each member that kept partitions of a target too long, where that did harm."""
+    by_holder: dict[tuple[int, str, int], list[HeldPartition]] = defaultdict(list)
+    for held in facts.held:
+        by_holder[held.incarnation, held.held_by, held.from_ms].append(held)
+    for (incarnation, holder, from_ms), parts in by_holder.items():
+        until_ms: dict[TopicPartition, int] = {}
+        for held in parts:
+            until_ms[held.place] = max(held.until_ms, until_ms.get(held.place, 0))
+        stretches = {place: RebalanceStretch(from_ms, end_ms) for place, end_ms in until_ms.items()}
+        waiting = [
+            step
+            for step in facts.steps
+            if step.commit.place in stretches
+            and _waited_ms(step, stretches[step.commit.place]) >= rules.stuck_reconciliation_ms
+        ]
+        if not waiting:
+            continue
+        places = {step.commit.place for step in waiting}
+        keys = [f"{facts.group_id}/{incarnation}/{each.member_id}/{each.from_offset}" for each in parts]
+        yield Sighting(
+            kind=RECONCILIATION_STUCK,
+            evidence=Evidence.INFERRED,
+            severity=RECONCILIATION_STUCK.severity,
+            confidence=RECONCILIATION_STUCK.confidence,
+            first_ms=from_ms,
+            last_ms=max(stretches[place].last_ms for place in places),
+            happening=f"{incarnation}/{holder}/{from_ms}",
+            proofs=(
+                *(Proof("member_epochs", key) for key in dict.fromkeys(keys)),
+                *(step.commit.proof for step in waiting),
+            ),
+            member_id=holder,
+            incarnation=incarnation,
+            offsets=tuple((step.commit.place, None) for step in waiting),
+            detail=f"{sum(_unread(step) for step in waiting):,}",
+        )
+
+
+def _unread(step: CommitStep) -> int:
+    return (step.high_watermark or step.commit.offset) - step.commit.offset
 
 
 def _waited_ms(step: CommitStep, stretch: RebalanceStretch) -> int:

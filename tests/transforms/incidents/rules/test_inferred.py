@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
-from groupledger.transforms.incidents.rules import EndSample, GroupFacts, incidents
+from groupledger.transforms.incidents.rules import EndSample, GroupFacts, HeldPartition, incidents
 from groupledger.transforms.incidents.rules.facts import TopicEnd, commit_steps, rebalance_stretches
 from lab.truth.made import (
     RULES,
@@ -250,6 +250,58 @@ def test_rebalances_that_are_not_stuck() -> None:
     assert stuck(state="Reconciling") == {}
     assert stuck(ends=[(minute * 60, 590) for minute in range(90)]) == {}
     assert stuck(ends=[]) == {}
+
+
+def held_back(seconds: int = 600, partition: int = 0, **parts: Any) -> dict[str, dict[str, Any]]:
+    """Incidents of a group in which m-2 waited for so long for a partition that m-1 was to give up at second 600; it
+    was committed last just before, and gets a record each second unless `ends` says otherwise."""
+    waits = [
+        HeldPartition(
+            incarnation=1,
+            member_id=member_id,
+            from_offset=number,
+            held_by="m-1",
+            topic="orders",
+            partition=partition,
+            from_ms=T + 600_000,
+            until_ms=T + until * 1_000,
+        )
+        for number, (member_id, until) in enumerate([("m-2", 630), ("m-2", 600 + seconds)], start=610)
+    ]
+    ends = parts.pop("ends", [(minute * 60, minute * 60) for minute in range(90)])
+    given = {
+        "steps": steps(commit(590, T + 590_000, 590), commit(4_300, T + 4_300_000, 4_300), ends=ends),
+        "held": waits,
+        "members": [tenure("m-1", 10, None, client_id="pod-b"), tenure("m-2", 20, None)],
+        "as_of_ms": T + 5_400_000,
+    }
+    return {kind: row for kind, row in kinds(facts(**given | parts)).items() if kind != "commit_gap"}
+
+
+def test_a_stuck_reconciliation() -> None:
+    """Goal: a member of a KIP-848 group that keeps a partition from another, while records wait in it, is told with who
+    it is, for how long, and the setting that bounds it; one that is still at it, too."""
+    row = held_back()["reconciliation_stuck"]
+    assert (row["severity"], row["member_id"], row["client_id"]) == ("error", "m-1", "pod-b")
+    assert row["setting_to_change"].startswith("max.poll.interval.ms")
+    assert (row["first_seen_at"], row["last_seen_at"]) == ((T + 600_000) * 1_000, (T + 1_200_000) * 1_000)
+    assert "pod-b at 10.0.0.1 has held back 1 partitions for 600 s" in row["explanation"]
+    assert [(each["topic"], each["partition"]) for each in row["partitions"]] == [("orders", 0)]
+    assert [proof["table_name"] for proof in row["proofs"]] == ["member_epochs", "member_epochs", "coordinator_records"]
+    assert held_back(seconds=4_800, steps=steps(commit(590, T + 590_000, 590), ends=[(700, 700)])).keys() == {
+        "reconciliation_stuck"
+    }
+
+
+def test_reconciliations_that_are_not_stuck() -> None:
+    """Goal: none is claimed within the bound, where the holder went on committing, where no record waited or nobody
+    knows it, or where another partition stood still."""
+    assert held_back(seconds=170) == {}
+    goes_on = steps(*(commit(n, T + n * 1_000, n) for n in range(500, 1_300, 30)), ends=[(n, n) for n in range(1_300)])
+    assert held_back(steps=goes_on) == {}
+    assert held_back(ends=[(minute * 60, 590) for minute in range(90)]) == {}
+    assert held_back(ends=[]) == {}
+    assert held_back(partition=1) == {}
 
 
 def test_a_stalled_transaction() -> None:
