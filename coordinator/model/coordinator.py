@@ -57,6 +57,7 @@ from groupledger.coordinator.model.offsets import (
     fetch_offsets,
 )
 from groupledger.coordinator.model.operation import Result
+from groupledger.coordinator.model.rebalance import expire_session, rebalance_by_leader
 from groupledger.coordinator.model.shard import Shard
 from groupledger.schemas.kafka.errors import Error
 
@@ -147,6 +148,25 @@ class Coordinator:
         """Returns the live group, to look at."""
         shard = self.shard(self.partition_for(group_id))
         return None if shard is None else shard.groups.get(group_id)
+
+    # What a test may force
+
+    def expire_member(self, group_id: str, member_id: str, *, now_ms: int) -> Result:
+        """Lets a member's session end now, as if it had been silent for its whole timeout. Without such a member, or
+        while it waits for an answer, nothing happens."""
+        return self._force(group_id, now_ms, lambda group, operation: expire_session(group, member_id, operation))
+
+    def begin_rebalance(self, group_id: str, *, now_ms: int) -> Result:
+        """Begins a rebalance as if the leader had asked for one. Nothing happens where none can begin."""
+        return self._force(group_id, now_ms, rebalance_by_leader)
+
+    def _force(self, group_id: str, now_ms: int, action: Callable[[Group, Operation], None]) -> Result:
+        self._move_to(now_ms)
+        shard = self.shard(self.partition_for(group_id))
+        group = None if shard is None else shard.groups.get(group_id)
+        if shard is None or group is None:
+            return Result()
+        return shard.run(action, group, now_ms=now_ms, append_error=Error.NONE)
 
     # Requests
 

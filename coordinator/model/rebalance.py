@@ -18,6 +18,7 @@ from groupledger.coordinator.model.log_lines import Reason
 from groupledger.coordinator.model.records import new_group_metadata_record
 from groupledger.coordinator.model.states import Event, State, can_happen
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.group import Group, Member
@@ -57,6 +58,13 @@ def prepare_rebalance(group: Group, reason: Reason, operation: Operation) -> Non
         complete_join(group, operation)
     else:
         operation.set_timer(JOIN_TIMER, group.group_id, group.rebalance_timeout_ms)
+
+
+def rebalance_by_leader(group: Group, operation: Operation) -> None:
+    """Begins a rebalance with the reason that a leader gives which joins again, where one can begin."""
+    if can_happen(group.state, Event.REBALANCE_STARTED) and group.leader_id is not None:
+        fields = {"member_id": group.leader_id, "state": group.state.value, "client_reason": NOT_PROVIDED}
+        prepare_rebalance(group, Reason("leader_rejoined", fields), operation)
 
 
 def maybe_complete_join_phase(group: Group, operation: Operation) -> None:

@@ -334,14 +334,7 @@ class Simulation:
         """Takes one sample: first the ends of `__consumer_offsets`, then the topics' watermarks, then the groups."""
         self.at(self.now_ms + self.settings.sample_interval_ms, self._sample)
         now_ms = self.now_ms
-        for partition, log in enumerate(self.brokers.logs):
-            self._watermark(
-                OFFSETS_TOPIC, self.offsets_topic_id, partition, (0, log.end_offset, log.last_stable_offset)
-            )
-        for topic in self.topics.by_name.values():
-            for partition in range(len(topic.partitions)):
-                start, end = topic.start_offset(partition, now_ms), topic.end_offset(partition, now_ms)
-                self._watermark(topic.name, topic.topic_id, partition, (start, end, end))
+        self.outputs.watermarks += watermarks(self.brokers, self.offsets_topic_id, self.topics, now_ms)
         by_broker: dict[int, list[str]] = {}
         for group_id in self.group_ids:
             broker = self.brokers.coordinator_of(group_id)
@@ -355,20 +348,36 @@ class Simulation:
                 if isinstance(response, DescribeGroupsResponse):
                     self.outputs.group_states += [_group_state(now_ms, group) for group in response.groups]
 
-    def _watermark(self, topic: str, topic_id: str, partition: int, offsets: tuple[int, int, int]) -> None:
-        """Writes down (log start offset, high watermark, last stable offset) of a partition."""
-        log_start_offset, high_watermark, last_stable_offset = offsets
-        self.outputs.watermarks.append(
-            SimulatedWatermark(
-                sampled_at_ms=self.now_ms,
-                topic=topic,
-                partition=partition,
-                log_start_offset=log_start_offset,
-                high_watermark=high_watermark,
-                last_stable_offset=last_stable_offset,
-                topic_id=topic_id,
-            )
+
+def watermarks(brokers: Brokers, offsets_topic_id: str, topics: Topics, now_ms: int) -> list[SimulatedWatermark]:
+    """Returns the ends of all partitions as they are now, those of `__consumer_offsets` first."""
+    found = [
+        SimulatedWatermark(
+            sampled_at_ms=now_ms,
+            topic=OFFSETS_TOPIC,
+            partition=partition,
+            log_start_offset=0,
+            high_watermark=log.end_offset,
+            last_stable_offset=log.last_stable_offset,
+            topic_id=offsets_topic_id,
         )
+        for partition, log in enumerate(brokers.logs)
+    ]
+    for topic in topics.by_name.values():
+        for partition in range(len(topic.partitions)):
+            end = topic.end_offset(partition, now_ms)
+            found.append(
+                SimulatedWatermark(
+                    sampled_at_ms=now_ms,
+                    topic=topic.name,
+                    partition=partition,
+                    log_start_offset=topic.start_offset(partition, now_ms),
+                    high_watermark=end,
+                    last_stable_offset=end,
+                    topic_id=topic.topic_id,
+                )
+            )
+    return found
 
 
 def _group_state(now_ms: int, group: DescribedGroup) -> SimulatedGroupState:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from groupledger.jobs.cli.coordinator import coordinator
 from groupledger.jobs.cli.diff import diff
 from groupledger.jobs.cli.forget import forget
 from groupledger.jobs.cli.groups import groups
@@ -295,6 +296,7 @@ for command in (
     doctor,
     notify,
     protocols,
+    coordinator,
     report,
     serve,
     import_logs,

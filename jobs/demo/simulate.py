@@ -38,11 +38,12 @@ from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.words import Completeness
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
     from typing import TextIO
 
     from groupledger.coordinator.model.operation import Batch
+    from groupledger.coordinator.simulator.partition_log import PartitionLog
     from groupledger.coordinator.simulator.scenarios import Scenario
     from groupledger.coordinator.simulator.simulation import Outputs, Simulation
 
@@ -111,7 +112,7 @@ def simulate(
     simulation = prepare(scenario, seed, groups)
     end_ms = BEGAN_AT_MS + round(hours * _HOUR_MS)
     with ExitStack() as stack:
-        files = Files(directory, simulation, stack)
+        files = Files(directory, simulation.brokers.coordinators, stack)
         said_at = monotonic()
         while simulation.now_ms < end_ms:
             simulation.run(min(simulation.now_ms + _SLICE_MS, end_ms))
@@ -121,23 +122,30 @@ def simulate(
                 passed_hours = (simulation.now_ms - BEGAN_AT_MS) / _HOUR_MS
                 say(f"{passed_hours:.1f} of {hours:g} hours simulated, {simulation.request_count:,} requests")
     _write_truth(directory / "truth", simulation)
-    _write_manifest(directory / "capture", simulation)
+    identity = TopicIdentity(simulation.cluster_id, simulation.offsets_topic_id, len(simulation.brokers.logs))
+    write_capture_manifest(
+        directory / "capture",
+        identity,
+        simulation.brokers.logs,
+        (BEGAN_AT_MS, simulation.now_ms),
+        Completeness.COMPACTED if simulation.settings.is_compacted else Completeness.COMPLETE,
+    )
     counts = Counts(len(simulation.group_ids), simulation.request_count, files.record_count)
     _write_summary(directory, scenario, seed, hours, simulation, counts)
     return counts
 
 
 class Files:
-    """The files that grow with the run; they are closed with the stack."""
+    """The files that grow with the run, logs for each broker; they are closed with the stack."""
 
-    def __init__(self, directory: Path, simulation: Simulation, stack: ExitStack) -> None:
+    def __init__(self, directory: Path, broker_ids: Iterable[int], stack: ExitStack) -> None:
         self.record_count = 0
         self._capture = self._parquet(directory / "capture", CAPTURE_COLUMNS, stack)
         self._watermarks = self._parquet(directory / "watermarks", arrow_schema(SimulatedWatermark), stack)
         self._group_states = self._parquet(directory / "group_states", arrow_schema(SimulatedGroupState), stack)
         self._request_logs: dict[int, TextIO] = {}
         self._server_logs: dict[int, TextIO] = {}
-        for broker in simulation.brokers.coordinators:
+        for broker in broker_ids:
             self._request_logs[broker] = self._text(directory / "request-log", f"kafka-request-{broker}.log", stack)
             self._server_logs[broker] = self._text(directory / "server-log", f"server-{broker}.log", stack)
 
@@ -206,15 +214,22 @@ def _write_truth(folder: Path, simulation: Simulation) -> None:
         pq.write_table(table_of(row_type, rows), folder / f"{name}.parquet")
 
 
-def _write_manifest(folder: Path, simulation: Simulation) -> None:
-    logs = simulation.brokers.logs
+def write_capture_manifest(
+    folder: Path,
+    identity: TopicIdentity,
+    logs: Sequence[PartitionLog],
+    period_ms: tuple[int, int],
+    completeness: str,
+) -> None:
+    """Writes where a capture of whole logs is from. `period_ms` is when they began, and when they were read."""
+    began_at_ms, captured_at_ms = period_ms
     manifest = Manifest(
-        identity=TopicIdentity(simulation.cluster_id, simulation.offsets_topic_id, len(logs)),
+        identity=identity,
         from_offsets=dict.fromkeys(range(len(logs)), 0),
         to_offsets={partition: log.last_stable_offset for partition, log in enumerate(logs)},
-        captured_at_ms=simulation.now_ms,
-        completeness=Completeness.COMPACTED if simulation.settings.is_compacted else Completeness.COMPLETE,
-        began_at_ms=BEGAN_AT_MS,
+        captured_at_ms=captured_at_ms,
+        completeness=completeness,
+        began_at_ms=began_at_ms,
     )
     write_manifest(LocalStorage(folder), manifest)
 

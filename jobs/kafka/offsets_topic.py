@@ -6,12 +6,11 @@ The admin client knows no group and writes nothing: Describe on the topic is all
 
 from __future__ import annotations
 
-import base64
 import json
-import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
@@ -22,6 +21,7 @@ from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.warehouse.source import TopicIdentity
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.kafka.uuids import kafka_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -75,7 +75,7 @@ def identify(admin: Any, bootstrap_servers: str) -> tuple[TopicIdentity, list[in
             " created with the first consumer group, and the principal needs Describe and Read on it."
         )
     partitions = sorted(partition["partition_index"] for partition in topic["partitions"])
-    return TopicIdentity(cluster_id, uuid_text(topic["topic_id"]), len(partitions)), partitions
+    return TopicIdentity(cluster_id, kafka_id_of(UUID(topic["topic_id"])), len(partitions)), partitions
 
 
 @contextmanager
@@ -123,12 +123,6 @@ def list_offsets(admin: Any, partitions: list[int], spec: OffsetSpec, isolation:
     asked = {TopicPartition(OFFSETS_TOPIC, partition): spec for partition in partitions}
     found = admin.list_partition_offsets(asked, isolation_level=isolation)
     return {key.partition: answer.offset for key, answer in sorted(found.items())}
-
-
-def uuid_text(topic_id: str) -> str:
-    """Returns a topic id in Kafka's own form, 22 characters of URL-safe base64, from the hexadecimal form of
-    kafka-python."""
-    return base64.urlsafe_b64encode(uuid.UUID(topic_id).bytes).decode().rstrip("=")
 
 
 def kafka_python_security(settings: KafkaSettings) -> dict[str, Any]:

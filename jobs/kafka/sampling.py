@@ -20,6 +20,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
 
 from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError, for_code
@@ -30,12 +31,12 @@ from kafka.protocol.metadata.metadata import MetadataRequest
 
 from groupledger.jobs.kafka.brokers import answer_or_error, ask_each, attempts, error_name
 from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest
-from groupledger.jobs.kafka.offsets_topic import uuid_text
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.codec.consumer_protocol import decode_subscription
 from groupledger.schemas.codec.errors import DecodeError
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC, ZERO_UUID
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.kafka.uuids import kafka_id_of
 from groupledger.schemas.words import GroupType
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def describe_topics(
             unseen[found.name] = error_name(for_code(found.error_code))
         if topics is None and found.is_internal:
             continue
-        topic_id = uuid_text(str(found.topic_id)) if found.topic_id else ZERO_UUID
+        topic_id = kafka_id_of(UUID(str(found.topic_id))) if found.topic_id else ZERO_UUID
         for partition in found.partitions:
             place = TopicPartition(found.name, partition.partition_index)
             error = error_name(for_code(partition.error_code)) if partition.leader_id < 0 else None

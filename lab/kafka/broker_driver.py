@@ -39,8 +39,9 @@ from groupledger.coordinator.model.messages import (
     WriteTxnMarkerRequest,
 )
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.uuids import kafka_id_of
 from lab.kafka.connection import ANSWER_SECONDS_MAX, Appended, Connection, end_offset, read_offsets_topic
-from lab.kafka.group_messages import as_told, errors_of, from_wire, to_wire, topic_id_of
+from lab.kafka.group_messages import as_told, errors_of, from_wire, to_wire
 from lab.kafka.producers import NOT_YET, Producer, retried
 from lab.scenarios.coordinator_driver import CoordinatorDriver
 from lab.scenarios.driver import Call, Driver
@@ -86,7 +87,7 @@ class Broker:
         kind = CreateTopicsRequest.CreatableTopic
         topics = [kind(name=name, num_partitions=TOPIC_PARTITIONS, replication_factor=1) for name in TOPICS]
         created = connection.call(CreateTopicsRequest(version=7, topics=topics, timeout_ms=30_000))
-        topic_ids = {topic.name: topic_id_of(topic.topic_id) for topic in created.topics}
+        topic_ids = {topic.name: kafka_id_of(topic.topic_id) for topic in created.topics}
         for key_type in (GROUP_KEY, TRANSACTION_KEY):
             retried(connection, FindCoordinatorRequest(version=3, key="any", key_type=key_type))
         await_groups(connection, [f"group-{number}" for number in range(GROUPS_FOR_ALL_PARTITIONS)])

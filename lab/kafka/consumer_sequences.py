@@ -26,6 +26,7 @@ from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
 from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.uuids import kafka_id_of
 from groupledger.schemas.kinds import changes as kinds
 from groupledger.schemas.words import GroupType
 from groupledger.transforms.history.rules.consumer_records import AWAY
@@ -33,7 +34,6 @@ from groupledger.transforms.records.decoded_record import record_fields
 from lab.kafka.broker_driver import GROUP_KEY, await_groups
 from lab.kafka.connection import Connection, end_offset, read_offsets_topic
 from lab.kafka.consumer_protocol_log import told
-from lab.kafka.group_messages import topic_id_of
 from lab.kafka.messages import ConsumerGroupHeartbeatRequest
 from lab.kafka.producers import retried
 from lab.truth.consumer_claims import false_claims_of_cleaned, false_claims_of_holed, offset_of
@@ -290,7 +290,7 @@ def prepare(bootstrap_servers: str) -> dict[str, str]:
         created = connection.call(CreateTopicsRequest(version=7, topics=topics, timeout_ms=30_000))
         retried(connection, FindCoordinatorRequest(version=3, key="any", key_type=GROUP_KEY))
         await_groups(connection, ["seq-any"])
-    return {topic_id_of(topic.topic_id): topic.name for topic in created.topics}
+    return {kafka_id_of(topic.topic_id): topic.name for topic in created.topics}
 
 
 def play_all(

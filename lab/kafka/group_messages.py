@@ -7,10 +7,8 @@ sorts what has no order in Kafka. The messages are those of kafka-python, made f
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from kafka.protocol.admin import groups as administration
 from kafka.protocol.consumer import group as membership
@@ -18,6 +16,7 @@ from kafka.protocol.producer import transaction as transactions
 
 from groupledger.coordinator.model import messages
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.uuids import uuid_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -34,15 +33,6 @@ _SYNC_TELLS_PROTOCOL_SINCE = 5
 _DESCRIBE_TELLS_INSTANCE_SINCE = 4
 _LEAVE_NAMES_MEMBERS_SINCE = 3
 _COMMIT_NAMES_TOPIC_IDS_SINCE = 10
-
-
-def uuid_of(topic_id: str) -> UUID:
-    """Returns the UUID of an id as Kafka prints it: URL-safe base64 without padding."""
-    return UUID(bytes=urlsafe_b64decode(f"{topic_id}=="))
-
-
-def topic_id_of(uuid: UUID) -> str:
-    return urlsafe_b64encode(uuid.bytes).decode().rstrip("=")
 
 
 # Requests

@@ -1,0 +1,69 @@
+"""The command that puts the reference coordinator on a socket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.output import say
+from groupledger.jobs.process.signals import StopOnSignal
+
+NODES_MAX = 16
+PARTITIONS_MAX = 10_000
+_WRITE_EVERY_S = 1.0
+
+
+@click.command()
+@click.option("--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="The first node's.")
+@click.option("--topics", required=True, metavar="T:N,...", help="Topics and their numbers of partitions.")
+@click.option("--rate", default=100.0, show_default=True, metavar="N", help="Records per second of each topic.")
+@click.option("--nodes", default=2, show_default=True, type=click.IntRange(1, NODES_MAX), help="Each has a port.")
+@click.option("--faults", "faults_file", type=click.Path(path_type=Path), metavar="FILE", help="What goes wrong, YAML.")
+@click.option("--seed", default=1, show_default=True, metavar="N", help="What all that is random follows from.")
+@click.option("--initial-rebalance-delay-ms", default=3_000, show_default=True, metavar="N", help="As Kafka's setting.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Record a capture and the logs here.")
+def coordinator(  # noqa: PLR0913 - one for each option
+    *,
+    listen: str,
+    topics: str,
+    rate: float,
+    nodes: int,
+    faults_file: Path | None,
+    seed: int,
+    initial_rebalance_delay_ms: int,
+    out: Path | None,
+) -> None:
+    """Let real consumers of any language join the reference coordinator, without a broker: it speaks Kafka's protocol,
+    makes the records that they read, and does to them what the script of faults says (docs/coordinator.md)."""
+    from groupledger.coordinator.model.config import Config
+    from groupledger.jobs.coordinator.faults import read_faults
+    from groupledger.jobs.coordinator.recording import check_empty
+    from groupledger.jobs.coordinator.run import run
+    from groupledger.jobs.coordinator.server import Clock
+    from groupledger.jobs.coordinator.service import Service
+    from groupledger.jobs.coordinator.world import World
+
+    faults = [] if faults_file is None else read_faults(faults_file)
+    if out is not None:
+        check_empty(out)
+    if rate < 0:
+        raise InputError("--rate must not be negative.")
+    clock = Clock()
+    config = Config(group_initial_rebalance_delay_ms=initial_rebalance_delay_ms)
+    world = World(config, seed, nodes, clock.now_ms(), topic_partitions(topics), rate)
+    service = Service(world, faults, is_recorded=out is not None, say=say)
+    with StopOnSignal(goes_on=True) as stop:
+        run(service, clock, listen, out, stop, _WRITE_EVERY_S, say)
+
+
+def topic_partitions(text: str) -> dict[str, int]:
+    """Returns the partitions by topic of `orders:12,payments:3`. Raises InputError if it is none."""
+    found = {}
+    for each in text.split(","):
+        name, colon, count = each.strip().rpartition(":")
+        if not colon or not name or not count.isdecimal() or not 1 <= int(count) <= PARTITIONS_MAX:
+            raise InputError(f"--topics needs names and numbers of partitions up to {PARTITIONS_MAX:,}: orders:12.")
+        found[name] = int(count)
+    return found

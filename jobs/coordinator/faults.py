@@ -1,0 +1,151 @@
+"""Reads a script of faults, and says which of them is due: at a time, or with a request.
+
+A script is YAML, a list under `faults`. Each fault says when: `at_s`, seconds after the start; or `request`, the API of
+the requests with which it comes, narrowed by `group` and `client_id`, after `skip` of them and for `times` of them. And
+it says what, with `do`:
+
+    expire        the session of the members of `group` whose client id is `member` (of all, without) ends now
+    rebalance     `group` begins a rebalance, as if its leader had asked for one
+    move          another node coordinates `group`
+    add_partitions   `topic` gets as many as `partitions`
+    clock         the coordinator's clock runs at `rate` from now on
+    disconnect    the connections of `client_id` (with `request`: that of the request) are closed
+    answer        the request is answered with `error`; the coordinator does not see it
+    delay         the request is answered `delay_ms` later
+    lose          the request is carried out, and the connection closed instead of an answer
+
+The last three go with `request` alone. With the others, what happens comes before the request is handled, so that
+`{request: FETCH, skip: 3, do: expire, ...}` ends a session while a consumer asks for its next records.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from groupledger.jobs.coordinator.requests import GROUP_REQUESTS
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.settings import parse_yaml
+from groupledger.schemas.kafka.api_keys import ApiKey
+from groupledger.schemas.kafka.errors import Error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from groupledger.jobs.coordinator.frames import Incoming
+
+Action = Literal["expire", "rebalance", "move", "add_partitions", "clock", "disconnect", "answer", "delay", "lose"]
+_OF_A_REQUEST = ("answer", "delay", "lose")
+_NEEDS = {
+    "expire": "group",
+    "rebalance": "group",
+    "move": "group",
+    "add_partitions": "topic",
+    "clock": "rate",
+    "answer": "error",
+    "delay": "delay_ms",
+}
+
+
+class Fault(BaseModel):
+    """One line of the script; `seen` counts the requests that fitted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    do: Action
+    at_s: float | None = Field(None, ge=0)
+    request: ApiKey | None = None
+    group: str | None = None
+    client_id: str | None = None
+    member: str | None = None
+    skip: int = Field(0, ge=0)
+    times: int = Field(1, ge=1)
+    error: Error | None = None
+    delay_ms: int | None = Field(None, ge=1)
+    topic: str | None = None
+    partitions: int | None = Field(None, ge=1)
+    rate: float | None = Field(None, ge=0.01, le=100)
+    seen: int = Field(0, exclude=True)
+
+    @field_validator("request", "error", mode="before")
+    @classmethod
+    def by_name(cls, value: Any, info: Any) -> Any:
+        """A script gives Kafka's names, as a log shows them."""
+        names: Any = ApiKey if info.field_name == "request" else Error
+        if isinstance(value, str) and value in names.__members__:
+            return names[value]
+        if value is None or isinstance(value, names):
+            return value
+        raise ValueError("must be a name of Kafka's in capitals, such as OFFSET_COMMIT or ILLEGAL_GENERATION")
+
+    @model_validator(mode="after")
+    def is_whole(self) -> Fault:
+        if (self.at_s is None) == (self.request is None):
+            raise ValueError("needs either at_s or request")
+        if self.at_s is not None and self.do in _OF_A_REQUEST:
+            raise ValueError(f"{self.do} goes with `request`, since it is about a request")
+        needed = _NEEDS.get(self.do)
+        if needed is not None and getattr(self, needed) is None:
+            raise ValueError(f"{self.do} needs {needed}")
+        if self.do == "add_partitions" and self.partitions is None:
+            raise ValueError("add_partitions needs partitions")
+        if self.do == "disconnect" and self.request is None and self.client_id is None:
+            raise ValueError("disconnect needs client_id")
+        if self.do == "answer" and self.request not in GROUP_REQUESTS:
+            apis = ", ".join(sorted(api.name for api in GROUP_REQUESTS))
+            raise ValueError(f"answer is for {apis}")
+        return self
+
+    def fits(self, incoming: Incoming) -> bool:
+        """Whether the fault comes with this request. It counts the request. `group` does not narrow requests that
+        name none, such as a Fetch."""
+        if self.request is not incoming.api or not self._is_of_client(incoming) or not self._is_of_group(incoming):
+            return False
+        self.seen += 1
+        return self.skip < self.seen <= self.skip + self.times
+
+    def _is_of_client(self, incoming: Incoming) -> bool:
+        return self.client_id is None or self.client_id == incoming.client_id
+
+    def _is_of_group(self, incoming: Incoming) -> bool:
+        named = groups_of(incoming)
+        return self.group is None or not named or self.group in named
+
+
+def groups_of(incoming: Incoming) -> tuple[str, ...]:
+    """Returns the ids of the groups that a request names."""
+    body = incoming.body
+    if incoming.api is ApiKey.DESCRIBE_GROUPS:
+        return tuple(body.groups)
+    if incoming.api is ApiKey.DELETE_GROUPS:
+        return tuple(body.groups_names)
+    if incoming.api is ApiKey.OFFSET_FETCH and body.groups:
+        return tuple(each.group_id for each in body.groups)
+    return (body.group_id,) if hasattr(body, "group_id") else ()
+
+
+def read_faults(file: Path) -> list[Fault]:
+    """Raises InputError if the file holds no script."""
+    return faults_of(parse_yaml(file.read_text(encoding="utf-8"), file.name).get("faults"), file.name)
+
+
+def faults_of(entries: Any, name: str) -> list[Fault]:
+    """Raises InputError if an entry is no fault, with its number and what is wrong with it."""
+    if not isinstance(entries, list):
+        raise InputError(f"{name} must hold a list under `faults`: see `groupledger coordinator --help`.")
+    faults = []
+    for number, entry in enumerate(entries, 1):
+        try:
+            faults.append(Fault.model_validate(entry))
+        except ValidationError as error:  # noqa: PERF203  # a script is short
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            message = first["msg"].removeprefix("Value error, ")
+            raise InputError(f"{name}: fault {number}: {place}{': ' if place else ''}{message}.") from error
+    return faults
+
+
+def at_times(faults: Iterable[Fault]) -> list[Fault]:
+    return [fault for fault in faults if fault.at_s is not None]

@@ -1,0 +1,101 @@
+"""Takes requests out of frames, and puts answers into them: a size of four bytes, a header, and the message.
+
+A frame comes from anybody, so what it holds is looked at before it is used: the API and its version are served, the
+bytes are a message of that version, and nothing that may not be null is null. What fails this is told with a reason,
+and ends the connection, as with Kafka. The exception is a version of ApiVersions that is not served: the client is told
+the versions that are, in the answer's first version, and asks again.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from groupledger.jobs.coordinator.apis import SERVED
+from groupledger.schemas.kafka.api_keys import ApiKey, api_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SIZE_BYTES = 4
+_START = struct.Struct(">hhi")  # API key, API version, correlation id
+_LENGTH_OF_CLIENT_ID = 2
+# What kafka-python raises at bytes that are no message.
+_NO_MESSAGE = (struct.error, IndexError, ValueError, TypeError)
+
+
+class MalformedError(Exception):
+    """A frame holds no request that is served; the text is the reason, and shows nothing of the frame but numbers."""
+
+
+class Incoming(NamedTuple):
+    """A request as it came: `version` is the one to answer in, and `body` kafka-python's message.
+
+    `body` is None for an ApiVersions request in a version that is not served.
+    """
+
+    api: ApiKey
+    version: int
+    correlation_id: int
+    client_id: str
+    body: Any
+
+
+def decode(frame: bytes) -> Incoming:
+    """Raises MalformedError."""
+    if len(frame) < _START.size + _LENGTH_OF_CLIENT_ID:
+        raise MalformedError(f"a request of {len(frame)} bytes has no header")
+    key, version, correlation_id = _START.unpack_from(frame)
+    served = SERVED.get(key)
+    if served is None:
+        raise MalformedError(f"the API {api_name(key) or key} is not served")
+    if not served.min_version <= version <= served.max_version:
+        if key == ApiKey.API_VERSIONS:
+            return Incoming(ApiKey.API_VERSIONS, 0, correlation_id, "", None)
+        raise MalformedError(f"version {version} of {api_name(key)} is not served")
+    try:
+        body = served.request.decode(frame, version=version, header=True)
+    except _NO_MESSAGE as error:
+        raise MalformedError(f"the bytes are no {api_name(key)} request of version {version}") from error
+    null = _null_finder(ApiKey(key), version)(body)
+    if null is not None:
+        raise MalformedError(f"{null} of {api_name(key)} must not be null")
+    return Incoming(ApiKey(key), version, correlation_id, body.header.client_id or "", body)
+
+
+def encode(correlation_id: int, message: Any) -> bytes:
+    """Returns the frame of an answer, whose version the message knows."""
+    message.with_header(correlation_id)
+    encoded: bytes = message.encode(header=True, framed=True)
+    return encoded
+
+
+@cache
+def _null_finder(api: ApiKey, version: int) -> Callable[[Any], str | None]:
+    """Returns what finds the first field of a request that is null and may not be."""
+    return _finder_of(SERVED[api].request.fields.values(), version)
+
+
+def _finder_of(fields: Any, version: int) -> Callable[[Any], str | None]:
+    present = [field for field in fields if field.for_version_q(version)]
+    # kafka-python has None for the UUID of zeros, which stands for no id, and for a tagged field that is left out.
+    required = tuple(
+        field.name
+        for field in present
+        if field.type_str != "uuid" and field.tag is None and not field.nullable_for_version_q(version)
+    )
+    lists = [(field.name, _finder_of(field.fields.values(), version)) for field in present if field.is_struct_array()]
+
+    def find(message: Any) -> str | None:
+        for name in required:
+            if getattr(message, name) is None:
+                return str(name)
+        for name, of_element in lists:
+            for element in getattr(message, name) or ():
+                found = of_element(element)
+                if found is not None:
+                    return f"{name}.{found}"
+        return None
+
+    return find

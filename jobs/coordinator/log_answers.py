@@ -1,0 +1,190 @@
+"""Answers what clients ask of the partitions of topics: where they begin and end, and for their records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafka.protocol.consumer import IsolationLevel
+from kafka.protocol.consumer.fetch import FetchResponse
+from kafka.protocol.consumer.offsets import ListOffsetsResponse, OffsetForLeaderEpochResponse
+from kafka.protocol.producer.produce import ProduceResponse
+
+from groupledger.coordinator.client.messages import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from groupledger.jobs.coordinator.logs import NOTHING, Found
+from groupledger.schemas.kafka.errors import Error
+
+if TYPE_CHECKING:
+    from groupledger.jobs.coordinator.frames import Incoming
+    from groupledger.jobs.coordinator.logs import Log
+    from groupledger.jobs.coordinator.world import World
+
+_NAMES_TOPIC_IDS_SINCE = 13
+_MAX_TIMESTAMP = -3
+_EARLIEST_LOCAL_TIMESTAMP = -4
+_LEADER_EPOCH = 0
+_NO_PRODUCER = "This coordinator makes the records of its topics itself."
+
+
+def _log(world: World, topic: str | None, partition: int, node: int) -> Log | Error:
+    """Returns the log of a partition, or why this node has none to show."""
+    if topic is None:
+        return Error.UNKNOWN_TOPIC_ID
+    log = world.log(topic, partition)
+    if log is None:
+        return Error.UNKNOWN_TOPIC_OR_PARTITION
+    return log if world.leader_of(topic, partition) == node else Error.NOT_LEADER_OR_FOLLOWER
+
+
+def list_offsets(incoming: Incoming, world: World, node: int, now_ms: int) -> Any:
+    kind, body = ListOffsetsResponse, incoming.body
+    topic_kind = kind.ListOffsetsTopicResponse
+    topics = []
+    for asked in body.topics:
+        partitions = []
+        for each in asked.partitions:
+            log = _log(world, asked.name, each.partition_index, node)
+            is_error = isinstance(log, Error)
+            found = Found() if isinstance(log, Error) else _listed(log, each.timestamp, now_ms, body.isolation_level)
+            partitions.append(
+                topic_kind.ListOffsetsPartitionResponse(
+                    partition_index=each.partition_index,
+                    error_code=log if is_error else Error.NONE,
+                    offset=found.offset,
+                    timestamp=found.timestamp_ms,
+                    leader_epoch=NOTHING if found.offset == NOTHING else _LEADER_EPOCH,
+                )
+            )
+        topics.append(topic_kind(name=asked.name, partitions=partitions))
+    return kind(version=incoming.version, topics=topics)
+
+
+def _listed(log: Log, timestamp_ms: int, now_ms: int, isolation_level: int) -> Found:
+    """Returns what Kafka tells for a time, or for a word that is coded as one."""
+    if timestamp_ms in (EARLIEST_TIMESTAMP, _EARLIEST_LOCAL_TIMESTAMP):
+        return Found(log.start_offset(now_ms))
+    if timestamp_ms == LATEST_TIMESTAMP:
+        is_committed = isolation_level == IsolationLevel.READ_COMMITTED
+        return Found(log.last_stable_offset(now_ms) if is_committed else log.end_offset(now_ms))
+    if timestamp_ms == _MAX_TIMESTAMP:
+        return log.newest(now_ms)
+    return log.at_time(timestamp_ms, now_ms) if timestamp_ms >= 0 else Found()
+
+
+def epoch_ends(incoming: Incoming, world: World, node: int, now_ms: int) -> Any:
+    kind = OffsetForLeaderEpochResponse
+    topic_kind = kind.OffsetForLeaderTopicResult
+    topics = []
+    for asked in incoming.body.topics:
+        partitions = []
+        for each in asked.partitions:
+            log = _log(world, asked.topic, each.partition, node)
+            told, end = NOTHING, NOTHING
+            if not isinstance(log, Error) and each.leader_epoch == _LEADER_EPOCH:
+                told, end = _LEADER_EPOCH, log.end_offset(now_ms)
+            partitions.append(
+                topic_kind.EpochEndOffset(
+                    error_code=log if isinstance(log, Error) else Error.NONE,
+                    partition=each.partition,
+                    leader_epoch=told,
+                    end_offset=end,
+                )
+            )
+        topics.append(topic_kind(topic=asked.topic, partitions=partitions))
+    return kind(version=incoming.version, topics=topics)
+
+
+def refuse_records(incoming: Incoming, _: World) -> Any:
+    """Answers a Produce, whose records nobody takes; None if the producer wants no answer."""
+    kind = ProduceResponse
+    topic_kind = kind.TopicProduceResponse
+    topics = [
+        topic_kind(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_responses=[
+                topic_kind.PartitionProduceResponse(
+                    index=each.index,
+                    error_code=Error.POLICY_VIOLATION,
+                    base_offset=NOTHING,
+                    error_message=_NO_PRODUCER,
+                )
+                for each in topic.partition_data
+            ],
+        )
+        for topic in incoming.body.topic_data
+    ]
+    return kind(version=incoming.version, responses=topics) if incoming.body.acks else None
+
+
+# Fetch
+
+
+def fetch(incoming: Incoming, world: World, node: int, now_ms: int) -> tuple[Any, bool]:
+    """Returns the answer as it is now, and whether it is worth sending before the wait is over: there is a record, or
+    an error. There are no fetch sessions: each request names all its partitions."""
+    kind, body = FetchResponse, incoming.body
+    room = body.max_bytes
+    topics, is_due = [], False
+    for asked in body.topics:
+        name = _name(asked, incoming, world)
+        partitions = []
+        for each in asked.partitions:
+            log = _log(world, name, each.partition, node)
+            found = _fetched(log, each, now_ms, body.isolation_level, min(room, each.partition_max_bytes))
+            room -= len(found.records)
+            is_due = is_due or bool(found.records) or bool(found.error_code)
+            partitions.append(found)
+        topics.append(kind.FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=partitions))
+    return kind(version=incoming.version, session_id=0, responses=topics), is_due
+
+
+def _name(asked: Any, incoming: Incoming, world: World) -> str | None:
+    if incoming.version < _NAMES_TOPIC_IDS_SINCE:
+        return str(asked.topic)
+    return world.topic_of(asked.topic_id)
+
+
+def _fetched(log: Log | Error, asked: Any, now_ms: int, isolation_level: int, room: int) -> Any:
+    kind = FetchResponse.FetchableTopicResponse.PartitionData
+    if isinstance(log, Error):
+        return _refused(asked, log)
+    start, end, stable = log.start_offset(now_ms), log.end_offset(now_ms), log.last_stable_offset(now_ms)
+    if not start <= asked.fetch_offset <= end:
+        return _refused(asked, Error.OFFSET_OUT_OF_RANGE)
+    is_committed = isolation_level == IsolationLevel.READ_COMMITTED
+    to_offset = stable if is_committed else end
+    is_something = asked.fetch_offset < to_offset and room > 0
+    aborted_kind = kind.AbortedTransaction
+    aborted = log.aborted(asked.fetch_offset, to_offset) if is_something and is_committed else []
+    return kind(
+        partition_index=asked.partition,
+        error_code=Error.NONE,
+        high_watermark=end,
+        last_stable_offset=stable,
+        log_start_offset=start,
+        aborted_transactions=[aborted_kind(**each._asdict()) for each in aborted] if is_committed else None,
+        records=log.read(asked.fetch_offset, to_offset, room) if is_something else b"",
+    )
+
+
+def _refused(asked: Any, error: Error) -> Any:
+    return FetchResponse.FetchableTopicResponse.PartitionData(
+        partition_index=asked.partition,
+        error_code=error,
+        high_watermark=NOTHING,
+        last_stable_offset=NOTHING,
+        log_start_offset=NOTHING,
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+def next_record_ms(incoming: Incoming, world: World, now_ms: int) -> int | None:
+    """Returns when one of the partitions that a Fetch names will have a new record; None if none will."""
+    logs = [
+        world.log(_name(asked, incoming, world) or "", each.partition)
+        for asked in incoming.body.topics
+        for each in asked.partitions
+    ]
+    times = [None if log is None else log.next_record_ms(now_ms) for log in logs]
+    return min((time_ms for time_ms in times if time_ms is not None), default=None)

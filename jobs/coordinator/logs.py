@@ -1,0 +1,226 @@
+"""The logs behind the socket: those of topics, whose records are made when they are asked for, and those of
+`__consumer_offsets`, which hold what the coordinators wrote.
+
+A made record has no key; its value is JSON that tells topic, partition and offset, and its time is when the partition's
+end came to it, so that a record that is fetched twice is the same one. kafka-python's builder makes the batches. It is
+a producer's, which knows neither base offsets nor the markers of transactions: those are a broker's to write.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from groupledger.coordinator.model.messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from groupledger.coordinator.simulator.partition_log import end_offset
+from groupledger.schemas.codec.control_record import EndTransaction, encode_end_transaction
+from groupledger.schemas.codec.records import encode_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from groupledger.coordinator.model.operation import Batch
+    from groupledger.coordinator.simulator.partition_log import PartitionLog
+    from groupledger.coordinator.simulator.topics import PartitionOfTopic, Topic
+
+NOTHING = -1
+_RECORDS_MAX = 500
+_RECORD_BYTES = 160  # what a made record takes at most, of the bytes that a client allows
+_MAGIC = 2
+_CONTROL_BIT = 0x20
+_BASE_OFFSET_BYTES = 8
+_COORDINATOR_EPOCH = 0
+_LOOK_AGAIN_MS = 50
+
+
+class Found(NamedTuple):
+    """Where a time is in a log; both are NOTHING if it is nowhere."""
+
+    offset: int = NOTHING
+    timestamp_ms: int = NOTHING
+
+
+class Aborted(NamedTuple):
+    producer_id: int
+    first_offset: int
+
+
+class Log(Protocol):
+    """One partition, as it is at a time."""
+
+    def start_offset(self, now_ms: int) -> int: ...
+
+    def end_offset(self, now_ms: int) -> int: ...
+
+    def last_stable_offset(self, now_ms: int) -> int: ...
+
+    def at_time(self, timestamp_ms: int, now_ms: int) -> Found:
+        """Returns the first record that is not older."""
+        ...
+
+    def newest(self, now_ms: int) -> Found: ...
+
+    def read(self, offset: int, to_offset: int, room: int) -> bytes:
+        """Returns whole batches, from the one that holds this offset on; the first also if there is no room for it."""
+        ...
+
+    def aborted(self, offset: int, to_offset: int) -> list[Aborted]:
+        """Returns the aborted transactions with records between two offsets."""
+        ...
+
+    def next_record_ms(self, now_ms: int) -> int | None:
+        """Returns when the next record is written; None where that follows from nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MadeLog:
+    """A partition of a topic that groups read."""
+
+    topic: Topic
+    partition: int
+
+    @property
+    def _log(self) -> PartitionOfTopic:
+        return self.topic.partitions[self.partition]
+
+    def start_offset(self, now_ms: int) -> int:
+        return self.topic.start_offset(self.partition, now_ms)
+
+    def end_offset(self, now_ms: int) -> int:
+        return self._log.end_offset(now_ms)
+
+    def last_stable_offset(self, now_ms: int) -> int:
+        return self._log.end_offset(now_ms)
+
+    def at_time(self, timestamp_ms: int, now_ms: int) -> Found:
+        offset = max(self._log.end_offset(timestamp_ms - 1), self.start_offset(now_ms))
+        return Found(offset, self.written_at_ms(offset)) if offset < self.end_offset(now_ms) else Found()
+
+    def newest(self, now_ms: int) -> Found:
+        last = self.end_offset(now_ms) - 1
+        return Found(last, self.written_at_ms(last)) if last >= self.start_offset(now_ms) else Found()
+
+    def written_at_ms(self, offset: int) -> int:
+        """Returns when the end passed an offset that it has passed."""
+        log = self._log
+        for since_ms, first, rate in zip(
+            reversed(log.since_ms), reversed(log.offsets), reversed(log.records_per_minute), strict=True
+        ):
+            if offset >= first and rate:
+                return since_ms - (-(offset + 1 - first) * 60_000 // rate)
+        return log.since_ms[0]
+
+    def read(self, offset: int, to_offset: int, room: int) -> bytes:
+        count = min(to_offset - offset, max(room // _RECORD_BYTES, 1), _RECORDS_MAX)
+        builder = _BatchOfBroker(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, is_control=False)
+        for each in range(offset, offset + count):
+            value = {"topic": self.topic.name, "partition": self.partition, "offset": each}
+            builder.append(each - offset, self.written_at_ms(each), None, json.dumps(value).encode(), [])
+        return builder.at_offset(offset)
+
+    def aborted(self, offset: int, to_offset: int) -> list[Aborted]:
+        del offset, to_offset
+        return []
+
+    def next_record_ms(self, now_ms: int) -> int | None:
+        return self._log.next_record_ms(now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsLog:
+    """A partition of `__consumer_offsets`."""
+
+    log: PartitionLog
+
+    def start_offset(self, now_ms: int) -> int:
+        del now_ms
+        return 0
+
+    def end_offset(self, now_ms: int) -> int:
+        del now_ms
+        return self.log.end_offset
+
+    def last_stable_offset(self, now_ms: int) -> int:
+        del now_ms
+        return self.log.last_stable_offset
+
+    def at_time(self, timestamp_ms: int, now_ms: int) -> Found:
+        del now_ms
+        for batch in self.log.batches:
+            if batch.timestamp_ms >= timestamp_ms:
+                return Found(batch.base_offset, batch.timestamp_ms)
+        return Found()
+
+    def newest(self, now_ms: int) -> Found:
+        del now_ms
+        last = max(self.log.batches, key=lambda batch: batch.timestamp_ms, default=None)
+        return Found() if last is None else Found(last.base_offset, last.timestamp_ms)
+
+    def read(self, offset: int, to_offset: int, room: int) -> bytes:
+        found = b""
+        for batch in self._between(offset, to_offset):
+            encoded = encode_batch(batch)
+            if found and len(found) + len(encoded) > room:
+                break
+            found += encoded
+        return found
+
+    def _between(self, offset: int, to_offset: int) -> Sequence[Batch]:
+        """Returns the batches with offsets of a range. The log cleaner may have taken the one with the first."""
+        batches = self.log.batches
+        first = bisect_right(batches, offset, key=end_offset)
+        last = bisect_right(batches, to_offset - 1, key=lambda batch: batch.base_offset)
+        return batches[first:last]
+
+    def aborted(self, offset: int, to_offset: int) -> list[Aborted]:
+        found, open_since = [], dict[int, int]()
+        for batch in self.log.batches:
+            if batch.producer_id == NO_PRODUCER_ID:
+                continue
+            if batch.committed is None:
+                open_since.setdefault(batch.producer_id, batch.base_offset)
+                continue
+            first_offset = open_since.pop(batch.producer_id, None)
+            is_here = first_offset is not None and first_offset < to_offset and batch.base_offset >= offset
+            if is_here and not batch.committed:
+                found.append(Aborted(batch.producer_id, first_offset or 0))
+        return found
+
+    def next_record_ms(self, now_ms: int) -> int | None:
+        """A client that waits for the coordinator's next record is asked again soon."""
+        return now_ms + _LOOK_AGAIN_MS
+
+
+def encode_batch(batch: Batch) -> bytes:
+    """Returns a batch of a coordinator, or a marker, as a broker's log holds it."""
+    builder = _BatchOfBroker(batch.producer_id, batch.producer_epoch, is_control=batch.committed is not None)
+    for index, (key, value) in enumerate(_records(batch)):
+        builder.append(index, batch.timestamp_ms, key, value, [])
+    return builder.at_offset(batch.base_offset)
+
+
+def _records(batch: Batch) -> Iterable[tuple[bytes, bytes | None]]:
+    if batch.committed is not None:
+        return [encode_end_transaction(EndTransaction(batch.committed, _COORDINATOR_EPOCH))]
+    return map(encode_record, batch.records)
+
+
+class _BatchOfBroker(DefaultRecordBatchBuilder):  # type: ignore[misc]  # no types are published
+    def __init__(self, producer_id: int, producer_epoch: int, *, is_control: bool) -> None:
+        super().__init__(_MAGIC, 0, producer_id != NO_PRODUCER_ID, producer_id, producer_epoch, NOTHING, 1 << 30)
+        self._control_bit = _CONTROL_BIT if is_control else 0
+
+    def _get_attributes(self, include_compression_type: bool = True) -> int:  # kafka-python's
+        attributes: int = super()._get_attributes(include_compression_type)
+        return attributes | self._control_bit
+
+    def at_offset(self, base_offset: int) -> bytes:
+        """Returns the batch at its place in the log; the base offset is no part of the CRC."""
+        data = bytearray(self.build())
+        data[:_BASE_OFFSET_BYTES] = base_offset.to_bytes(_BASE_OFFSET_BYTES, "big")
+        return bytes(data)

@@ -1,0 +1,230 @@
+"""Translates requests about groups from Kafka's messages to the coordinator's.
+
+Older versions of a request lack fields; they get what Kafka's own reader gives them. A topic that is named by an id
+which no topic has, and a partition that no topic has, are left out: Kafka refuses them before the coordinator is asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from groupledger.coordinator.model import messages as model
+from groupledger.schemas.kafka.api_keys import ApiKey
+from groupledger.schemas.kafka.names import ZERO_UUID
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.kafka.uuids import kafka_id_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+    from groupledger.jobs.coordinator.frames import Incoming
+
+# The first version in which ...
+_JOIN_TELLS_REBALANCE_TIMEOUT = 1
+_LEAVE_NAMES_MEMBERS = 3
+_COMMIT_NAMES_TOPIC_IDS = 10
+_FETCH_NAMES_GROUPS = 8
+_FETCH_NAMES_TOPIC_IDS = 10
+
+
+class Cluster(NamedTuple):
+    """What a translation must know of the cluster: the topic that has an id and back, whether a partition is there, and
+    a UUID for a member that needs one."""
+
+    topic_of: Callable[[UUID], str | None]
+    id_of: Callable[[str], UUID | None]
+    has_partition: Callable[[str, int], bool]
+    new_uuid: Callable[[], str]
+
+
+class Asker(NamedTuple):
+    """Who asks: the number under which the answer will come, and the address that members are known by."""
+
+    request_id: int
+    client_host: str
+
+
+def to_model(incoming: Incoming, asker: Asker, cluster: Cluster) -> model.Request:
+    return _TO_MODEL[incoming.api](incoming, asker, cluster)
+
+
+def _join_group(incoming: Incoming, asker: Asker, cluster: Cluster) -> model.Request:
+    body, version = incoming.body, incoming.version
+    tells = version >= _JOIN_TELLS_REBALANCE_TIMEOUT
+    return model.JoinGroupRequest(
+        asker.request_id,
+        body.group_id,
+        member_id=body.member_id,
+        session_timeout_ms=body.session_timeout_ms,
+        rebalance_timeout_ms=body.rebalance_timeout_ms if tells else body.session_timeout_ms,
+        protocol_type=body.protocol_type,
+        protocols=tuple((protocol.name, bytes(protocol.metadata)) for protocol in body.protocols),
+        new_member_uuid=cluster.new_uuid(),
+        group_instance_id=body.group_instance_id,
+        reason=body.reason,
+        client_id=incoming.client_id,
+        client_host=asker.client_host,
+        api_version=version,
+    )
+
+
+def _sync_group(incoming: Incoming, asker: Asker, _: Cluster) -> model.Request:
+    body = incoming.body
+    return model.SyncGroupRequest(
+        asker.request_id,
+        body.group_id,
+        generation_id=body.generation_id,
+        member_id=body.member_id,
+        group_instance_id=body.group_instance_id,
+        protocol_type=body.protocol_type,
+        protocol_name=body.protocol_name,
+        assignments=tuple((each.member_id, bytes(each.assignment)) for each in body.assignments),
+        api_version=incoming.version,
+    )
+
+
+def _heartbeat(incoming: Incoming, asker: Asker, _: Cluster) -> model.Request:
+    body = incoming.body
+    return model.HeartbeatRequest(
+        asker.request_id,
+        body.group_id,
+        generation_id=body.generation_id,
+        member_id=body.member_id,
+        group_instance_id=body.group_instance_id,
+    )
+
+
+def _leave_group(incoming: Incoming, asker: Asker, _: Cluster) -> model.Request:
+    body = incoming.body
+    if incoming.version < _LEAVE_NAMES_MEMBERS:
+        members: tuple[model.LeavingMember, ...] = (model.LeavingMember(body.member_id),)
+    else:
+        members = tuple(
+            model.LeavingMember(each.member_id, each.group_instance_id, each.reason) for each in body.members
+        )
+    return model.LeaveGroupRequest(asker.request_id, body.group_id, members, incoming.version)
+
+
+def _offset_commit(incoming: Incoming, asker: Asker, cluster: Cluster) -> model.Request:
+    body = incoming.body
+    return model.OffsetCommitRequest(
+        asker.request_id,
+        body.group_id,
+        offsets=tuple(
+            model.OffsetToCommit(
+                topic=name,
+                partition=partition.partition_index,
+                offset=partition.committed_offset,
+                leader_epoch=partition.committed_leader_epoch,
+                metadata=partition.committed_metadata,
+                topic_id=topic_id,
+            )
+            for name, topic_id, partitions in _named_topics(body.topics, incoming.version, cluster)
+            for partition in partitions
+            if cluster.has_partition(name, partition.partition_index)
+        ),
+        generation_id=body.generation_id_or_member_epoch,
+        member_id=body.member_id,
+        group_instance_id=body.group_instance_id,
+        retention_time_ms=body.retention_time_ms,
+        api_version=incoming.version,
+    )
+
+
+def _txn_offset_commit(incoming: Incoming, asker: Asker, cluster: Cluster) -> model.Request:
+    body = incoming.body
+    return model.TxnOffsetCommitRequest(
+        asker.request_id,
+        body.group_id,
+        producer_id=body.producer_id,
+        producer_epoch=body.producer_epoch,
+        offsets=tuple(
+            model.OffsetToCommit(
+                topic=topic.name,
+                partition=partition.partition_index,
+                offset=partition.committed_offset,
+                leader_epoch=partition.committed_leader_epoch,
+                metadata=partition.committed_metadata,
+            )
+            for topic in body.topics
+            for partition in topic.partitions
+            if cluster.has_partition(topic.name, partition.partition_index)
+        ),
+        generation_id=body.generation_id,
+        member_id=body.member_id,
+        group_instance_id=body.group_instance_id,
+        api_version=incoming.version,
+    )
+
+
+def _named_topics(topics: Any, version: int, cluster: Cluster) -> list[tuple[str, str, Any]]:
+    """Returns (name, id, partitions) of the topics that have a name; since API 10 a client names them by id."""
+    if version < _COMMIT_NAMES_TOPIC_IDS:
+        return [(topic.name, ZERO_UUID, topic.partitions) for topic in topics]
+    named = ((cluster.topic_of(topic.topic_id), topic) for topic in topics)
+    return [(name, kafka_id_of(topic.topic_id), topic.partitions) for name, topic in named if name is not None]
+
+
+def _offset_fetch(incoming: Incoming, asker: Asker, cluster: Cluster) -> model.Request:
+    body, version = incoming.body, incoming.version
+    asked = body.groups if version >= _FETCH_NAMES_GROUPS else (body,)
+    return model.OffsetFetchRequest(
+        asker.request_id,
+        tuple(model.OffsetFetchGroup(each.group_id, _places(each.topics, version, cluster)) for each in asked),
+        require_stable=bool(body.require_stable),
+    )
+
+
+def _places(topics: Any, version: int, cluster: Cluster) -> tuple[TopicPartition, ...] | None:
+    if topics is None:
+        return None
+    by_id = version >= _FETCH_NAMES_TOPIC_IDS
+    named = ((cluster.topic_of(topic.topic_id) if by_id else topic.name, topic) for topic in topics)
+    return tuple(
+        TopicPartition(name, partition)
+        for name, topic in named
+        if name is not None
+        for partition in topic.partition_indexes
+    )
+
+
+def _offset_delete(incoming: Incoming, asker: Asker, cluster: Cluster) -> model.Request:
+    places = (
+        TopicPartition(topic.name, partition.partition_index)
+        for topic in incoming.body.topics
+        for partition in topic.partitions
+    )
+    return model.OffsetDeleteRequest(
+        asker.request_id, incoming.body.group_id, tuple(place for place in places if cluster.has_partition(*place))
+    )
+
+
+def _describe_groups(incoming: Incoming, asker: Asker, _: Cluster) -> model.Request:
+    return model.DescribeGroupsRequest(asker.request_id, tuple(incoming.body.groups), incoming.version)
+
+
+def _list_groups(incoming: Incoming, asker: Asker, _: Cluster) -> model.Request:
+    return model.ListGroupsRequest(
+        asker.request_id, tuple(incoming.body.states_filter or ()), tuple(incoming.body.types_filter or ())
+    )
+
+
+def _delete_groups(incoming: Incoming, asker: Asker, _: Cluster) -> model.Request:
+    return model.DeleteGroupsRequest(asker.request_id, tuple(incoming.body.groups_names))
+
+
+_TO_MODEL: dict[ApiKey, Callable[[Incoming, Asker, Cluster], model.Request]] = {
+    ApiKey.JOIN_GROUP: _join_group,
+    ApiKey.SYNC_GROUP: _sync_group,
+    ApiKey.HEARTBEAT: _heartbeat,
+    ApiKey.LEAVE_GROUP: _leave_group,
+    ApiKey.OFFSET_COMMIT: _offset_commit,
+    ApiKey.TXN_OFFSET_COMMIT: _txn_offset_commit,
+    ApiKey.OFFSET_FETCH: _offset_fetch,
+    ApiKey.OFFSET_DELETE: _offset_delete,
+    ApiKey.DESCRIBE_GROUPS: _describe_groups,
+    ApiKey.LIST_GROUPS: _list_groups,
+    ApiKey.DELETE_GROUPS: _delete_groups,
+}
+GROUP_REQUESTS = frozenset(_TO_MODEL)

@@ -1,0 +1,230 @@
+"""Puts the coordinator on sockets: a listener for each node, the clock, and one thread that does all.
+
+It listens where it is told, which is this machine alone unless the operator says otherwise: there is neither a password
+nor encryption. What a connection may take is bounded: the size of a request, and the number of connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from groupledger.jobs.coordinator.frames import SIZE_BYTES, MalformedError
+from groupledger.jobs.coordinator.service import Connection, Service
+from groupledger.jobs.coordinator.world import Address
+from groupledger.jobs.process.clock import now_ms as wall_clock_ms
+from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.terminal import escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+REQUEST_BYTES_MAX = 8 << 20
+CONNECTIONS_MAX = 1_000
+PORT_MAX = 65_535
+_START_SECONDS = 30.0
+
+
+class Clock:
+    """Tells the milliseconds since the epoch; at another rate than 1 it runs away from the machine's."""
+
+    def __init__(self) -> None:
+        self._began_ms = float(wall_clock_ms())
+        self._began_s = time.monotonic()
+        self.rate = 1.0
+
+    def now_ms(self) -> int:
+        return int(self._began_ms + (time.monotonic() - self._began_s) * 1_000 * self.rate)
+
+    def set_rate(self, rate: float) -> None:
+        self._began_ms, self._began_s, self.rate = float(self.now_ms()), time.monotonic(), rate
+
+    def seconds_until(self, time_ms: int) -> float:
+        return max(time_ms - self.now_ms(), 0) / 1_000 / self.rate
+
+
+class Server:
+    """Listens until it is closed. Everything happens in the thread of its event loop."""
+
+    def __init__(self, service: Service, clock: Clock, say: Callable[[str], None]) -> None:
+        self.service = service
+        self.clock = clock
+        self._say = say
+        self._listeners: list[asyncio.Server] = []
+        self._wake: asyncio.TimerHandle | None = None
+        self._connection_ids = iter(range(1, 1 << 62))
+        service.set_clock_rate = clock.set_rate
+
+    async def open(self, host: str, port: int) -> None:
+        """Listens with one port for each node, from `port` on, or on free ones where it is 0. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        for node in range(self.service.world.node_count):
+            listener = await loop.create_server(
+                lambda node=node: _Protocol(self, node),  # type: ignore[misc]  # the default binds the node
+                host,
+                port and port + node,
+            )
+            self._listeners.append(listener)
+            self.service.world.addresses[node] = Address(host, listener.sockets[0].getsockname()[1])
+        self.wake_in_time()
+
+    async def close(self) -> None:
+        if self._wake is not None:
+            self._wake.cancel()
+        for listener in self._listeners:
+            listener.close()
+        for connection in list(self.service.connections):
+            self.service.end(connection, "the coordinator ends")
+
+    def wake_in_time(self) -> None:
+        """Sees to it that timers are looked after when the next one is due."""
+        deadline_ms = self.service.next_deadline_ms()
+        if deadline_ms is None:
+            return
+        loop = asyncio.get_running_loop()
+        at_s = loop.time() + self.clock.seconds_until(deadline_ms)
+        if self._wake is None or self._wake.cancelled() or at_s < self._wake.when():
+            if self._wake is not None:
+                self._wake.cancel()
+            self._wake = loop.call_at(at_s, self._awake)
+
+    def _awake(self) -> None:
+        self._wake = None
+        self.service.advance(self.clock.now_ms())
+        self.wake_in_time()
+
+    # What the connections say
+
+    def take(self, protocol: _Protocol, frame: bytes) -> None:
+        try:
+            self.service.received(protocol.connection, frame, self.clock.now_ms())
+        except MalformedError as error:
+            self.service.end(protocol.connection, str(error))
+        self.wake_in_time()
+
+    def opened(self, protocol: _Protocol, node: int) -> Connection | None:
+        """Returns the connection, or None if there are too many."""
+        if len(self.service.connections) >= CONNECTIONS_MAX:
+            self._say(f"a connection is refused: there are {CONNECTIONS_MAX:,} already")
+            return None
+        host = protocol.transport.get_extra_info("peername")[0]
+        connection = Connection(next(self._connection_ids), node, protocol.answer, protocol.end, f"/{host}")
+        self.service.opened(connection)
+        return connection
+
+    def ended(self, reason: str, connection: Connection) -> None:
+        self._say(f"connection {connection.connection_id} of {escaped(connection.client_id)} is closed: {reason}")
+
+
+class _Protocol(asyncio.Protocol):
+    """One connection: it cuts the bytes into frames, and gives them on one at a time."""
+
+    transport: asyncio.Transport
+    connection: Connection
+
+    def __init__(self, server: Server, node: int) -> None:
+        self._server = server
+        self._node = node
+        self._bytes = bytearray()
+        self._is_draining = False
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        connection = self._server.opened(self, self._node)
+        if connection is None:
+            transport.abort()
+        else:
+            self.connection = connection
+
+    def data_received(self, data: bytes) -> None:
+        self._bytes += data
+        self._drain()
+
+    def _drain(self) -> None:
+        """Gives on what is whole, while nothing waits for an answer; what is not is left to the next bytes."""
+        if self._is_draining:
+            return
+        self._is_draining = True
+        connection = self.connection
+        while connection.asked is None and connection.is_open and len(self._bytes) >= SIZE_BYTES:
+            size = int.from_bytes(self._bytes[:SIZE_BYTES], "big", signed=True)
+            if not 0 <= size <= REQUEST_BYTES_MAX:
+                self._server.service.end(connection, f"a request of {size:,} bytes: at most {REQUEST_BYTES_MAX:,}")
+                break
+            end = SIZE_BYTES + size
+            if len(self._bytes) < end:
+                break
+            frame = bytes(self._bytes[SIZE_BYTES:end])
+            del self._bytes[:end]
+            self._server.take(self, frame)
+        self._is_draining = False
+        # Who sends on while an answer is due is not listened to until it is there.
+        if connection.asked is not None and self._bytes:
+            self.transport.pause_reading()
+        elif connection.is_open:
+            self.transport.resume_reading()
+
+    def answer(self, frame: bytes) -> None:
+        self.transport.write(frame)
+        if self._bytes:
+            asyncio.get_running_loop().call_soon(self._drain)
+
+    def end(self, reason: str) -> None:
+        self._server.ended(reason, self.connection)
+        self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio names it
+        if hasattr(self, "connection"):
+            self._server.service.closed(self.connection)
+
+
+def host_and_port(listen: str) -> tuple[str, int]:
+    """Raises InputError if it is no HOST:PORT."""
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > PORT_MAX:
+        raise InputError("--listen needs HOST:PORT, such as 127.0.0.1:9092; port 0 takes free ones.")
+    return host, int(port)
+
+
+class Running:
+    """A coordinator that runs in a thread of its own. `call` does something with its service, there."""
+
+    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+        self._server = server
+        self._loop = loop
+        addresses = server.service.world.addresses.values()
+        self.bootstrap_servers = ",".join(f"{each.host}:{each.port}" for each in addresses)
+
+    def call(self, action: Callable[[Service], Any]) -> Any:
+        async def do() -> Any:
+            service = self._server.service
+            service.advance(self._server.clock.now_ms())
+            result = action(service)
+            self._server.wake_in_time()
+            return result
+
+        return asyncio.run_coroutine_threadsafe(do(), self._loop).result(_START_SECONDS)
+
+
+@contextmanager
+def running(service: Service, clock: Clock, listen: str, say: Callable[[str], None]) -> Iterator[Running]:
+    """Runs the coordinator in a thread, until the context ends. Raises OutsideError if it can't listen."""
+    host, port = host_and_port(listen)
+    loop = asyncio.new_event_loop()
+    server = Server(service, clock, say)
+    thread = threading.Thread(target=loop.run_forever, name="coordinator", daemon=True)
+    thread.start()
+    try:
+        try:
+            asyncio.run_coroutine_threadsafe(server.open(host, port), loop).result(_START_SECONDS)
+        except OSError as error:
+            raise OutsideError(f"{listen} can't be listened on: {error.strerror}. Give another --listen.") from error
+        yield Running(server, loop)
+    finally:
+        asyncio.run_coroutine_threadsafe(server.close(), loop).result(_START_SECONDS)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

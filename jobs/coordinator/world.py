@@ -1,0 +1,111 @@
+"""What lies behind the socket: brokers that coordinate groups, the topics that groups read, and the addresses.
+
+Every partition of a topic is led by one node, and every group is coordinated by one: the node that leads its partition
+of `__consumer_offsets`. A topic begins empty, and its records come at a steady rate, so that their offsets and times
+follow from the clock alone (`coordinator.simulator.topics`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING
+
+from groupledger.coordinator.simulator.brokers import Brokers
+from groupledger.coordinator.simulator.random_source import RandomSource
+from groupledger.coordinator.simulator.topics import Topic, Topics
+from groupledger.jobs.coordinator.logs import MadeLog, OffsetsLog
+from groupledger.jobs.coordinator.requests import Cluster
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.kafka.uuids import uuid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from uuid import UUID
+
+    from groupledger.coordinator.model.config import Config
+    from groupledger.jobs.coordinator.logs import Log
+
+SECONDS_PER_MINUTE = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+
+
+@dataclass(eq=False)
+class World:
+    """`topics` gives the number of partitions by name; `records_per_second` is the rate of each topic."""
+
+    config: Config
+    seed: int
+    node_count: int
+    began_at_ms: int
+    topic_partitions: Mapping[str, int]
+    records_per_second: float
+    addresses: dict[int, Address] = field(default_factory=dict)  # by node, as clients are told
+
+    def __post_init__(self) -> None:
+        self.source = RandomSource(self.seed)
+        self.cluster_id = self.source.kafka_id()
+        self.offsets_topic_id = self.source.kafka_id()
+        self.brokers = Brokers(self.config, self.node_count)
+        self.brokers.start(self.began_at_ms)
+        self.topics = Topics()
+        self._by_id: dict[UUID, Topic] = {}
+        for name, partitions in self.topic_partitions.items():
+            self.add_topic(name, partitions)
+        self.producer_ids = count(1)
+        self._uuids = self.source.source("member ids")
+
+    def add_topic(self, name: str, partitions: int) -> None:
+        rate = round(self.records_per_second * SECONDS_PER_MINUTE / partitions)
+        topic = self.topics.create(
+            name, 0, records_per_minute=rate, now_ms=self.began_at_ms, source=self.source.source("topic", name)
+        )
+        self.topics.add_partitions(name, partitions, records_per_minute=rate, now_ms=self.began_at_ms)
+        self._by_id[uuid_of(topic.topic_id)] = topic
+
+    def add_partitions(self, name: str, partitions: int, now_ms: int) -> None:
+        """Raises the number of a topic's partitions, which begin empty; a topic that is not there stays away."""
+        if name in self.topics.by_name:
+            rate = self.topics.by_name[name].partitions[0].records_per_minute[-1]
+            self.topics.add_partitions(name, partitions, records_per_minute=rate, now_ms=now_ms)
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        return Cluster(self.topic_of, self.id_of, self.has_partition, self._uuids.uuid)
+
+    def topic_of(self, topic_id: UUID) -> str | None:
+        if topic_id == uuid_of(self.offsets_topic_id):
+            return OFFSETS_TOPIC
+        topic = self._by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def id_of(self, name: str) -> UUID | None:
+        if name == OFFSETS_TOPIC:
+            return uuid_of(self.offsets_topic_id)
+        topic = self.topics.by_name.get(name)
+        return None if topic is None else uuid_of(topic.topic_id)
+
+    def has_partition(self, name: str, partition: int) -> bool:
+        topic = self.topics.by_name.get(name)
+        return topic is not None and 0 <= partition < len(topic.partitions)
+
+    def partition_count(self, name: str) -> int:
+        """Returns how many partitions a topic has that is there."""
+        return len(self.brokers.logs if name == OFFSETS_TOPIC else self.topics.by_name[name].partitions)
+
+    def log(self, name: str, partition: int) -> Log | None:
+        """Returns the log of a partition; None if no topic has it."""
+        if name == OFFSETS_TOPIC:
+            logs = self.brokers.logs
+            return OffsetsLog(logs[partition]) if 0 <= partition < len(logs) else None
+        return MadeLog(self.topics.by_name[name], partition) if self.has_partition(name, partition) else None
+
+    def leader_of(self, name: str, partition: int) -> int:
+        """Returns the node that leads a partition."""
+        return self.brokers.leaders[partition] if name == OFFSETS_TOPIC else partition % self.node_count
