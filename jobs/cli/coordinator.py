@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.output import say
 from groupledger.jobs.process.signals import StopOnSignal
+
+if TYPE_CHECKING:
+    from groupledger.coordinator.model.config import Config
 
 NODES_MAX = 16
 PARTITIONS_MAX = 10_000
@@ -22,7 +27,7 @@ _WRITE_EVERY_S = 1.0
 @click.option("--nodes", default=2, show_default=True, type=click.IntRange(1, NODES_MAX), help="Each has a port.")
 @click.option("--faults", "faults_file", type=click.Path(path_type=Path), metavar="FILE", help="What goes wrong, YAML.")
 @click.option("--seed", default=1, show_default=True, metavar="N", help="What all that is random follows from.")
-@click.option("--initial-rebalance-delay-ms", default=3_000, show_default=True, metavar="N", help="As Kafka's setting.")
+@click.option("--set", "broker_settings", multiple=True, metavar="NAME=N", help="A group setting of Kafka's brokers.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Record a capture and the logs here.")
 def coordinator(  # noqa: PLR0913 - one for each option
     *,
@@ -32,12 +37,11 @@ def coordinator(  # noqa: PLR0913 - one for each option
     nodes: int,
     faults_file: Path | None,
     seed: int,
-    initial_rebalance_delay_ms: int,
+    broker_settings: tuple[str, ...],
     out: Path | None,
 ) -> None:
     """Let real consumers of any language join the reference coordinator, without a broker: it speaks Kafka's protocol,
     makes the records that they read, and does to them what the script of faults says (docs/coordinator.md)."""
-    from groupledger.coordinator.model.config import Config
     from groupledger.jobs.coordinator.faults import read_faults
     from groupledger.jobs.coordinator.recording import check_empty
     from groupledger.jobs.coordinator.run import run
@@ -51,8 +55,7 @@ def coordinator(  # noqa: PLR0913 - one for each option
     if rate < 0:
         raise InputError("--rate must not be negative.")
     clock = Clock()
-    config = Config(group_initial_rebalance_delay_ms=initial_rebalance_delay_ms)
-    world = World(config, seed, nodes, clock.now_ms(), topic_partitions(topics), rate)
+    world = World(config_of(broker_settings), seed, nodes, clock.now_ms(), topic_partitions(topics), rate)
     service = Service(world, faults, is_recorded=out is not None, say=say)
     with StopOnSignal(goes_on=True) as stop:
         run(service, clock, listen, out, stop, _WRITE_EVERY_S, say)
@@ -67,3 +70,17 @@ def topic_partitions(text: str) -> dict[str, int]:
             raise InputError(f"--topics needs names and numbers of partitions up to {PARTITIONS_MAX:,}: orders:12.")
         found[name] = int(count)
     return found
+
+
+def config_of(broker_settings: tuple[str, ...]) -> Config:
+    """Returns the settings of `group.min.session.timeout.ms=1000` and the like. Raises InputError for others."""
+    from groupledger.coordinator.model.config import Config
+
+    names = {field.name.replace("_", "."): field.name for field in fields(Config)}
+    found = {}
+    for each in broker_settings:
+        name, _, value = each.partition("=")
+        if name not in names or not value.isdecimal():
+            raise InputError(f"--set needs NAME=N with one of {', '.join(sorted(names))}.")
+        found[names[name]] = int(value)
+    return Config(**found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kafka.protocol.admin import cluster, groups, transactions
+from kafka.protocol.admin import cluster, groups, topics, transactions
 from kafka.protocol.consumer import fetch, group, offsets
 from kafka.protocol.metadata import api_versions, find_coordinator, metadata
 from kafka.protocol.producer import produce, transaction
@@ -53,5 +53,7 @@ SERVED: dict[ApiKey, Api] = {
     ApiKey.DESCRIBE_TRANSACTIONS: Api(
         transactions.DescribeTransactionsRequest, transactions.DescribeTransactionsResponse, 0, 0
     ),
+    ApiKey.CREATE_TOPICS: Api(topics.CreateTopicsRequest, topics.CreateTopicsResponse, 2, 7),
+    ApiKey.CREATE_PARTITIONS: Api(topics.CreatePartitionsRequest, topics.CreatePartitionsResponse, 0, 3),
     ApiKey.DESCRIBE_CLUSTER: Api(cluster.DescribeClusterRequest, cluster.DescribeClusterResponse, 0, 2),
 }

@@ -19,7 +19,7 @@ from groupledger.coordinator.model import messages as model
 from groupledger.coordinator.model.messages import refusal
 from groupledger.coordinator.simulator.network import Exchange
 from groupledger.coordinator.simulator.simulation import Outputs, watermarks
-from groupledger.jobs.coordinator import cluster_answers, log_answers
+from groupledger.jobs.coordinator import cluster_answers, log_answers, topic_answers
 from groupledger.jobs.coordinator.answers import to_wire
 from groupledger.jobs.coordinator.frames import Incoming, decode, encode
 from groupledger.jobs.coordinator.requests import GROUP_REQUESTS, Asker, to_model
@@ -29,6 +29,7 @@ from groupledger.schemas.kafka.api_keys import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.operation import Result
     from groupledger.jobs.coordinator.faults import Fault
     from groupledger.jobs.coordinator.world import World
@@ -177,6 +178,9 @@ class Service:
         of_transactions = _OF_TRANSACTIONS.get(incoming.api)
         if of_transactions is not None:
             return of_transactions(self._transactions, incoming)
+        of_topics = _OF_TOPICS.get(incoming.api)
+        if of_topics is not None:
+            return of_topics(incoming, self.world, self._now_ms)
         of_cluster = _OF_CLUSTER.get(incoming.api)
         if of_cluster is not None:
             return of_cluster(incoming, self.world)
@@ -318,6 +322,18 @@ class Service:
         for node, result in self.world.brokers.load([partition], self._now_ms):
             self._settle(node, result)
 
+    # What a test looks at
+
+    def group(self, group_id: str) -> Group | None:
+        group: Group | None = self._coordinator(group_id)[1].group(group_id)
+        return group
+
+    def committed(self, group_id: str) -> list[tuple[str, int, int]]:
+        """Returns (topic, partition, offset) of the group's committed offsets."""
+        shard = self._coordinator(group_id)[1].shard(self.world.brokers.partition_for(group_id))
+        offsets = [] if shard is None else shard.offsets.committed.of_group(group_id)
+        return [(topic, partition, stored.value["offset"]) for topic, partition, stored in offsets]
+
     def _coordinator(self, group_id: str) -> tuple[int, Any]:
         brokers = self.world.brokers
         node = brokers.leaders[brokers.partition_for(group_id)]
@@ -341,6 +357,10 @@ _OF_CLUSTER: dict[ApiKey, Callable[[Incoming, World], Any]] = {
     ApiKey.FIND_COORDINATOR: cluster_answers.find_coordinator,
     ApiKey.DESCRIBE_CLUSTER: cluster_answers.describe_cluster,
     ApiKey.PRODUCE: log_answers.refuse_records,
+}
+_OF_TOPICS: dict[ApiKey, Callable[[Incoming, World, int], Any]] = {
+    ApiKey.CREATE_TOPICS: topic_answers.create_topics,
+    ApiKey.CREATE_PARTITIONS: topic_answers.create_partitions,
 }
 _OF_LOGS: dict[ApiKey, Callable[[Incoming, World, int, int], Any]] = {
     ApiKey.LIST_OFFSETS: log_answers.list_offsets,

@@ -2,8 +2,8 @@
 
 A transactional id has one producer; who asks for it again gets the next epoch, and what was open is aborted, as what is
 open too long. When a transaction ends, a marker goes into the `__consumer_offsets` partition of each of its groups.
-Up to version 4 a client names its groups before it commits for them; from 5 on (KIP-890) the commit does, and the end of
-a transaction gives the producer the next epoch.
+Up to version 4 a client names its groups before it commits for them; from 5 on (KIP-890) the commit does, and the end
+of a transaction gives the producer the next epoch.
 """
 
 from __future__ import annotations

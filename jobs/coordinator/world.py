@@ -57,16 +57,16 @@ class World:
         self.topics = Topics()
         self._by_id: dict[UUID, Topic] = {}
         for name, partitions in self.topic_partitions.items():
-            self.add_topic(name, partitions)
+            self.add_topic(name, partitions, self.began_at_ms)
         self.producer_ids = count(1)
         self._uuids = self.source.source("member ids")
 
-    def add_topic(self, name: str, partitions: int) -> None:
+    def add_topic(self, name: str, partitions: int, now_ms: int) -> None:
         rate = round(self.records_per_second * SECONDS_PER_MINUTE / partitions)
         topic = self.topics.create(
-            name, 0, records_per_minute=rate, now_ms=self.began_at_ms, source=self.source.source("topic", name)
+            name, 0, records_per_minute=rate, now_ms=now_ms, source=self.source.source("topic", name)
         )
-        self.topics.add_partitions(name, partitions, records_per_minute=rate, now_ms=self.began_at_ms)
+        self.topics.add_partitions(name, partitions, records_per_minute=rate, now_ms=now_ms)
         self._by_id[uuid_of(topic.topic_id)] = topic
 
     def add_partitions(self, name: str, partitions: int, now_ms: int) -> None:

@@ -1,0 +1,128 @@
+"""The coordinator for a test: it runs beside the test, does to consumers what the test says, and tells what they did.
+
+    with coordinator({"orders": 12}) as kafka:
+        consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, ...})
+        ...
+        kafka.expire("billing", "app-2")          # while a batch is being processed
+        assert kafka.committed("billing") == ...
+
+Nothing waits by itself: `until` waits for what the test names, and fails when its time is over.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from groupledger.coordinator.model.config import Config
+from groupledger.jobs.coordinator.faults import Fault
+from groupledger.jobs.coordinator.server import Clock, running
+from groupledger.jobs.coordinator.service import Service
+from groupledger.jobs.coordinator.world import World
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from groupledger.coordinator.model.group import Group
+    from groupledger.coordinator.simulator.network import Exchange
+    from groupledger.jobs.coordinator.server import Running
+
+UNTIL_SECONDS = 60.0
+_LOOK_EVERY_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSeen:
+    """A group as its coordinator knows it: `members` gives the client id of each member by its id."""
+
+    state: str
+    generation: int
+    members: dict[str, str]
+
+
+class TestCoordinator:
+    """A running coordinator, in the hands of a test."""
+
+    __test__ = False  # pytest takes it for a class of tests otherwise
+
+    def __init__(self, running_coordinator: Running) -> None:
+        self._running = running_coordinator
+        self._exchanges: list[Exchange] = []
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._running.bootstrap_servers
+
+    # What the test does
+
+    def expire(self, group: str, client_id: str | None = None) -> None:
+        """Ends the sessions of the group's members with this client id, or of all."""
+        self._running.call(lambda service: service.expire(group, client_id))
+
+    def rebalance(self, group: str) -> None:
+        """Begins a rebalance, as if the group's leader had asked for one."""
+        self._running.call(lambda service: service.rebalance(group))
+
+    def move(self, group: str) -> None:
+        """Gives the group to another node, which reads its log."""
+        self._running.call(lambda service: service.move(group))
+
+    def fault(self, **fields: Any) -> None:
+        """Adds a fault as a line of a script says it: `fault(request="OFFSET_COMMIT", do="answer", error="...")`."""
+        planned = Fault.model_validate(fields)
+        self._running.call(lambda service: service.plan(planned))
+
+    # What the test sees
+
+    def group(self, group: str) -> GroupSeen | None:
+        """Returns the group as it is; None if there is none."""
+
+        def look(service: Service) -> GroupSeen | None:
+            found: Group | None = service.group(group)
+            if found is None:
+                return None
+            members = {member.member_id: member.client_id for member in found.members.values()}
+            return GroupSeen(found.state.value, found.generation_id, members)
+
+        seen: GroupSeen | None = self._running.call(look)
+        return seen
+
+    def committed(self, group: str) -> dict[TopicPartition, int]:
+        """Returns the group's committed offsets."""
+
+        def look(service: Service) -> dict[TopicPartition, int]:
+            return {TopicPartition(topic, partition): offset for topic, partition, offset in service.committed(group)}
+
+        found: dict[TopicPartition, int] = self._running.call(look)
+        return found
+
+    def exchanges(self) -> list[Exchange]:
+        """Returns every request about a group so far, with its answer, in the order of the answers."""
+        self._exchanges += self._running.call(lambda service: service.take()).exchanges
+        return list(self._exchanges)
+
+    def until(self, condition: Callable[[], Any], what: str, seconds: float = UNTIL_SECONDS) -> Any:
+        """Returns what the condition gave when it was true first. Raises AssertionError if it is not in time."""
+        deadline = time.monotonic() + seconds
+        while not (found := condition()):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"waited {seconds:g} s for {what}")
+            time.sleep(_LOOK_EVERY_S)
+        return found
+
+
+@contextmanager
+def coordinator(
+    topics: Mapping[str, int], *, rate: float = 100.0, nodes: int = 2, seed: int = 1, config: Config | None = None
+) -> Iterator[TestCoordinator]:
+    """Runs a coordinator on free ports of this machine until the context ends. `rate` is the records per second of each
+    topic; without a `config` the first rebalance of a group does not wait for more members."""
+    clock = Clock()
+    chosen = config or Config(group_initial_rebalance_delay_ms=0)
+    world = World(chosen, seed, nodes, clock.now_ms(), topics, rate)
+    service = Service(world, is_recorded=True, say=lambda _: None)
+    with running(service, clock, "127.0.0.1:0", lambda _: None) as started:
+        yield TestCoordinator(started)
