@@ -55,19 +55,19 @@ class Fault(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     do: Action
-    at_s: float | None = Field(None, ge=0)
+    at_s: float | None = Field(default=None, ge=0)
     request: ApiKey | None = None
     group: str | None = None
     client_id: str | None = None
     member: str | None = None
-    skip: int = Field(0, ge=0)
-    times: int = Field(1, ge=1)
+    skip: int = Field(default=0, ge=0)
+    times: int = Field(default=1, ge=1)
     error: Error | None = None
-    delay_ms: int | None = Field(None, ge=1)
+    delay_ms: int | None = Field(default=None, ge=1)
     topic: str | None = None
-    partitions: int | None = Field(None, ge=1)
-    rate: float | None = Field(None, ge=0.01, le=100)
-    seen: int = Field(0, exclude=True)
+    partitions: int | None = Field(default=None, ge=1)
+    rate: float | None = Field(default=None, ge=0.01, le=100)
+    seen: int = Field(default=0, exclude=True)
 
     @field_validator("request", "error", mode="before")
     @classmethod

@@ -77,6 +77,15 @@ class TestCoordinator:
 
     # What the test sees
 
+    def topic_id(self, topic: str) -> str:
+        """Returns the id of a topic that is there, as Kafka prints it."""
+        found: str = self._running.call(lambda service: service.world.topics.by_name[topic].topic_id)
+        return found
+
+    def connection_count(self) -> int:
+        found: int = self._running.call(lambda service: len(service.connections))
+        return found
+
     def group(self, group: str) -> GroupSeen | None:
         """Returns the group as it is; None if there is none."""
 
@@ -116,13 +125,19 @@ class TestCoordinator:
 
 @contextmanager
 def coordinator(
-    topics: Mapping[str, int], *, rate: float = 100.0, nodes: int = 2, seed: int = 1, config: Config | None = None
+    topics: Mapping[str, int],
+    *,
+    rate: float = 100.0,
+    nodes: int = 2,
+    seed: int = 1,
+    config: Config | None = None,
+    listen: str = "127.0.0.1:0",
 ) -> Iterator[TestCoordinator]:
-    """Runs a coordinator on free ports of this machine until the context ends. `rate` is the records per second of each
-    topic; without a `config` the first rebalance of a group does not wait for more members."""
+    """Runs a coordinator on this machine until the context ends, on free ports if no others are given. `rate` is the
+    records per second of each topic; without a `config` the first rebalance of a group waits for nobody."""
     clock = Clock()
     chosen = config or Config(group_initial_rebalance_delay_ms=0)
     world = World(chosen, seed, nodes, clock.now_ms(), topics, rate)
     service = Service(world, is_recorded=True, say=lambda _: None)
-    with running(service, clock, "127.0.0.1:0", lambda _: None) as started:
+    with running(service, clock, listen, lambda _: None) as started:
         yield TestCoordinator(started)

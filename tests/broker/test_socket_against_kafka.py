@@ -1,0 +1,49 @@
+"""The coordinator on a socket beside a real broker: the versions that it serves, and what real clients do there."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from kafka.protocol.metadata.api_versions import ApiVersionsRequest
+
+from groupledger.coordinator.model.config import Config
+from groupledger.jobs.coordinator.apis import SERVED
+from groupledger.jobs.coordinator.testing import coordinator
+from groupledger.schemas.kafka.api_keys import ApiKey
+from lab.kafka import matrix
+from lab.kafka.connection import Connection
+
+if TYPE_CHECKING:
+    from lab.kafka.local_broker import LocalBroker
+
+# A 4.2 broker says that it takes the first versions of Produce, since librdkafka asks for them, and refuses them.
+ALSO_OFFERED = {ApiKey.PRODUCE: 0}
+CASES = (
+    matrix.Case(matrix.JAVA, "cooperative-sticky"),
+    matrix.Case(matrix.JAVA, "range", is_static=True),
+    matrix.Case(matrix.LIBRDKAFKA, "range"),
+    matrix.Case(matrix.KAFKA_PYTHON, "cooperative-sticky"),
+)
+PERIODS = {False: 8, True: 8}
+
+
+def test_versions(broker: LocalBroker) -> None:
+    """Every API is served in the versions of a 4.2 broker, the first and the last alike."""
+    with closing(Connection(broker.bootstrap_servers)) as connection:
+        answer = connection.call(ApiVersionsRequest(version=3, client_software_name="a", client_software_version="1"))
+    offered = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+    served = {api: (ALSO_OFFERED.get(api, one.min_version), one.max_version) for api, one in SERVED.items()}
+    assert served == {api: offered[api] for api in SERVED}
+
+
+@pytest.mark.slow
+def test_real_clients() -> None:
+    """Java's client, librdkafka and kafka-python scale, are killed, stand still, restart and are removed; after each
+    step they own exactly what they own on a broker, where test_history_matrix.py plays the same."""
+    config = Config(group_min_session_timeout_ms=1_000, group_initial_rebalance_delay_ms=500)
+    with coordinator({}, rate=30, config=config) as kafka:
+        played = matrix.play(kafka.bootstrap_servers, CASES)
+    assert [each.case for each in played] == list(CASES)
+    assert all(len(each.periods) >= PERIODS[each.case.is_static] for each in played)

@@ -1,0 +1,156 @@
+"""Hostile and clumsy clients: they lose their connection with a reason, and nobody else does."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.protocol.consumer.group import HeartbeatRequest, HeartbeatResponse, JoinGroupRequest
+
+from groupledger.coordinator.model.config import Config
+from groupledger.jobs.coordinator import server
+from groupledger.jobs.coordinator.apis import SERVED
+from groupledger.jobs.coordinator.frames import SIZE_BYTES
+from groupledger.jobs.coordinator.testing import TestCoordinator, coordinator
+from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.schemas.kafka.errors import Error
+
+if TYPE_CHECKING:
+    from io import BufferedReader
+
+
+def connect(kafka: TestCoordinator) -> socket.socket:
+    host, _, port = kafka.bootstrap_servers.split(",")[0].rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+def framed(request: Any, correlation_id: int = 1) -> bytes:
+    request.with_header(correlation_id, "app-1")
+    encoded: bytes = request.encode(header=True, framed=True)
+    return encoded
+
+
+def heartbeat(correlation_id: int) -> bytes:
+    return framed(HeartbeatRequest(version=4, group_id="g", generation_id=1, member_id="m"), correlation_id)
+
+
+def receive(answers: BufferedReader) -> Any:
+    size = int.from_bytes(answers.read(SIZE_BYTES), "big")
+    return HeartbeatResponse.decode(answers.read(size), version=4, header=True)
+
+
+def ask(connection: socket.socket, correlation_id: int) -> Any:
+    """Sends a heartbeat, and returns its answer."""
+    connection.sendall(heartbeat(correlation_id))
+    with connection.makefile("rb") as answers:
+        return receive(answers)
+
+
+def is_closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        struct.pack(">i", -1),
+        struct.pack(">i", server.REQUEST_BYTES_MAX + 1),
+        struct.pack(">i", 3) + b"abc",
+        struct.pack(">ihhi", 10, 999, 0, 1) + b"\0\0",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_ends_its_connection(data: bytes) -> None:
+    """Its connection is closed; another one is answered as before."""
+    with (
+        coordinator({"orders": 1}, nodes=1) as kafka,
+        closing(connect(kafka)) as clumsy,
+        closing(connect(kafka)) as other,
+    ):
+        clumsy.sendall(data)
+        assert is_closed(clumsy)
+        answer = ask(other, 5)
+        assert (answer.header.correlation_id, answer.error_code) == (5, Error.UNKNOWN_MEMBER_ID)
+
+
+def test_a_frame_in_pieces() -> None:
+    """A request may come byte by byte, and two may come at once; each is answered, in turn."""
+    with coordinator({"orders": 1}, nodes=1) as kafka, closing(connect(kafka)) as connection:
+        for byte in heartbeat(1):
+            connection.sendall(bytes([byte]))
+        connection.sendall(heartbeat(2) + heartbeat(3))
+        with connection.makefile("rb") as answers:
+            assert [receive(answers).header.correlation_id for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_client_that_goes_while_its_request_waits() -> None:
+    """A join that waits goes on without its client, as in Kafka: the member is there until its session ends."""
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol
+    with coordinator({"orders": 1}, nodes=1, config=Config(group_initial_rebalance_delay_ms=60_000)) as kafka:
+        with closing(connect(kafka)) as connection:
+            join = JoinGroupRequest(
+                version=3,
+                group_id="g",
+                session_timeout_ms=10_000,
+                rebalance_timeout_ms=10_000,
+                member_id="",
+                protocol_type="consumer",
+                protocols=[protocol(name="range", metadata=b"\0\0\0\0\0\0\0\0\0\0")],
+            )
+            connection.sendall(framed(join))
+            kafka.until(lambda: kafka.group("g") is not None, "the member to wait")
+        kafka.until(lambda: kafka.connection_count() == 0, "the connection to be gone")
+        seen = kafka.group("g")
+        assert seen is not None
+        assert len(seen.members) == 1
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.sampled_from(sorted(SERVED)), st.integers(0, 12), st.binary(max_size=60)), max_size=20))
+def test_any_bytes_leave_the_server_alive(requests: list[tuple[int, int, bytes]]) -> None:
+    """Whatever comes, the next client is answered."""
+    with coordinator({"orders": 1}, nodes=1) as kafka:
+        for api, version, body in requests:
+            with closing(connect(kafka)) as hostile:
+                hostile.sendall(struct.pack(">ihhi", 8 + len(body), api, version, 1) + body)
+        with closing(connect(kafka)) as connection:
+            assert ask(connection, 9).error_code == Error.UNKNOWN_MEMBER_ID
+
+
+def test_more_connections_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more is closed at once, and is let in when another has gone."""
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 1)
+    with coordinator({"orders": 1}, nodes=1) as kafka:
+        with closing(connect(kafka)) as first:
+            ask(first, 1)
+            with closing(connect(kafka)) as second:
+                assert is_closed(second)
+        kafka.until(lambda: kafka.connection_count() == 0, "the connection to be gone")
+        with closing(connect(kafka)) as third:
+            assert ask(third, 2).header.correlation_id == 2
+
+
+@pytest.mark.parametrize("listen", ["9092", "localhost:", ":9092", "localhost:port", "localhost:65536"])
+def test_what_is_no_address(listen: str) -> None:
+    """It is told with an example."""
+    with pytest.raises(InputError, match="--listen needs HOST:PORT"):
+        server.host_and_port(listen)
+
+
+def test_a_port_that_is_taken() -> None:
+    """It is told in a sentence."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        with (
+            pytest.raises(OutsideError, match="can't be listened on"),
+            coordinator({"orders": 1}, nodes=1, listen=listen),
+        ):
+            pass
