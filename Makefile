@@ -41,6 +41,7 @@ format: setup ## let ruff format and mend what it can
 bench: setup ## measure us beside Kafka's own tools, in one run (some minutes)
 	$(BIN)/python -m bench.coordinator
 	$(BIN)/python -m bench.simulator
+	$(BIN)/python -m bench.coordinator_socket
 	$(BIN)/python -m bench.lag --table
 	$(BIN)/python -m bench.history_matrix
 	$(BIN)/python -m bench.incident_matrix
@@ -51,6 +52,7 @@ bench: setup ## measure us beside Kafka's own tools, in one run (some minutes)
 fuzz: setup ## hostile bytes through the codec and all that reads from outside: make fuzz INPUTS=1000000 SEED=1
 	$(BIN)/python -m bench.fuzz_codec --inputs $(INPUTS) --seed $(SEED)
 	$(BIN)/python -m bench.fuzz_inputs --inputs $(INPUTS) --seed $(SEED)
+	$(BIN)/python -m bench.fuzz_coordinator --inputs $(INPUTS) --seed $(SEED)
 
 faults: setup ## break something at random, repair, and compare with an undisturbed run: make faults SEEDS=3 FAULTS=10
 	$(BIN)/python -m bench.faults --seeds $(SEEDS) --faults-per-seed $(FAULTS) $(if $(filter file,$(origin SEED)),,--first-seed $(SEED))

@@ -36,6 +36,11 @@ def utf16_length(text: str) -> int:
     return len(text) + sum(character > "\uffff" for character in text)
 
 
+def signed64(number: int) -> int:
+    """Returns what a long of Java's is after it has overflowed."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def _signed32(number: int) -> int:
     return ((number & _UINT32) ^ 1 << 31) - (1 << 31)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.java_hash_map import utf16_length
+from groupledger.coordinator.java_hash_map import signed64, utf16_length
 from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE, Group
 from groupledger.coordinator.model.messages import (
     NO_RETENTION_TIME,
@@ -65,7 +65,7 @@ def commit_offsets(request: OffsetCommitRequest, operation: Operation) -> None:
         error = Error.ILLEGAL_GENERATION
     expire_timestamp_ms = NO_EXPIRY
     if request.retention_time_ms != NO_RETENTION_TIME:
-        expire_timestamp_ms = operation.now_ms + request.retention_time_ms
+        expire_timestamp_ms = signed64(operation.now_ms + request.retention_time_ms)  # Java's sum of two longs
     _commit(request, error, expire_timestamp_ms, operation)
 
 

@@ -43,7 +43,6 @@ def coordinator(  # noqa: PLR0913 - one for each option
     """Let real consumers of any language join the reference coordinator, without a broker: it speaks Kafka's protocol,
     makes the records that they read, and does to them what the script of faults says (docs/coordinator.md)."""
     from groupledger.jobs.coordinator.faults import read_faults
-    from groupledger.jobs.coordinator.recording import check_empty
     from groupledger.jobs.coordinator.run import run
     from groupledger.jobs.coordinator.server import Clock
     from groupledger.jobs.coordinator.service import Service
@@ -51,6 +50,8 @@ def coordinator(  # noqa: PLR0913 - one for each option
 
     faults = [] if faults_file is None else read_faults(faults_file)
     if out is not None:
+        from groupledger.jobs.coordinator.recording import check_empty
+
         check_empty(out)
     if rate < 0:
         raise InputError("--rate must not be negative.")

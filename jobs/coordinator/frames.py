@@ -22,7 +22,7 @@ SIZE_BYTES = 4
 _START = struct.Struct(">hhi")  # API key, API version, correlation id
 _LENGTH_OF_CLIENT_ID = 2
 # What kafka-python raises at bytes that are no message.
-_NO_MESSAGE = (struct.error, IndexError, ValueError, TypeError)
+_NO_MESSAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 
 
 class MalformedError(Exception):
@@ -85,12 +85,16 @@ def _finder_of(fields: Any, version: int) -> Callable[[Any], str | None]:
         for field in present
         if field.type_str != "uuid" and field.tag is None and not field.nullable_for_version_q(version)
     )
+    simple_lists = tuple(field.name for field in present if field.is_array() and not field.is_struct_array())
     lists = [(field.name, _finder_of(field.fields.values(), version)) for field in present if field.is_struct_array()]
 
     def find(message: Any) -> str | None:
         for name in required:
             if getattr(message, name) is None:
                 return str(name)
+        for name in simple_lists:
+            if None in (getattr(message, name) or ()):
+                return f"an element of {name}"
         for name, of_element in lists:
             for element in getattr(message, name) or ():
                 found = of_element(element)

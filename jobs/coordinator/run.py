@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.coordinator.recording import recording
 from groupledger.jobs.coordinator.server import Clock, running
 from groupledger.jobs.process.terminal import escaped
 
@@ -28,7 +27,12 @@ def run(
 ) -> None:
     """Raises InputError for an address that is none, OutsideError if it can't be listened on."""
     with ExitStack() as stack:
-        write = None if out is None else stack.enter_context(recording(out, service.world, stack))
+        write = None
+        if out is not None:
+            # What writes captures needs Spark's Python packages; nothing else here does.
+            from groupledger.jobs.coordinator.recording import recording
+
+            write = stack.enter_context(recording(out, service.world, stack))
         coordinator = stack.enter_context(running(service, clock, listen, say))
         say(f"bootstrap.servers={escaped(coordinator.bootstrap_servers)} until Ctrl-C")
         while not stop.wait(write_every_s):

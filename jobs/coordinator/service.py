@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.kafka.errors import Error
 
 LOADING_MS = 50  # from the moment at which another node coordinates a group to the one at which it has read the log
+FETCH_WAIT_MS_MAX = 300_000  # a client that asks for more, and goes, is forgotten then
 _HOST = "/127.0.0.1"
 
 
@@ -141,7 +142,8 @@ class Service:
         elif incoming.api in GROUP_REQUESTS:
             self._ask_coordinator(connection, asked)
         elif incoming.api is ApiKey.FETCH:
-            self._fetch(connection, asked, self._now_ms + max(incoming.body.max_wait_ms, 0))
+            wait_ms = min(max(incoming.body.max_wait_ms, 0), FETCH_WAIT_MS_MAX)
+            self._fetch(connection, asked, self._now_ms + wait_ms)
         else:
             self._answer(connection, asked, self._of_cluster(incoming, connection.node))
 

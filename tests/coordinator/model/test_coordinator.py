@@ -27,6 +27,7 @@ from groupledger.coordinator.model.messages import (
     TxnOffsetCommitRequest,
     WriteTxnMarkerRequest,
 )
+from groupledger.schemas.codec.records import decode_record, encode_record
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from lab.scenarios.coordinator_driver import lead_all
@@ -299,3 +300,14 @@ def test_results_tell_who_is_answered(new_driver: Callable[..., Any]) -> None:
     answered = [response.request_id for response in driver.responses]
     assert len(answered) == len(set(answered))
     assert {join.request.request_id for join in joins} <= set(answered)
+
+
+def test_a_retention_beyond_all_time() -> None:
+    """The time of expiry is Java's sum of two longs, which runs over, and can be written."""
+    coordinator = Coordinator()
+    lead_all(coordinator, 0)
+    request = OffsetCommitRequest(1, "g", offsets=OFFSETS, retention_time_ms=(1 << 63) - 1, api_version=2)
+    (record,) = coordinator.handle(request, now_ms=1_000).records
+    value = decode_record(*encode_record(record)).value
+    assert value is not None
+    assert value["expire_timestamp_ms"] == 1_000 - (1 << 63) - 1

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.consumer.group import HeartbeatRequest, HeartbeatResponse, JoinGroupRequest
 
+from bench import fuzz_coordinator
 from groupledger.coordinator.model.config import Config
 from groupledger.jobs.coordinator import server
 from groupledger.jobs.coordinator.apis import SERVED
@@ -154,3 +155,10 @@ def test_a_port_that_is_taken() -> None:
             coordinator({"orders": 1}, nodes=1, listen=listen),
         ):
             pass
+
+
+def test_hostile_requests() -> None:
+    """Requests of every API with random fields, half of them damaged, are answered or refused; `make fuzz` has more."""
+    outcomes = fuzz_coordinator.run(5_000, 3)
+    assert outcomes["answered"] > outcomes["waits"] > 0
+    assert outcomes["refused"] > 0

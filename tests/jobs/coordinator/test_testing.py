@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from contextlib import closing, contextmanager
 from queue import SimpleQueue
@@ -224,3 +226,17 @@ def test_a_producer_is_told_that_nobody_takes_its_records() -> None:
         producer.produce("orders", b"order", on_delivery=lambda error, _: told.append(error))
         assert producer.flush(60) == 0
         assert [error.code() for error in told] == [KafkaError.POLICY_VIOLATION]
+
+
+def test_it_needs_no_spark() -> None:
+    """A test suite that uses the coordinator need not install Spark, nor what only the writer needs."""
+    absent = ("pyspark", "delta", "py4j", "numpy", "pandas", "great_expectations", "prometheus_client")
+    program = f"""
+import sys
+sys.modules.update(dict.fromkeys({absent}))
+import groupledger.jobs.coordinator.run, groupledger.jobs.cli.coordinator
+from groupledger.jobs.coordinator.testing import coordinator
+with coordinator({{"orders": 1}}) as kafka:
+    assert kafka.group("billing") is None
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
