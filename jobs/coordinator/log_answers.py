@@ -22,6 +22,7 @@ _NAMES_TOPIC_IDS_SINCE = 13
 _MAX_TIMESTAMP = -3
 _EARLIEST_LOCAL_TIMESTAMP = -4
 _LEADER_EPOCH = 0
+FETCH_BYTES_MAX = 1 << 20  # of one answer, however much the client would take
 _NO_PRODUCER = "This coordinator makes the records of its topics itself."
 
 
@@ -123,7 +124,7 @@ def fetch(incoming: Incoming, world: World, node: int, now_ms: int) -> tuple[Any
     """Returns the answer as it is now, and whether it is worth sending before the wait is over: there is a record, or
     an error. There are no fetch sessions: each request names all its partitions."""
     kind, body = FetchResponse, incoming.body
-    room = body.max_bytes
+    room = min(body.max_bytes, FETCH_BYTES_MAX)
     topics, is_due = [], False
     for asked in body.topics:
         name = _name(asked, incoming, world)

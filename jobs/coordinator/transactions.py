@@ -97,11 +97,16 @@ class Transactions:
         return Error.NONE
 
     def refused(self, incoming: Incoming) -> Error:
-        """Returns why a commit in a transaction is none of its producer's; such a commit makes its group part of the
-        transaction. All other requests pass."""
-        if incoming.api is not ApiKey.TXN_OFFSET_COMMIT or incoming.version < IMPLICIT_SINCE:
+        """Returns why a commit in a transaction is refused: its producer is not the one of the transactional id, or its
+        group is not part of the transaction, which it becomes by the commit since KIP-890. All other requests pass."""
+        if incoming.api is not ApiKey.TXN_OFFSET_COMMIT:
             return Error.NONE
-        return self.add_group(incoming)
+        if incoming.version >= IMPLICIT_SINCE:
+            return self.add_group(incoming)
+        found = self._producer(incoming.body, incoming.version)
+        if isinstance(found, Error):
+            return found
+        return Error.NONE if incoming.body.group_id in found.group_ids else Error.INVALID_TXN_STATE
 
     def end(self, incoming: Incoming) -> Any:
         found = self._producer(incoming.body, incoming.version)
