@@ -43,7 +43,8 @@ class PartitionLog:
 
     def append(self, batch: Batch) -> None:
         self.batches.append(batch)
-        self._unread.append(batch)
+        if not self._is_compacted_first:
+            self._unread.append(batch)
         self.end_offset = end_offset(batch)
         if batch.committed is not None:
             self.open_transactions.pop(batch.producer_id, None)

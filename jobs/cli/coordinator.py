@@ -22,6 +22,7 @@ _WRITE_EVERY_S = 1.0
 
 @click.command()
 @click.option("--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="The first node's.")
+@click.option("--advertise", metavar="HOST", help="The host that clients are told, if it is not that of --listen.")
 @click.option("--topics", required=True, metavar="T:N,...", help="Topics and their numbers of partitions.")
 @click.option("--rate", default=100.0, show_default=True, metavar="N", help="Records per second of each topic.")
 @click.option("--nodes", default=2, show_default=True, type=click.IntRange(1, NODES_MAX), help="Each has a port.")
@@ -32,6 +33,7 @@ _WRITE_EVERY_S = 1.0
 def coordinator(  # noqa: PLR0913 - one for each option
     *,
     listen: str,
+    advertise: str | None,
     topics: str,
     rate: float,
     nodes: int,
@@ -44,7 +46,7 @@ def coordinator(  # noqa: PLR0913 - one for each option
     makes the records that they read, and does to them what the script of faults says (docs/coordinator.md)."""
     from groupledger.jobs.coordinator.faults import read_faults
     from groupledger.jobs.coordinator.run import run
-    from groupledger.jobs.coordinator.server import Clock
+    from groupledger.jobs.coordinator.server import Clock, Listen
     from groupledger.jobs.coordinator.service import Service
     from groupledger.jobs.coordinator.world import World
 
@@ -56,10 +58,11 @@ def coordinator(  # noqa: PLR0913 - one for each option
     if rate < 0:
         raise InputError("--rate must not be negative.")
     clock = Clock()
-    world = World(config_of(broker_settings), seed, nodes, clock.now_ms(), topic_partitions(topics), rate)
-    service = Service(world, faults, is_recorded=out is not None, say=say)
+    config, partitions = config_of(broker_settings), topic_partitions(topics)
+    world = World(config, seed, nodes, clock.now_ms(), partitions, rate, is_recorded=out is not None)
+    service = Service(world, faults, say=say)
     with StopOnSignal(goes_on=True) as stop:
-        run(service, clock, listen, out, stop, _WRITE_EVERY_S, say)
+        run(service, clock, Listen(listen, advertise), out, stop, _WRITE_EVERY_S, say)
 
 
 def topic_partitions(text: str) -> dict[str, int]:

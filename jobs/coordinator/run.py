@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.coordinator.server import Clock, running
+from groupledger.jobs.coordinator.server import Clock, Listen, running
 from groupledger.jobs.process.terminal import escaped
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def run(
     service: Service,
     clock: Clock,
-    listen: str,
+    listen: Listen,
     out: Path | None,
     stop: threading.Event,
     write_every_s: float,

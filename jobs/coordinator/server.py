@@ -10,6 +10,7 @@ import asyncio
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.coordinator.frames import SIZE_BYTES, MalformedError
@@ -58,7 +59,7 @@ class Server:
         self._connection_ids = iter(range(1, 1 << 62))
         service.set_clock_rate = clock.set_rate
 
-    async def open(self, host: str, port: int) -> None:
+    async def open(self, host: str, port: int, advertised: str) -> None:
         """Listens with one port for each node, from `port` on, or on free ones where it is 0. Raises OSError."""
         loop = asyncio.get_running_loop()
         for node in range(self.service.world.node_count):
@@ -68,7 +69,7 @@ class Server:
                 port and port + node,
             )
             self._listeners.append(listener)
-            self.service.world.addresses[node] = Address(host, listener.sockets[0].getsockname()[1])
+            self.service.world.addresses[node] = Address(advertised, listener.sockets[0].getsockname()[1])
         self.wake_in_time()
 
     async def close(self) -> None:
@@ -181,12 +182,20 @@ class _Protocol(asyncio.Protocol):
             self._server.service.closed(self.connection)
 
 
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where to listen, HOST:PORT, and which host clients are told if it is another."""
+
+    address: str
+    advertised: str | None = None
+
+
 def host_and_port(listen: str) -> tuple[str, int]:
-    """Raises InputError if it is no HOST:PORT."""
+    """Raises InputError if it is no HOST:PORT. The brackets of an IPv6 address go."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > PORT_MAX:
         raise InputError("--listen needs HOST:PORT, such as 127.0.0.1:9092; port 0 takes free ones.")
-    return host, int(port)
+    return host.strip("[]"), int(port)
 
 
 class Running:
@@ -196,7 +205,7 @@ class Running:
         self._server = server
         self._loop = loop
         addresses = server.service.world.addresses.values()
-        self.bootstrap_servers = ",".join(f"{each.host}:{each.port}" for each in addresses)
+        self.bootstrap_servers = ",".join(map(str, addresses))
 
     def call(self, action: Callable[[Service], Any]) -> Any:
         async def do() -> Any:
@@ -210,18 +219,22 @@ class Running:
 
 
 @contextmanager
-def running(service: Service, clock: Clock, listen: str, say: Callable[[str], None]) -> Iterator[Running]:
+def running(service: Service, clock: Clock, listen: Listen, say: Callable[[str], None]) -> Iterator[Running]:
     """Runs the coordinator in a thread, until the context ends. Raises OutsideError if it can't listen."""
-    host, port = host_and_port(listen)
+    host, port = host_and_port(listen.address)
     loop = asyncio.new_event_loop()
     server = Server(service, clock, say)
     thread = threading.Thread(target=loop.run_forever, name="coordinator", daemon=True)
     thread.start()
     try:
         try:
-            asyncio.run_coroutine_threadsafe(server.open(host, port), loop).result(_START_SECONDS)
+            asyncio.run_coroutine_threadsafe(server.open(host, port, listen.advertised or host), loop).result(
+                _START_SECONDS
+            )
         except OSError as error:
-            raise OutsideError(f"{listen} can't be listened on: {error.strerror}. Give another --listen.") from error
+            raise OutsideError(
+                f"{listen.address} can't be listened on: {error.strerror}. Give another --listen."
+            ) from error
         yield Running(server, loop)
     finally:
         asyncio.run_coroutine_threadsafe(server.close(), loop).result(_START_SECONDS)

@@ -5,7 +5,7 @@
     advance, next_deadline_ms     timers: of the coordinators, of Fetches that wait, and of the script of faults
 
 Answers go out through the connection's `send`, at once or from a later call. A request that is none ends its connection
-with a reason, and nothing else. `outputs` gathers what happened, in the simulator's terms, if it `is_recorded`.
+with a reason, and nothing else. `outputs` gathers what happened, in the simulator's terms, if the world `is_recorded`.
 """
 
 from __future__ import annotations
@@ -66,14 +66,11 @@ class Asked:
 
 
 class Service:
-    def __init__(
-        self, world: World, faults: Iterable[Fault] = (), *, is_recorded: bool = False, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, world: World, faults: Iterable[Fault] = (), *, say: Callable[[str], None]) -> None:
         self.world = world
         self.outputs = Outputs()
         self.set_clock_rate: Callable[[float], None] = lambda _: None  # the clock is the caller's
         self.connections: set[Connection] = set()
-        self._is_recorded = is_recorded
         self._say = say
         self._now_ms = world.began_at_ms
         self._numbers = count(1)
@@ -161,7 +158,7 @@ class Service:
                 asked = connection.asked
                 self._record(connection, asked, response)
                 self._answer(connection, asked, to_wire(response, asked.incoming, self.world.cluster))
-        if self._is_recorded:
+        if self.world.is_recorded:
             self.outputs.events += [(node, event) for event in result.events]
 
     def _answer(self, connection: Connection, asked: Asked, message: Any) -> None:
@@ -218,7 +215,7 @@ class Service:
             self._after(LOADING_MS, lambda: self._write_marker(group_id, producer_id, producer_epoch, committed))
 
     def _record(self, connection: Connection, asked: Asked, response: model.Response) -> None:
-        if not self._is_recorded or asked.request is None:
+        if not self.world.is_recorded or asked.request is None:
             return
         # The log of a broker shows the client's own number.
         number = asked.incoming.correlation_id

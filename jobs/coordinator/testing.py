@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.config import Config
 from groupledger.jobs.coordinator.faults import Fault
-from groupledger.jobs.coordinator.server import Clock, running
+from groupledger.jobs.coordinator.server import Clock, Listen, running
 from groupledger.jobs.coordinator.service import Service
 from groupledger.jobs.coordinator.world import World
 from groupledger.schemas.kafka.topic_partition import TopicPartition
@@ -123,6 +123,10 @@ class TestCoordinator:
         return found
 
 
+def _say_nothing(_: str) -> None:
+    """A test looks for itself."""
+
+
 @contextmanager
 def coordinator(
     topics: Mapping[str, int],
@@ -137,7 +141,6 @@ def coordinator(
     records per second of each topic; without a `config` the first rebalance of a group waits for nobody."""
     clock = Clock()
     chosen = config or Config(group_initial_rebalance_delay_ms=0)
-    world = World(chosen, seed, nodes, clock.now_ms(), topics, rate)
-    service = Service(world, is_recorded=True, say=lambda _: None)
-    with running(service, clock, listen, lambda _: None) as started:
+    world = World(chosen, seed, nodes, clock.now_ms(), topics, rate, is_recorded=True)
+    with running(Service(world, say=_say_nothing), clock, Listen(listen), _say_nothing) as started:
         yield TestCoordinator(started)

@@ -35,10 +35,15 @@ class Address:
     host: str
     port: int
 
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
 
 @dataclass(eq=False)
 class World:
-    """`topics` gives the number of partitions by name; `records_per_second` is the rate of each topic."""
+    """`topic_partitions` gives the number of partitions by name; `records_per_second` is the rate of each topic. What
+    is not recorded is kept as compacted logs alone."""
 
     config: Config
     seed: int
@@ -46,13 +51,14 @@ class World:
     began_at_ms: int
     topic_partitions: Mapping[str, int]
     records_per_second: float
+    is_recorded: bool = False
     addresses: dict[int, Address] = field(default_factory=dict)  # by node, as clients are told
 
     def __post_init__(self) -> None:
         self.source = RandomSource(self.seed)
         self.cluster_id = self.source.kafka_id()
         self.offsets_topic_id = self.source.kafka_id()
-        self.brokers = Brokers(self.config, self.node_count)
+        self.brokers = Brokers(self.config, self.node_count, is_compacted_first=not self.is_recorded)
         self.brokers.start(self.began_at_ms)
         self.topics = Topics()
         self._by_id: dict[UUID, Topic] = {}

@@ -17,7 +17,9 @@ from groupledger.coordinator.model.config import Config
 from groupledger.jobs.coordinator import server
 from groupledger.jobs.coordinator.apis import SERVED
 from groupledger.jobs.coordinator.frames import SIZE_BYTES
+from groupledger.jobs.coordinator.service import Service
 from groupledger.jobs.coordinator.testing import TestCoordinator, coordinator
+from groupledger.jobs.coordinator.world import World
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.schemas.kafka.errors import Error
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 def connect(kafka: TestCoordinator) -> socket.socket:
     host, _, port = kafka.bootstrap_servers.split(",")[0].rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=60)
+    return socket.create_connection((host.strip("[]"), int(port)), timeout=60)
 
 
 def framed(request: Any, correlation_id: int = 1) -> bytes:
@@ -162,3 +164,22 @@ def test_hostile_requests() -> None:
     outcomes = fuzz_coordinator.run(5_000, 3)
     assert outcomes["answered"] > outcomes["waits"] > 0
     assert outcomes["refused"] > 0
+
+
+def test_ipv6() -> None:
+    """An IPv6 address has brackets where a port follows, and none where it is listened on."""
+    with coordinator({"orders": 1}, nodes=1, listen="[::1]:0") as kafka:
+        assert kafka.bootstrap_servers.startswith("[::1]:")
+        with closing(connect(kafka)) as connection:
+            assert ask(connection, 1).error_code == Error.UNKNOWN_MEMBER_ID
+
+
+def test_the_advertised_host() -> None:
+    """Clients are told the host that is advertised, and reach the coordinator by it."""
+    clock = server.Clock()
+    world = World(Config(), 1, 1, clock.now_ms(), {}, 0)
+    said: list[str] = []
+    listen = server.Listen("127.0.0.1:0", "localhost")
+    with server.running(Service(world, say=said.append), clock, listen, said.append) as started:
+        assert started.bootstrap_servers.startswith("localhost:")
+        assert world.addresses[0].host == "localhost"
