@@ -24,7 +24,13 @@ _WRITE_EVERY_S = 1.0
 @click.option("--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="The first node's.")
 @click.option("--advertise", metavar="HOST", help="The host that clients are told, if it is not that of --listen.")
 @click.option("--topics", required=True, metavar="T:N,...", help="Topics and their numbers of partitions.")
-@click.option("--rate", default=100.0, show_default=True, metavar="N", help="Records per second of each topic.")
+@click.option(
+    "--rate",
+    default=100.0,
+    show_default=True,
+    metavar="N",
+    help="Records per second of each topic; with 0 producers write them.",
+)
 @click.option("--nodes", default=2, show_default=True, type=click.IntRange(1, NODES_MAX), help="Each has a port.")
 @click.option("--faults", "faults_file", type=click.Path(path_type=Path), metavar="FILE", help="What goes wrong, YAML.")
 @click.option("--seed", default=1, show_default=True, metavar="N", help="What all that is random follows from.")

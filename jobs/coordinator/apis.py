@@ -24,7 +24,7 @@ class Api(NamedTuple):
 
 
 SERVED: dict[ApiKey, Api] = {
-    # Offered, because librdkafka reads no record batches from a broker without it; answered with a refusal.
+    # Librdkafka reads no record batches from a broker without it.
     ApiKey.PRODUCE: Api(produce.ProduceRequest, produce.ProduceResponse, 3, 13),
     ApiKey.FETCH: Api(fetch.FetchRequest, fetch.FetchResponse, 4, 18),
     ApiKey.LIST_OFFSETS: Api(offsets.ListOffsetsRequest, offsets.ListOffsetsResponse, 1, 11),

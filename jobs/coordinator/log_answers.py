@@ -11,6 +11,7 @@ from kafka.protocol.producer.produce import ProduceResponse
 
 from groupledger.coordinator.client.messages import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from groupledger.jobs.coordinator.logs import NOTHING, Found
+from groupledger.jobs.coordinator.stored_log import StoredLog
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _MAX_TIMESTAMP = -3
 _EARLIEST_LOCAL_TIMESTAMP = -4
 _LEADER_EPOCH = 0
 FETCH_BYTES_MAX = 1 << 20  # of one answer, however much the client would take
-_NO_PRODUCER = "This coordinator makes the records of its topics itself."
+_MADE = "This coordinator makes the records of its topics itself; with a rate of 0 it takes them."
 
 
 def _log(world: World, topic: str | None, partition: int, node: int) -> Log | Error:
@@ -94,27 +95,36 @@ def epoch_ends(incoming: Incoming, world: World, node: int, now_ms: int) -> Any:
     return kind(version=incoming.version, topics=topics)
 
 
-def refuse_records(incoming: Incoming, _: World) -> Any:
-    """Answers a Produce, whose records nobody takes; None if the producer wants no answer."""
+def produce(incoming: Incoming, world: World, node: int, now_ms: int) -> Any:
+    """Answers a Produce; None if the producer wants no answer."""
     kind = ProduceResponse
     topic_kind = kind.TopicProduceResponse
-    topics = [
-        topic_kind(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partition_responses=[
+    topics = []
+    for asked in incoming.body.topic_data:
+        name = world.topic_of(asked.topic_id) if incoming.version >= _NAMES_TOPIC_IDS_SINCE else asked.name
+        partitions = []
+        for each in asked.partition_data:
+            taken = _take(_log(world, name, each.index, node), each.records)
+            is_refused = isinstance(taken, Error)
+            partitions.append(
                 topic_kind.PartitionProduceResponse(
                     index=each.index,
-                    error_code=Error.POLICY_VIOLATION,
-                    base_offset=NOTHING,
-                    error_message=_NO_PRODUCER,
+                    error_code=taken if is_refused else Error.NONE,
+                    base_offset=NOTHING if is_refused else taken,
+                    log_append_time_ms=NOTHING,
+                    log_start_offset=NOTHING if is_refused else 0,
+                    error_message=_MADE if taken is Error.POLICY_VIOLATION else None,
                 )
-                for each in topic.partition_data
-            ],
-        )
-        for topic in incoming.body.topic_data
-    ]
+            )
+        topics.append(topic_kind(name=asked.name, topic_id=asked.topic_id, partition_responses=partitions))
+    del now_ms  # a batch has its producer's time
     return kind(version=incoming.version, responses=topics) if incoming.body.acks else None
+
+
+def _take(log: Log | Error, records: bytes | None) -> int | Error:
+    if isinstance(log, Error):
+        return log
+    return log.append(bytes(records or b"")) if isinstance(log, StoredLog) else Error.POLICY_VIOLATION
 
 
 # Fetch

@@ -1,5 +1,5 @@
-"""The logs behind the socket: those of topics, whose records are made when they are asked for, and those of
-`__consumer_offsets`, which hold what the coordinators wrote.
+"""The logs behind the socket whose records are made: those of topics with a rate, when they are asked for, and those
+of `__consumer_offsets`, by the coordinators. `stored_log` has those that producers write.
 
 A made record has no key; its value is JSON that tells topic, partition and offset, and its time is when the partition's
 end came to it, so that a record that is fetched twice is the same one. kafka-python's builder makes the batches. It is
@@ -34,7 +34,7 @@ _MAGIC = 2
 _CONTROL_BIT = 0x20
 _BASE_OFFSET_BYTES = 8
 _COORDINATOR_EPOCH = 0
-_LOOK_AGAIN_MS = 50
+LOOK_AGAIN_MS = 50
 
 
 class Found(NamedTuple):
@@ -193,7 +193,7 @@ class OffsetsLog:
 
     def next_record_ms(self, now_ms: int) -> int | None:
         """A client that waits for the coordinator's next record is asked again soon."""
-        return now_ms + _LOOK_AGAIN_MS
+        return now_ms + LOOK_AGAIN_MS
 
 
 def encode_batch(batch: Batch) -> bytes:
@@ -210,6 +210,11 @@ def _records(batch: Batch) -> Iterable[tuple[bytes, bytes | None]]:
     return map(encode_record, batch.records)
 
 
+def at_base_offset(batch: bytes, base_offset: int) -> bytes:
+    """Returns a batch as it is at an offset, which is no part of its checksum."""
+    return base_offset.to_bytes(_BASE_OFFSET_BYTES, "big") + batch[_BASE_OFFSET_BYTES:]
+
+
 class _BatchOfBroker(DefaultRecordBatchBuilder):  # type: ignore[misc]  # no types are published
     def __init__(self, producer_id: int, producer_epoch: int, *, is_control: bool) -> None:
         super().__init__(_MAGIC, 0, producer_id != NO_PRODUCER_ID, producer_id, producer_epoch, NOTHING, 1 << 30)
@@ -220,7 +225,5 @@ class _BatchOfBroker(DefaultRecordBatchBuilder):  # type: ignore[misc]  # no typ
         return attributes | self._control_bit
 
     def at_offset(self, base_offset: int) -> bytes:
-        """Returns the batch at its place in the log; the base offset is no part of the CRC."""
-        data = bytearray(self.build())
-        data[:_BASE_OFFSET_BYTES] = base_offset.to_bytes(_BASE_OFFSET_BYTES, "big")
-        return bytes(data)
+        """Returns the batch at its place in the log."""
+        return at_base_offset(bytes(self.build()), base_offset)

@@ -240,7 +240,11 @@ class Service:
         world = self.world
         for log in world.brokers.logs:
             outputs.batches += log.take_committed()
-        outputs.watermarks = watermarks(world.brokers, world.offsets_topic_id, world.topics, self._now_ms)
+        for each in watermarks(world.brokers, world.offsets_topic_id, world.topics, self._now_ms):
+            stored = world.stored_log(each.topic, each.partition)
+            end = each.high_watermark if stored is None else stored.end_offset(self._now_ms)
+            stable = each.last_stable_offset if stored is None else end
+            outputs.watermarks.append(replace(each, high_watermark=end, last_stable_offset=stable))
         return outputs
 
     # Faults
@@ -355,7 +359,6 @@ _OF_CLUSTER: dict[ApiKey, Callable[[Incoming, World], Any]] = {
     ApiKey.METADATA: cluster_answers.metadata,
     ApiKey.FIND_COORDINATOR: cluster_answers.find_coordinator,
     ApiKey.DESCRIBE_CLUSTER: cluster_answers.describe_cluster,
-    ApiKey.PRODUCE: log_answers.refuse_records,
 }
 _OF_TOPICS: dict[ApiKey, Callable[[Incoming, World, int], Any]] = {
     ApiKey.CREATE_TOPICS: topic_answers.create_topics,
@@ -364,6 +367,7 @@ _OF_TOPICS: dict[ApiKey, Callable[[Incoming, World, int], Any]] = {
 _OF_LOGS: dict[ApiKey, Callable[[Incoming, World, int, int], Any]] = {
     ApiKey.LIST_OFFSETS: log_answers.list_offsets,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: log_answers.epoch_ends,
+    ApiKey.PRODUCE: log_answers.produce,
 }
 _OF_TRANSACTIONS: dict[ApiKey, Callable[[Transactions, Incoming], Any]] = {
     ApiKey.INIT_PRODUCER_ID: Transactions.init_producer_id,

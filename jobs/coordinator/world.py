@@ -17,6 +17,7 @@ from groupledger.coordinator.simulator.random_source import RandomSource
 from groupledger.coordinator.simulator.topics import Topic, Topics
 from groupledger.jobs.coordinator.logs import MadeLog, OffsetsLog
 from groupledger.jobs.coordinator.requests import Cluster
+from groupledger.jobs.coordinator.stored_log import Room, StoredLog
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.uuids import uuid_of
 
@@ -42,8 +43,8 @@ class Address:
 
 @dataclass(eq=False)
 class World:
-    """`topic_partitions` gives the number of partitions by name; `records_per_second` is the rate of each topic. What
-    is not recorded is kept as compacted logs alone."""
+    """`topic_partitions` gives the number of partitions by name; `records_per_second` is the rate of each topic. With a
+    rate of 0 producers write the topics. What is not recorded is kept as compacted logs alone."""
 
     config: Config
     seed: int
@@ -64,6 +65,8 @@ class World:
         self._by_id: dict[UUID, Topic] = {}
         for name, partitions in self.topic_partitions.items():
             self.add_topic(name, partitions, self.began_at_ms)
+        self._room = Room()
+        self._stored: dict[tuple[str, int], StoredLog] = {}
         self.producer_ids = count(1)
         self._uuids = self.source.source("member ids")
 
@@ -110,7 +113,15 @@ class World:
         if name == OFFSETS_TOPIC:
             logs = self.brokers.logs
             return OffsetsLog(logs[partition]) if 0 <= partition < len(logs) else None
-        return MadeLog(self.topics.by_name[name], partition) if self.has_partition(name, partition) else None
+        if not self.has_partition(name, partition):
+            return None
+        return self.stored_log(name, partition) or MadeLog(self.topics.by_name[name], partition)
+
+    def stored_log(self, name: str, partition: int) -> StoredLog | None:
+        """Returns the log of a partition that producers write; None if it is none."""
+        if self.records_per_second or not self.has_partition(name, partition):
+            return None
+        return self._stored.setdefault((name, partition), StoredLog(self._room))
 
     def leader_of(self, name: str, partition: int) -> int:
         """Returns the node that leads a partition."""

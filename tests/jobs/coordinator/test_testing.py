@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka import KafkaConsumer
 
 from groupledger.coordinator.model.config import Config
@@ -216,16 +216,6 @@ def test_a_fast_clock_ends_a_session() -> None:
     with coordinator({"orders": 12}, config=QUICK) as kafka, applications(kafka, "app-1"):
         kafka.fault(at_s=0, do="clock", rate=100)
         kafka.until(lambda: Error.UNKNOWN_MEMBER_ID in errors_of(kafka, HeartbeatRequest), "a late heartbeat")
-
-
-def test_a_producer_is_told_that_nobody_takes_its_records() -> None:
-    """A record that a producer sends is refused with a reason, and not lost in silence."""
-    with coordinator({"orders": 1}) as kafka:
-        told: list[Any] = []
-        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 2})
-        producer.produce("orders", b"order", on_delivery=lambda error, _: told.append(error))
-        assert producer.flush(60) == 0
-        assert [error.code() for error in told] == [KafkaError.POLICY_VIOLATION]
 
 
 def test_it_needs_no_spark() -> None:
