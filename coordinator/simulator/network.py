@@ -36,6 +36,10 @@ class Client(Protocol):
     def disconnected(self, destination: Destination) -> None: ...
 
 
+JAVA_CLIENT = ("apache-kafka-java", "4.2.0")
+"""The name and the version of a client's software, as ApiVersions tells them."""
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class Connection:
     connection_id: int
@@ -62,3 +66,4 @@ class Exchange:
     received_at_ms: int
     sent_at_ms: int
     planted: str | None  # what the scenario did to this client
+    software: tuple[str, str] = JAVA_CLIENT

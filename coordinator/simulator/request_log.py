@@ -83,7 +83,7 @@ def _body(exchange: Exchange) -> dict[str, Any]:
         line.SECURITY_PROTOCOL: "PLAINTEXT",
         line.PRINCIPAL: "User:ANONYMOUS",
         line.LISTENER: "PLAINTEXT",
-        line.CLIENT_INFORMATION: {line.SOFTWARE_NAME: "apache-kafka-java", line.SOFTWARE_VERSION: "4.2.0"},
+        line.CLIENT_INFORMATION: dict(zip((line.SOFTWARE_NAME, line.SOFTWARE_VERSION), exchange.software, strict=True)),
     }
 
 

@@ -40,12 +40,18 @@ def api_versions(incoming: Incoming, _: World) -> Any:
     error, body = Error.NONE, incoming.body
     if body is None:
         error = Error.UNSUPPORTED_VERSION
-    elif incoming.version >= _SOFTWARE_IS_TOLD_SINCE:
-        told = (body.client_software_name, body.client_software_version)
-        if not all(_SOFTWARE.fullmatch(each) for each in told):
-            error = Error.INVALID_REQUEST
+    elif incoming.version >= _SOFTWARE_IS_TOLD_SINCE and software_of(incoming) is None:
+        error = Error.INVALID_REQUEST
     shown = [apis[ApiKey.API_VERSIONS]] if body is None else [] if error else list(apis.values())
     return ApiVersionsResponse(version=incoming.version, error_code=error, api_keys=shown)
+
+
+def software_of(incoming: Incoming) -> tuple[str, str] | None:
+    """Returns the name and the version of the client's software, if the request tells them and they are no nonsense."""
+    if incoming.version < _SOFTWARE_IS_TOLD_SINCE:
+        return None
+    told = (incoming.body.client_software_name, incoming.body.client_software_version)
+    return told if all(_SOFTWARE.fullmatch(each) for each in told) else None
 
 
 def metadata(incoming: Incoming, world: World) -> Any:

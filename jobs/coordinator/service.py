@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 LOADING_MS = 50  # from the moment at which another node coordinates a group to the one at which it has read the log
 FETCH_WAIT_MS_MAX = 300_000  # a client that asks for more, and goes, is forgotten then
 _HOST = "/127.0.0.1"
+UNKNOWN_SOFTWARE = ("unknown", "unknown")  # as Kafka's request log has it of a client that does not tell
 
 
 @dataclass(slots=True, eq=False)
@@ -50,6 +51,7 @@ class Connection:
     close: Callable[[str], None]
     client_host: str = _HOST
     client_id: str = ""
+    software: tuple[str, str] = UNKNOWN_SOFTWARE
     asked: Asked | None = None  # the request that waits for its answer
     is_open: bool = True
 
@@ -130,6 +132,8 @@ class Service:
         self.advance(now_ms)
         incoming = decode(frame)
         connection.client_id = incoming.client_id or connection.client_id
+        if incoming.api is ApiKey.API_VERSIONS:
+            connection.software = cluster_answers.software_of(incoming) or connection.software
         asked = connection.asked = Asked(incoming, self._now_ms)
         if self._faults and self._is_caught(connection, asked):
             return
@@ -230,6 +234,7 @@ class Service:
                 received_at_ms=asked.received_at_ms,
                 sent_at_ms=self._now_ms,
                 planted=None,
+                software=connection.software,
             )
         )
 

@@ -84,6 +84,8 @@ def test_the_pipeline_reads_a_recording(spark: SparkSession, tmp_path: Path) -> 
     assert records.filter("decode_error IS NOT NULL").isEmpty()
     commits = tables.rows(REQUESTS).filter("api = 'OFFSET_COMMIT'").orderBy("happened_at").select("error", "client_id")
     assert [tuple(row) for row in commits.collect()] == [("NONE", "app-1"), ("ILLEGAL_GENERATION", "app-1")]
+    clients = tables.rows(REQUESTS).select("client_software_name").distinct().collect()
+    assert [tuple(row) for row in clients] == [("confluent-kafka-python",)]
     kinds = {row.kind for row in tables.rows(COORDINATOR_EVENTS).select("kind").collect()}
     assert {"stabilized", "member_left"} <= kinds
     assert tables.rows(LOG_QUARANTINE).isEmpty()
