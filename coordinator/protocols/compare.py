@@ -51,6 +51,7 @@ class Outcome:
     `rounds` are generations, epochs, or the tries of single members under ZooKeeper; rounds that followed each other
     before all members were settled are one of the `rebalances`. `requests` by API. `converged_ms` has for each event
     how long after it the last partition changed hands before the next event; None if a partition then had no owner.
+    `assignments` are what a broker or leader gave whom, from the beginning on (Join/Sync and KIP-848 of consumers).
     """
 
     protocol: str
@@ -63,6 +64,7 @@ class Outcome:
     intervals: tuple[Interval, ...]
     created_ms: Mapping[TopicPartition, int]
     trace: tuple[tuple[int, str, str], ...]
+    assignments: tuple[tuple[int, Mapping[TopicPartition, str]], ...]
 
     @property
     def requests_for_rebalances(self) -> int:
@@ -99,6 +101,7 @@ def play(script: Script, name: str, make: MakeGroup, seed: int = 1, latency_ms: 
         intervals=tuple(intervals),
         created_ms=consumption.created_ms,
         trace=tuple(world.trace),
+        assignments=tuple(world.assignments),
     )
 
 

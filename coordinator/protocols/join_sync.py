@@ -18,18 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from groupledger.coordinator.protocols.world import Reply, World
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 REBALANCE_TIMEOUT_MS: Final = 300_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What differs between releases; times in ms. Without `rebalance_timeout_ms` a round waits for the longest session,
-    and clients send heartbeats only when the application asks for records."""
+    """What differs between releases, and the times, in ms, that are set. Without `rebalance_timeout_ms` a round waits
+    for the longest session, and clients send heartbeats only when the application asks for records."""
 
     session_ms: int = 45_000
     rebalance_timeout_ms: int | None = REBALANCE_TIMEOUT_MS
     initial_delay_ms: int = 3_000
+    heartbeat_ms: int = 3_000
     needs_member_id: bool = True
     keeps_empty_group: bool = True
     is_patient_while_completing: bool = True  # a heartbeat then is answered without an error (2.6.3)
@@ -236,6 +238,7 @@ class JoinSyncCoordinator:
         self.assignments = {}
         if not self.members:
             self.state = "Empty"
+            self.world.assigns({})
             if not self.release.keeps_empty_group:
                 self.generation = 0
             return
@@ -277,8 +280,16 @@ class JoinSyncCoordinator:
             if self.state == "CompletingRebalance" and member_id == self.leader:
                 self.assignments = dict(assignments)
                 self.state = "Stable"
+                self.world.assigns(self._owners())
             if self.state == "Stable":
                 self._answer_syncs()
+
+    def _owners(self) -> dict[TopicPartition, str]:
+        return {
+            partition: member.instance_id or member.member_id
+            for member in self.members.values()
+            for partition in _partitions(self.assignments.get(member.member_id))
+        }
 
     def _answer_syncs(self) -> None:
         for member in self.members.values():
@@ -319,3 +330,8 @@ class JoinSyncCoordinator:
                 return Error.REBALANCE_IN_PROGRESS
             self._satisfy(member)
         return error
+
+
+def _partitions(assignment: Any) -> list[TopicPartition]:
+    """Returns the partitions of a consumer's assignment; Connect's work has none."""
+    return assignment if isinstance(assignment, list) else []

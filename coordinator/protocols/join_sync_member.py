@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from groupledger.coordinator.protocols.world import Steps, World
     from groupledger.schemas.kafka.topic_partition import TopicPartition
 
-HEARTBEAT_MS: Final = 3_000
 RETRY_BACKOFF_MS: Final = 100  # the heartbeat thread looks so often whether one is due
 AUTO_COMMIT_MS: Final = 5_000
 METADATA_MAX_AGE_MS: Final = 300_000
@@ -44,11 +43,15 @@ class JoinSyncGroup(Group):
         release: Release | None = None,
         is_static: bool = False,
         is_cooperative: bool = False,
+        assignor: str = "range",
     ) -> None:
         super().__init__(world, consumption, topics)
         self.release = release or Release()
         self.is_static = is_static
         self.is_cooperative = is_cooperative
+        self.assignor = "cooperative-sticky" if is_cooperative else assignor
+        self.heartbeat_ms = self.release.heartbeat_ms
+        self.max_poll_interval_ms = self.release.rebalance_timeout_ms or MAX_POLL_INTERVAL_MS
         self.coordinator = JoinSyncCoordinator(world, self.release)
 
     def make(self, name: str) -> Member:
@@ -168,14 +171,14 @@ class JoinSyncMember(Member):
 
     def _heartbeats(self) -> Steps:
         while True:
-            yield HEARTBEAT_MS + self.world.random.between(0, RETRY_BACKOFF_MS)
-            while self.world.now_ms < self._stable_from_ms + HEARTBEAT_MS:
-                yield self._stable_from_ms + HEARTBEAT_MS - self.world.now_ms
+            yield self.group.heartbeat_ms + self.world.random.between(0, RETRY_BACKOFF_MS)
+            while self.world.now_ms < self._stable_from_ms + self.group.heartbeat_ms:
+                yield self._stable_from_ms + self.group.heartbeat_ms - self.world.now_ms
             if self.group.release.rebalance_timeout_ms is None:
                 yield from self.until_idle()
             if not self._is_stable:
                 continue
-            if self.is_busy and self.world.now_ms - self.busy_from_ms >= MAX_POLL_INTERVAL_MS:
+            if self.is_busy and self.world.now_ms - self.busy_from_ms >= self.group.max_poll_interval_ms:
                 yield self.call("LeaveGroup", lambda reply: self.coordinator.leave(self.member_id, reply))
                 self._lose("")
                 continue
@@ -261,7 +264,7 @@ class Consumer(JoinSyncMember):
             )
             for member_id, (instance_id, said) in members.items()
         }
-        return ASSIGNORS["cooperative-sticky" if self.group.is_cooperative else "range"](topics, subscriptions)
+        return ASSIGNORS[self.group.assignor](topics, subscriptions)
 
     def before_join(self) -> Steps:
         offsets = self.positions()

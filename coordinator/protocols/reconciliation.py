@@ -2,7 +2,8 @@
 
 There are no rounds for which all wait. A change makes a new group epoch with a target for everybody; by heartbeats a
 member learns first what it must give up, says that it has, and then gets what others have given up meanwhile. Whoever
-changes nothing notices nothing. Members are dynamic here, and all subscribe to the same topics. Source:
+changes nothing notices nothing. A static member that goes away in order keeps its assignment for a session, and who
+comes in its place takes it without a new epoch. All subscribe to the same topics here. Source:
 GroupMetadataManager, CurrentAssignmentBuilder, UniformHomogeneousAssignmentBuilder of 4.2; KIP-848.
 """
 
@@ -27,6 +28,8 @@ HEARTBEAT_MS: Final = 5_000
 REBALANCE_TIMEOUT_MS: Final = 300_000
 AUTO_COMMIT_MS: Final = 5_000
 LEAVING: Final = -1
+LEAVING_STATIC: Final = -2
+RESTARTS_AFTER_MS: Final = 1_000  # who finds its instance taken ends, and something starts it again
 
 
 @dataclass(slots=True)
@@ -34,6 +37,8 @@ class Known:
     """A member as the broker knows it: its epoch, what it has, and what it still has to give up."""
 
     member_id: str
+    instance_id: str | None = None
+    is_away: bool = False
     epoch: int = 0
     assigned: dict[TopicPartition, None] = field(default_factory=dict)
     pending: dict[TopicPartition, None] = field(default_factory=dict)
@@ -60,10 +65,19 @@ class ConsumerProtocolCoordinator:
         self.target: dict[str, list[TopicPartition]] = {}
         self._holders: dict[TopicPartition, str] = {}
 
-    def heartbeat(self, member_id: str, epoch: int, said: frozenset[TopicPartition] | None, reply: Reply) -> None:
+    def heartbeat(
+        self, who: tuple[str, str | None], epoch: int, said: frozenset[TopicPartition] | None, reply: Reply
+    ) -> None:
+        member_id, instance_id = who
         member = self.members.get(member_id)
-        if epoch == 0 and member is None:
-            member = self.members[member_id] = Known(member_id)
+        former = self._of_instance(instance_id)
+        if epoch == 0 and member is None and former is not None:
+            if not former.is_away:
+                reply.give(Told(Error.UNRELEASED_INSTANCE_ID))
+                return
+            member = self._in_place_of(former, member_id)
+        elif epoch == 0 and member is None:
+            member = self.members[member_id] = Known(member_id, instance_id)
             self.new_epoch(f"{member_id} joined")
         elif member is None:
             reply.give(Told(Error.UNKNOWN_MEMBER_ID))
@@ -72,6 +86,11 @@ class ConsumerProtocolCoordinator:
             self._remove(member, f"{member_id} left")
             reply.give(Told(Error.NONE, LEAVING))
             return
+        elif epoch == LEAVING_STATIC:
+            member.is_away = True
+            self._satisfy(member)
+            reply.give(Told(Error.NONE, LEAVING_STATIC))
+            return
         elif epoch not in (0, member.epoch):
             reply.give(Told(Error.FENCED_MEMBER_EPOCH))
             return
@@ -79,11 +98,36 @@ class ConsumerProtocolCoordinator:
         self._reconcile(member, said)
         reply.give(Told(Error.NONE, member.epoch, tuple(member.assigned)))
 
+    def _of_instance(self, instance_id: str | None) -> Known | None:
+        if instance_id is None:
+            return None
+        return next((each for each in self.members.values() if each.instance_id == instance_id), None)
+
+    def _in_place_of(self, former: Known, member_id: str) -> Known:
+        """A static member is back: it has what its former self had, under a new id."""
+        self._release(former.pending)
+        member = Known(member_id, former.instance_id, epoch=former.epoch, assigned=former.assigned)
+        self.members = {
+            (member_id if each is former else each.member_id): (member if each is former else each)
+            for each in self.members.values()
+        }
+        self.target[member_id] = self.target.pop(former.member_id)
+        self._holders.update(dict.fromkeys(member.assigned, member_id))
+        self.world.has_rebalanced(former.member_id)
+        return member
+
     def new_epoch(self, why: str) -> None:
         """Gives everybody a new target."""
         self.epoch += 1
         self.world.tell("coordinator", f"epoch {self.epoch}: {why}")
         self.target = uniform(self.group.partitions(), self.target, list(self.members))
+        self.world.assigns(
+            {
+                partition: member.instance_id or member.member_id
+                for member in self.members.values()
+                for partition in self.target[member.member_id]
+            }
+        )
         for member in self.members.values():
             self._note_progress(member)
         self.world.count_round()
@@ -101,7 +145,7 @@ class ConsumerProtocolCoordinator:
             member.assigned = {partition: None for partition in member.assigned if partition in target}
             member.pending = surplus
             epoch = member.epoch
-            self.world.after(REBALANCE_TIMEOUT_MS, lambda: self._fence(member, epoch, surplus))
+            self.world.after(self.group.rebalance_timeout_ms, lambda: self._fence(member, epoch, surplus))
         else:
             free = [partition for partition in target if self._holders.get(partition) is None]
             member.assigned.update(dict.fromkeys(free))
@@ -126,12 +170,12 @@ class ConsumerProtocolCoordinator:
             del self._holders[partition]
 
     def _satisfy(self, member: Known) -> None:
-        member.deadline_ms = self.world.now_ms + SESSION_MS
+        member.deadline_ms = self.world.now_ms + self.group.session_ms
         self.world.at(member.deadline_ms, lambda: self._expire(member))
 
     def _expire(self, member: Known) -> None:
         if self.members.get(member.member_id) is member and member.deadline_ms <= self.world.now_ms:
-            self._remove(member, f"{member.member_id} was silent for {SESSION_MS} ms")
+            self._remove(member, f"{member.member_id} was silent for {self.group.session_ms} ms")
 
     def _remove(self, member: Known, why: str) -> None:
         del self.members[member.member_id]
@@ -175,8 +219,22 @@ def uniform(
 class ConsumerProtocolGroup(Group):
     """A group of the consumer protocol."""
 
-    def __init__(self, world: World, consumption: Consumption, topics: Iterable[tuple[str, int]]) -> None:
+    def __init__(
+        self,
+        world: World,
+        consumption: Consumption,
+        topics: Iterable[tuple[str, int]],
+        *,
+        is_static: bool = False,
+        session_ms: int = SESSION_MS,
+        heartbeat_ms: int = HEARTBEAT_MS,
+        rebalance_timeout_ms: int = REBALANCE_TIMEOUT_MS,
+    ) -> None:
         super().__init__(world, consumption, topics)
+        self.is_static = is_static
+        self.session_ms = session_ms
+        self.heartbeat_ms = heartbeat_ms
+        self.rebalance_timeout_ms = rebalance_timeout_ms
         self.coordinator = ConsumerProtocolCoordinator(world, self)
         self.lives = 0
 
@@ -194,8 +252,9 @@ class ConsumerProtocolConsumer(Member):
 
     def __init__(self, group: ConsumerProtocolGroup, name: str, member_id: str) -> None:
         super().__init__(group.world, name, group.consumption)
+        self.group = group
         self.coordinator = group.coordinator
-        self.member_id = member_id
+        self.who = member_id, name if group.is_static else None
         self.epoch = 0
         self._assignment: tuple[TopicPartition, ...] = ()
         self._reconciles = False
@@ -209,11 +268,15 @@ class ConsumerProtocolConsumer(Member):
     def _heartbeats(self) -> Steps:
         yield self.call("FindCoordinator", lambda reply: reply.give())
         while True:
-            if self.is_busy and self.world.now_ms - self.busy_from_ms >= REBALANCE_TIMEOUT_MS:
+            if self.is_busy and self.world.now_ms - self.busy_from_ms >= self.group.rebalance_timeout_ms:
                 yield self.call("ConsumerGroupHeartbeat", self._request(LEAVING, None))
                 yield from self._start_anew()
             said, self._owned_to_say = self._owned_to_say, None
             told: Told = yield self.call("ConsumerGroupHeartbeat", self._request(self.epoch, said))
+            if told.error is Error.UNRELEASED_INSTANCE_ID:
+                self._owned_to_say = said
+                yield RESTARTS_AFTER_MS
+                continue
             if told.error is not Error.NONE:
                 self.world.notifications += 1
                 self.world.tell(self.name, "learns that it is out")
@@ -227,11 +290,11 @@ class ConsumerProtocolConsumer(Member):
                 self._wake_to_reconcile()
             if self._owned_to_say is None:
                 self._woken = woken = Reply()
-                self.after(HEARTBEAT_MS, woken.give)
+                self.after(self.group.heartbeat_ms, woken.give)
                 yield woken
 
     def _request(self, epoch: int, said: frozenset[TopicPartition] | None) -> Any:
-        return lambda reply: self.coordinator.heartbeat(self.member_id, epoch, said, reply)
+        return lambda reply: self.coordinator.heartbeat(self.who, epoch, said, reply)
 
     def _start_anew(self) -> Steps:
         """Gives all up without a commit, as soon as the application lets it, and joins again."""
@@ -273,7 +336,7 @@ class ConsumerProtocolConsumer(Member):
             error = yield self.call("OffsetCommit", self._commit_request(offsets))
 
     def _commit_request(self, offsets: Offsets) -> Any:
-        member_id, epoch = self.member_id, self.epoch
+        member_id, epoch = self.who[0], self.epoch
 
         def serve(reply: Reply) -> None:
             error = self.coordinator.commits(member_id, epoch)
@@ -288,4 +351,5 @@ class ConsumerProtocolConsumer(Member):
         offsets = self.positions()
         self.give_up(self.owned)
         yield from self._commit(offsets)
-        yield self.call("ConsumerGroupHeartbeat", self._request(LEAVING, None))
+        leaving = LEAVING_STATIC if self.group.is_static else LEAVING
+        yield self.call("ConsumerGroupHeartbeat", self._request(leaving, None))

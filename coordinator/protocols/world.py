@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from groupledger.coordinator.simulator.random_source import RandomSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
+
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
     Steps: TypeAlias = Generator["int | Reply", Any, None]
 
@@ -58,6 +60,7 @@ class World:
         self.rounds = 0
         self.rebalances = 0
         self.trace: list[tuple[int, str, str]] = []
+        self.assignments: list[tuple[int, dict[TopicPartition, str]]] = []
         self._rebalancing: dict[str, None] = {}
         self._is_counted = False
 
@@ -80,6 +83,10 @@ class World:
     def tell(self, who: str, what: str) -> None:
         """Notes a step for whoever reads the run."""
         self.trace.append((self.now_ms, who, what))
+
+    def assigns(self, owners: Mapping[TopicPartition, str]) -> None:
+        """Notes to whom a coordinator gives each partition from now on, by instance id or else by member id."""
+        self.assignments.append((self.now_ms, dict(owners)))
 
     def begins_to_rebalance(self, member: str) -> None:
         self._rebalancing[member] = None

@@ -32,6 +32,7 @@ from groupledger.jobs.cli.report import report
 from groupledger.jobs.cli.serve import serve
 from groupledger.jobs.cli.setup import setup
 from groupledger.jobs.cli.sql import register, sql
+from groupledger.jobs.cli.what_if import what_if
 from groupledger.jobs.cli.why import why
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import FAULT, INTERRUPTED
@@ -296,6 +297,7 @@ for command in (
     doctor,
     notify,
     protocols,
+    what_if,
     coordinator,
     report,
     serve,

@@ -1,0 +1,165 @@
+"""Tells what a group would have gone through under another setting, with how far that can be believed.
+
+First the setting that the group really had is played: how far its figures are from what was observed is the error of
+the replay, and where that is above a bound nothing is told. A small error does not bound the other setting's, so the
+answers are intervals: over several scripts that the ledger's rows allow, and wider by the error of the replay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from groupledger.coordinator.what_if.figures import FIGURES, NOTHING, Figures, figures
+from groupledger.coordinator.what_if.setting import CONSUMER
+from groupledger.coordinator.what_if.workload import RESTS_ON_TIMES, script
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from groupledger.coordinator.what_if.setting import Setting
+    from groupledger.coordinator.what_if.workload import Workload
+
+# The replayed rebalances may differ from the observed ones by this share, or by one.
+ERROR_MAX: Final = 0.2
+RUNS: Final = 10
+STEPS_MAX: Final = 4_000_000  # heartbeats of all runs of a group: some minutes
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    low: float
+    high: float
+
+    def wider(self, by: float) -> Interval:
+        return Interval(max(0.0, self.low - by), self.high + by)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One figure: as the ledger observed it (None: it can't), as the replay of the actual setting has it, under the
+    setting asked for, and what that would have spared (below 0: what it would have cost)."""
+
+    observed: Interval | None
+    replayed: Interval
+    asked: Interval
+    spared: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a setting would have changed. `refusal` says why nothing can be told, and is None if it can. `error` is that
+    of the replayed rebalances, as a share of the observed ones."""
+
+    asked: Setting
+    error: float | None
+    told: Mapping[str, Told]
+    refusal: str | None
+    runs: int
+
+
+def answers(workload: Workload, settings: Sequence[Setting], observed: Mapping[str, Interval | None]) -> list[Answer]:
+    """Returns the answer for each setting. `observed` has an interval for each of FIGURES that the ledger knows, and
+    its rebalances always."""
+    run = _Runs(workload, [workload.actual, *settings])
+    rebalances = observed["rebalances"]
+    if rebalances is None:
+        raise ValueError("rebalances are always observed")
+    replayed = run.of(workload.actual)
+    error = abs(median(each.rebalances for each in replayed) - rebalances.low)
+    share = error / max(rebalances.low, 1.0)
+    refusal = None
+    if error > max(1.0, ERROR_MAX * rebalances.low):
+        refusal = (
+            f"The replay of the actual setting has {median(each.rebalances for each in replayed):.0f} rebalances where"
+            f" {rebalances.low:.0f} were observed: something else than members and topics caused them."
+        )
+    found = []
+    for setting in settings:
+        why = refusal or unknown_times(workload, setting)
+        told = {} if why else _told(replayed, run.of(setting), observed, workload.records_per_second)
+        found.append(Answer(asked=setting, error=share, told=told, refusal=why, runs=len(replayed)))
+    return found
+
+
+def unknown_times(workload: Workload, asked: Setting) -> str | None:
+    """Returns why a setting can't be judged since it rests on how long members were silent or busy, which records don't
+    tell; None if it does not rest on that."""
+    actual = workload.actual
+    ends = {RESTS_ON_TIMES.get(each.end) for each in workload.tenures}
+    for field, name in (("session_ms", "session.timeout.ms"), ("max_poll_interval_ms", "max.poll.interval.ms")):
+        before, after = getattr(actual, field), getattr(asked, field)
+        if after < before:
+            return f"A shorter {name} rests on how often members were silent for {after} ms, which no record tells."
+        if after > before and field in ends and (actual.assigned_by == CONSUMER) == (asked.assigned_by == CONSUMER):
+            return (
+                f"A longer {name} rests on whether members that were removed after {before} ms would have been back"
+                f" within {after} ms, which no record tells."
+            )
+    return None
+
+
+class _Runs:
+    """The runs of a group's scripts, each setting's once."""
+
+    def __init__(self, workload: Workload, settings: Sequence[Setting]) -> None:
+        self._workload = workload
+        self._longest_ms = max(each.session_ms for each in settings)
+        self._known: dict[Setting, list[Figures]] = {}
+        self.count = self._affordable()
+
+    def of(self, setting: Setting) -> list[Figures]:
+        if setting not in self._known:
+            self._known[setting] = list(self._play(setting))
+        return self._known[setting]
+
+    def _play(self, setting: Setting) -> Iterator[Figures]:
+        for seed in range(1, self.count + 1):
+            played = script(self._workload, seed, self._longest_ms, loosely=seed % 2 == 0)
+            if played is None:
+                yield NOTHING
+            else:
+                found = figures(played, setting, seed)
+                yield replace(found, rebalances=max(0, found.rebalances - self._workload.births))
+
+    def _affordable(self) -> int:
+        """Returns how many runs there are: fewer for a group whose runs are long, but never fewer than two."""
+        played = script(self._workload, 1, self._longest_ms, loosely=False)
+        if played is None:
+            return 1
+        members = max(1, len(played.members_at_start))
+        steps = members * played.until_ms // self._workload.actual.heartbeat_ms
+        return max(2, min(RUNS, STEPS_MAX // max(1, steps)))
+
+
+def _told(
+    replayed: Sequence[Figures],
+    asked: Sequence[Figures],
+    observed: Mapping[str, Interval | None],
+    records_per_second: float | None,
+) -> dict[str, Told]:
+    told = {}
+    for name in FIGURES:
+        scale = 1.0
+        if name == "records_processed_twice":
+            if records_per_second is None:
+                continue
+            scale = records_per_second
+        was = [getattr(each, name) * scale for each in replayed]
+        would = [getattr(each, name) * scale for each in asked]
+        seen = observed.get(name)
+        by = 0.0 if seen is None else _distance(median(was), seen)
+        # The same script lies behind both figures of a pair: what varies is what it leaves open.
+        spared = [before - after for before, after in zip(was, would, strict=True)]
+        told[name] = Told(
+            observed=seen,
+            replayed=Interval(min(was), max(was)),
+            asked=Interval(min(would), max(would)).wider(by),
+            spared=Interval(min(spared) - by, max(spared) + by),
+        )
+    return told
+
+
+def _distance(value: float, interval: Interval) -> float:
+    return max(interval.low - value, value - interval.high, 0.0)

@@ -1,0 +1,84 @@
+"""Plays a script under a setting and counts what a ledger would count, and what the setting cost.
+
+Rebalances are increments of the generation (or epoch) from the first event on; a partition has moved if it is given to
+another member than the one that had it last, in the round before or one earlier (as `transforms.history.rules.cost`
+has it). A partition stands still while nobody consumes it although some process of the group is up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final
+
+from groupledger.coordinator.protocols.compare import play
+from groupledger.coordinator.protocols.consumption import cost_of
+from groupledger.coordinator.what_if.workload import RECORDS_PER_SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from groupledger.coordinator.protocols.script import Script
+    from groupledger.coordinator.what_if.setting import Setting
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What one run came to. `records_processed_twice` are for one record a second in each partition."""
+
+    rebalances: float
+    partitions_moved: float
+    stopped_partition_seconds: float
+    records_processed_twice: float
+
+    def __iter__(self) -> Iterator[float]:
+        return iter([getattr(self, name) for name in FIGURES])
+
+
+FIGURES: Final = tuple(each.name for each in fields(Figures))
+NOTHING: Final = Figures(0, 0, 0, 0)
+
+
+def figures(script: Script, setting: Setting, seed: int) -> Figures:
+    """Returns the figures of a script under a setting."""
+    outcome = play(script, "what-if", setting.make(), seed)
+    counted = [owners for at, owners in outcome.assignments if at >= script.from_ms]
+    before = [owners for at, owners in outcome.assignments if at < script.from_ms][-2:]
+    stopped_ms = sum(
+        cost_of(outcome.intervals, outcome.created_ms, start, end).unowned_ms for start, end in times_up(script)
+    )
+    return Figures(
+        rebalances=len(counted),
+        partitions_moved=moved([*before, *counted], len(before)),
+        stopped_partition_seconds=stopped_ms / 1_000,
+        records_processed_twice=outcome.cost.processed_twice / RECORDS_PER_SECOND,
+    )
+
+
+def moved(assignments: list[Mapping[TopicPartition, str]], known: int) -> int:
+    """Returns how many partitions changed hands in the assignments behind the first `known` ones."""
+    count = 0
+    last: dict[TopicPartition, str] = {}
+    former: Mapping[TopicPartition, str] = {}
+    for number, owners in enumerate(assignments):
+        if number >= known:
+            count += sum(last.get(partition, owner) != owner for partition, owner in owners.items())
+        # What a round takes from its owner is remembered for one round more, unless everybody has gone.
+        last = {partition: owner for partition, owner in last.items() if owners and partition in former} | dict(owners)
+        former = owners
+    return count
+
+
+def times_up(script: Script) -> Iterable[tuple[int, int]]:
+    """Yields the times from the first event on in which some process of the group is up."""
+    up = len(script.members_at_start)
+    since = script.from_ms
+    for event in script.events:
+        change = {"join": 1, "leave": -1, "crash": -1}.get(event.action, 0)
+        if up and not up + change:
+            yield since, event.at_ms
+        elif not up and change > 0:
+            since = event.at_ms
+        up += change
+    if up:
+        yield since, script.until_ms

@@ -1,0 +1,230 @@
+"""Turns what a ledger knows of a group's members into a script that can be played under any setting.
+
+A ledger knows tenures: from the record of the first generation with a member to that of the first one without it. The
+processes behind them came and went somewhat before, and one that was started again is another member. So:
+
+- A tenure follows another of the same process if instance id, or else host and client id, are the same, and it began
+  within `RESTART_MS` of the other's end. Where hosts change with every start (containers), nothing proves that, so half
+  of the scripts are drawn `loosely`: then any tenure may follow any other that ended shortly before.
+- A record is written when a round is over: when all have heard of it with their next heartbeats. What caused it lies so
+  much before, at a place that is drawn. Who was removed had been silent for its session.
+- Long times in which nothing happens are cut short: whatever an event sets off has ended before.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from groupledger.coordinator.protocols.script import Event, Script
+from groupledger.coordinator.simulator.random_source import RandomSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from groupledger.coordinator.what_if.setting import Setting
+
+RESTART_MS: Final = 300_000
+SETTLES_MS: Final = 60_000  # what a script leaves for the group as it was before the first event
+METADATA_MAX_AGE_MS: Final = 300_000
+TOGETHER_MS: Final = 300  # what one round brought together is drawn so close together
+FASTEST_RESTART_MS: Final = 500
+ENDS_MS: Final = 30_000  # the rounds after a session has ended
+RECORDS_PER_SECOND: Final = 1_000  # in a script; what is counted is scaled to the real rate
+
+LEFT: Final = "left"
+SILENT: Final = "silent"
+REPLACED: Final = "replaced"
+TOO_SLOW: Final = "too_slow"
+# Ends that a longer or shorter session, or poll interval, might have changed.
+RESTS_ON_TIMES: Final = {SILENT: "session_ms", TOO_SLOW: "max_poll_interval_ms"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenure:
+    """One membership as the ledger has it; times in ms of records, None beyond the window. `end` is LEFT, SILENT,
+    REPLACED (by its own instance) or TOO_SLOW, and empty while it lasts."""
+
+    member_id: str
+    joined_ms: int | None
+    left_ms: int | None
+    end: str = ""
+    instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A topic had so many partitions, known to the group with the record of `at_ms`."""
+
+    at_ms: int
+    topic: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What happened to a group between two instants. `births` are first generations, which are no
+    rebalances. `records_per_second` of one partition; None if unknown."""
+
+    actual: Setting
+    tenures: tuple[Tenure, ...]
+    topics: tuple[tuple[str, int], ...]
+    growths: tuple[Growth, ...] = ()
+    births: int = 0
+    records_per_second: float | None = None
+
+
+@dataclass(slots=True)
+class _Span:
+    """One time that a process was up, in ms of the ledger; None beyond the window."""
+
+    tenure: Tenure
+    start_ms: int | None
+    end_ms: int | None
+
+
+@dataclass(slots=True)
+class _Process:
+    spans: list[_Span] = field(default_factory=list)
+
+
+def script(workload: Workload, seed: int, longest_ms: int, *, loosely: bool) -> Script | None:
+    """Returns one of the scripts that the ledger's rows allow; None if nothing happened in them. `longest_ms` is the
+    longest session or poll interval of the settings that will play it."""
+    random = RandomSource("what-if", seed)
+    processes = _processes(_spans(workload, random), loosely=loosely)
+    # Which id comes first decides what some assignors do; ids of brokers are random.
+    names = _names(len(processes), random)
+    events: list[Event] = []
+    at_start = []
+    for process, name in zip(processes, names, strict=True):
+        own = list(_events(process, name, workload.actual))
+        at_start += [name] if process.spans[0].start_ms is None else []
+        events += own
+    events += [
+        Event(
+            at_ms=growth.at_ms - random.between(0, METADATA_MAX_AGE_MS),
+            action="grow",
+            topic=growth.topic,
+            partitions=growth.partitions,
+        )
+        for growth in workload.growths
+    ]
+    if not events:
+        return None
+    events.sort(key=lambda each: each.at_ms)
+    told = _without_long_quiet(events, longest_ms)
+    return Script(
+        name="what-if",
+        topics=workload.topics,
+        members_at_start=tuple(sorted(at_start)),
+        events=tuple(told),
+        until_ms=told[-1].at_ms + _lasts_ms(events[-1], longest_ms),
+        records_per_second=RECORDS_PER_SECOND,
+    )
+
+
+def _names(count: int, random: RandomSource) -> list[str]:
+    width = len(str(count))
+    return sorted((f"m{number:0{width}}" for number in range(count)), key=lambda _: random.bits())
+
+
+def _spans(workload: Workload, random: RandomSource) -> list[_Span]:
+    """Returns when the processes behind the tenures were up, drawn from when that can have been."""
+    actual = workload.actual
+    moments = sorted({at for each in workload.tenures for at in (each.joined_ms, each.left_ms) if at is not None})
+    before = dict(zip(moments, [None, *moments], strict=False))
+    # A round lasts until the slowest heartbeat: with many members nearly a whole interval.
+    begun = {}
+    for at in moments:
+        last = before[at]
+        longest = actual.heartbeat_ms if last is None else min(actual.heartbeat_ms, max(1, at - last - TOGETHER_MS))
+        begun[at] = at - random.between(0, longest)
+    spans = []
+    for tenure in workload.tenures:
+        start = None if tenure.joined_ms is None else begun[tenure.joined_ms] + random.between(0, TOGETHER_MS)
+        end = None if tenure.left_ms is None else begun[tenure.left_ms] - random.between(0, TOGETHER_MS)
+        if end is not None and tenure.end in RESTS_ON_TIMES:
+            silent_ms = getattr(actual, RESTS_ON_TIMES[tenure.end])
+            # The last heartbeat came up to an interval before it fell silent.
+            end -= silent_ms - (random.between(0, actual.heartbeat_ms) if tenure.end == SILENT else 0)
+        if end is not None and tenure.end == REPLACED:
+            end = (tenure.left_ms or 0) - random.between(
+                FASTEST_RESTART_MS, max(FASTEST_RESTART_MS, actual.session_ms // 2)
+            )
+        if start is not None and end is not None:
+            end = max(end, start + 1)
+        spans.append(_Span(tenure, start, end))
+    return spans
+
+
+def _processes(spans: Iterable[_Span], *, loosely: bool) -> list[_Process]:
+    """Returns the spans by process, each in its order."""
+    processes: list[_Process] = []
+    ended: dict[tuple[str, ...], list[_Process]] = defaultdict(list)
+    for span in sorted(spans, key=lambda each: (each.start_ms is not None, each.start_ms or 0, each.tenure.member_id)):
+        process = _before(ended[_identity(span.tenure)], span)
+        if process is None and loosely and span.tenure.instance_id is None:
+            process = _before([each for known in ended.values() for each in known], span)
+        if process is None:
+            process = _Process()
+            processes.append(process)
+            ended[_identity(span.tenure)].append(process)
+        process.spans.append(span)
+    return processes
+
+
+def _identity(tenure: Tenure) -> tuple[str, ...]:
+    if tenure.instance_id is not None:
+        return ("instance", tenure.instance_id)
+    return ("client", tenure.client_host, tenure.client_id)
+
+
+def _before(candidates: Sequence[_Process], span: _Span) -> _Process | None:
+    """Returns the process that had ended last before a span, and not long ago."""
+    found, latest = None, -1
+    for process in candidates:
+        end, start = process.spans[-1].end_ms, span.start_ms
+        if end is None or start is None or end >= start or start - end > RESTART_MS:
+            continue
+        if end > latest:
+            found, latest = process, end
+    return found
+
+
+def _events(process: _Process, name: str, actual: Setting) -> Iterable[Event]:
+    before = [None, *process.spans[:-1]]
+    for span, former, following in zip(process.spans, before, [*process.spans[1:], None], strict=True):
+        # A member that only had not asked for records in time comes back by itself.
+        if span.start_ms is not None and (former is None or former.tenure.end != TOO_SLOW):
+            yield Event(at_ms=span.start_ms, action="join", member=name)
+        if span.end_ms is None:
+            continue
+        if span.tenure.end == TOO_SLOW:
+            left_ms = span.end_ms + actual.max_poll_interval_ms + ENDS_MS
+            until_ms = left_ms if following is None or following.start_ms is None else following.start_ms
+            yield Event(at_ms=span.end_ms, action="slow", member=name, for_ms=until_ms - span.end_ms)
+            if following is None:
+                yield Event(at_ms=left_ms - 1, action="crash", member=name)
+        else:
+            yield Event(at_ms=span.end_ms, action="crash" if span.tenure.end == SILENT else "leave", member=name)
+
+
+def _without_long_quiet(events: Sequence[Event], longest_ms: int) -> list[Event]:
+    """Returns the events with shorter times between them, the first at SETTLES_MS."""
+    told = [replace(events[0], at_ms=SETTLES_MS)]
+    goes_on_until = events[0].at_ms + _lasts_ms(events[0], longest_ms)
+    for before, event in pairwise(events):
+        gap = min(event.at_ms, max(goes_on_until, before.at_ms)) - before.at_ms
+        told.append(replace(event, at_ms=told[-1].at_ms + gap))
+        goes_on_until = max(goes_on_until, event.at_ms + _lasts_ms(event, longest_ms))
+    return told
+
+
+def _lasts_ms(event: Event, longest_ms: int) -> int:
+    """Returns after how long whatever an event sets off has ended."""
+    return event.for_ms + longest_ms + ENDS_MS + (METADATA_MAX_AGE_MS if event.action == "grow" else 0)

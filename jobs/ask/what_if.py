@@ -1,0 +1,181 @@
+"""Reads what happened to groups, plays it under other settings, and tells what these would have spared."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from groupledger.coordinator.what_if.answer import answers
+from groupledger.coordinator.what_if.figures import FIGURES
+from groupledger.coordinator.what_if.setting import Setting, SettingError, changed
+from groupledger.jobs.ask.answers import group_row
+from groupledger.jobs.ask.rounds import last_round, of_round
+from groupledger.jobs.ask.told_rebalances import is_within, rebalances_told
+from groupledger.jobs.process.errors import InputError
+from groupledger.transforms.history.rules.what_if import GroupRows, NotReplayableError, observed_of, workload_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.process.output import Answer
+
+TOLD_BY_NAME: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked: each of `asked` is one combination of settings, as differences from what a group has. `actual` is
+    what the ledger can't see of that, in the same words."""
+
+    since: datetime
+    until: datetime
+    asked: tuple[tuple[str, ...], ...]
+    actual: tuple[str, ...] = ()
+
+
+def what_if(tables: ClusterRows, names: Sequence[str] | None, question: Question) -> Iterator[list[Answer]]:
+    """Yields the answers for each group, or for all that rebalanced in the time. Raises InputError for settings that
+    don't exist, and for a group of which the ledger knows nothing."""
+    for asked in (question.actual, *question.asked):
+        _changed(Setting(), asked)
+    if names is None:
+        names = sorted(
+            {
+                row["group_id"]
+                for row in tables.rows(
+                    "rebalances",
+                    ("happened_at", ">=", question.since),
+                    ("happened_at", "<", question.until),
+                    columns=("group_id",),
+                )
+            }
+        )
+    else:
+        for name in names:
+            group_row(tables, name)
+    for name in names:
+        yield _of_group(tables, name, question)
+
+
+def _changed(setting: Setting, asked: Iterable[str]) -> Setting:
+    try:
+        return changed(setting, asked)
+    except SettingError as error:
+        raise InputError(str(error)) from error
+
+
+def _of_group(tables: ClusterRows, name: str, question: Question) -> list[Answer]:
+    of_group = ("group_id", "=", name)
+    rows = GroupRows(
+        members=tables.rows("members", of_group),
+        generations=tables.rows("generations", of_group),
+        rebalances=[
+            row
+            for row in rebalances_told(tables, [name])
+            if is_within(row["happened_at"], question.since, question.until)
+        ],
+        assignments=tables.rows("assignments", of_group, columns=("topic", "partition", "valid_from", "valid_to")),
+        since=question.since,
+        until=question.until,
+    )
+    topics = sorted({row["topic"] for row in rows.assignments})
+    try:
+        workload = workload_of(rows, question.actual, _rate(tables, topics, question))
+    except NotReplayableError as refused:
+        return [_answer(name, asked, None, refusal=str(refused)) for asked in question.asked]
+    settings = [_changed(workload.actual, asked) for asked in question.asked]
+    found = answers(workload, settings, observed_of(rows.rebalances))
+    return [
+        _answer(
+            name,
+            asked,
+            workload.actual,
+            setting=answer.asked,
+            runs=answer.runs,
+            error=answer.error,
+            refusal=answer.refusal,
+            told={figure: asdict(told) for figure, told in answer.told.items()},
+        )
+        for asked, answer in zip(question.asked, found, strict=True)
+    ]
+
+
+def _answer(
+    name: str,
+    asked: Sequence[str],
+    actual: Setting | None,
+    *,
+    refusal: str | None,
+    setting: Setting | None = None,
+    **more: Any,
+) -> Answer:
+    told = more.get("told") or {}
+    return {
+        "group_id": name,
+        "setting": ",".join(asked),
+        "actual_setting": None if actual is None else str(actual),
+        "asked_setting": None if setting is None else str(setting),
+        "runs": more.get("runs"),
+        "replay_error": more.get("error"),
+        "refusal": refusal,
+        **{figure: _flat(told.get(figure)) for figure in FIGURES},
+    }
+
+
+def _flat(told: dict[str, Any] | None) -> Answer | None:
+    """Returns the bounds of one figure's intervals by name."""
+    if told is None:
+        return None
+    return {
+        f"{name}_{bound}": None if told[name] is None else round(told[name][bound], 3)
+        for name in ("observed", "replayed", "asked", "spared")
+        for bound in ("low", "high")
+    }
+
+
+def _rate(tables: ClusterRows, topics: Sequence[str], question: Question) -> float | None:
+    """Returns how many records a second a partition gets; None if no two rounds of sampling tell it."""
+    if not tables.exists("watermarks"):
+        return None
+    last = last_round(tables, "watermarks", question.until)
+    first = last_round(tables, "watermarks", question.since) or (
+        None if last is None else last_round(tables, "watermarks", question.since + (last - question.since) / 2)
+    )
+    if first is None or last is None or first >= last:
+        return None
+    ends = [
+        {
+            (row["topic"], row["partition"]): row["high_watermark"]
+            for row in tables.rows("watermarks", *of_round(at), ("topic", "in", list(topics)))
+            if row["high_watermark"] is not None
+        }
+        for at in (first, last)
+    ]
+    grown = [ends[1][partition] - end for partition, end in ends[0].items() if partition in ends[1]]
+    return max(0, sum(grown)) / len(grown) / (last - first).total_seconds() if grown else None
+
+
+def totals(found: Iterable[Answer]) -> list[Answer]:
+    """Returns for each setting what it would have spared all groups of which that can be told."""
+    by_setting: dict[str, list[Answer]] = {}
+    for answer in found:
+        by_setting.setdefault(answer["setting"], []).append(answer)
+    return [_total(setting, rows) for setting, rows in by_setting.items()]
+
+
+def _total(setting: str, rows: Sequence[Answer]) -> Answer:
+    told = [row for row in rows if row["refusal"] is None]
+    gain = sorted(
+        told, key=lambda row: row["rebalances"]["spared_low"] + row["rebalances"]["spared_high"], reverse=True
+    )
+    return {
+        "setting": setting,
+        "groups": len(rows),
+        "groups_told": len(told),
+        "rebalances_observed": round(sum(row["rebalances"]["observed_low"] for row in told)),
+        "rebalances_spared_low": round(sum(row["rebalances"]["spared_low"] for row in told)),
+        "rebalances_spared_high": round(sum(row["rebalances"]["spared_high"] for row in told)),
+        "gain_most": [row["group_id"] for row in gain[:TOLD_BY_NAME] if row["rebalances"]["spared_low"] > 0],
+    }

@@ -1,0 +1,132 @@
+"""The command that tells what other settings would have spared groups."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import click
+
+from groupledger.jobs.cli.completion import group_names
+from groupledger.jobs.cli.instants import UNTIL, instant
+from groupledger.jobs.cli.questions import question
+from groupledger.jobs.process.clock import now_ms
+from groupledger.jobs.process.output import print_json, say
+from groupledger.jobs.process.terminal import escaped, print_table, printable
+
+if TYPE_CHECKING:
+    from groupledger.jobs.cli.options import Job
+    from groupledger.jobs.process.output import Answer
+
+FIGURES = {
+    "rebalances": "rebalances",
+    "partitions_moved": "partitions moved",
+    "stopped_partition_seconds": "stopped partition-seconds",
+    "records_processed_twice": "records processed twice",
+}
+COLUMNS = ("group", "setting", "what", "observed", "replayed", "it would have been", "spared")
+
+
+@click.command("what-if")
+@click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=group_names)
+@question
+@click.option("--all", "is_all", is_flag=True, help="All groups that rebalanced in that time.")
+@click.option(
+    "--since",
+    type=instant,
+    default="168h",
+    show_default=True,
+    metavar="TIME",
+    help="From then on: 14:03, 2h or a date.",
+)
+@UNTIL
+@click.option(
+    "--setting",
+    "asked",
+    multiple=True,
+    required=True,
+    metavar="S[,S]...",
+    help="static, dynamic, range, roundrobin, sticky, cooperative-sticky, consumer (KIP-848), session.timeout.ms=N,"
+    " heartbeat.interval.ms=N, max.poll.interval.ms=N or group.initial.rebalance.delay.ms=N; with commas several at"
+    " once. Give it again for another answer.",
+)
+@click.option(
+    "--actual", default="", metavar="S[,S]...", help="What the groups have and no record tells, in the same words."
+)
+def what_if(  # noqa: PLR0913 - one argument for each option
+    job: Job,
+    *,
+    names: tuple[str, ...],
+    is_all: bool,
+    since: datetime,
+    until: datetime | None,
+    asked: tuple[str, ...],
+    actual: str,
+    as_json: bool,
+) -> None:
+    """Tell what other settings would have spared groups: rebalances, moves, stopped time, records processed twice.
+
+    What happened to the group's members is played under the setting that it had, and that must come out as observed;
+    then under the ones asked for. Where it can't be told, the answer says why.
+    """
+    if is_all == bool(names):
+        raise click.UsageError("Give the names of groups, or --all.")
+    tables = job.rows()
+    from groupledger.jobs.ask.what_if import Question, totals
+    from groupledger.jobs.ask.what_if import what_if as answers
+
+    asked_for = Question(
+        since=since,
+        until=until or datetime.fromtimestamp(now_ms() / 1_000, timezone.utc),
+        asked=tuple(_parts(each) for each in asked),
+        actual=_parts(actual),
+    )
+    found: list[Answer] = []
+    for of_group in answers(tables, None if is_all else names, asked_for):
+        say(f"{printable(of_group[0]['group_id'])} is played")
+        found += of_group
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        "What if", COLUMNS, [row for answer in found for row in _rows(answer)], optional=("replayed", "observed")
+    )
+    for answer in found:
+        if answer["refusal"] is not None:
+            click.echo(f"{escaped(answer['group_id'])}, {answer['setting']}: can't tell. {answer['refusal']}")
+    for total in totals(found):
+        if total["groups_told"]:
+            click.echo(_sentence(total))
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _rows(answer: Answer) -> list[tuple[object, ...]]:
+    return [
+        (
+            *(answer["group_id"], answer["setting"], what),
+            *(_interval(answer[name], each) for each in ("observed", "replayed", "asked", "spared")),
+        )
+        for name, what in FIGURES.items()
+        if answer[name] is not None
+    ]
+
+
+def _interval(figure: Answer, name: str) -> str | None:
+    low, high = figure[f"{name}_low"], figure[f"{name}_high"]
+    if low is None:
+        return None
+    return f"{low:,.0f}" if round(low) == round(high) else f"{low:,.0f} to {high:,.0f}"
+
+
+def _sentence(total: Answer) -> str:
+    low, high = total["rebalances_spared_low"], total["rebalances_spared_high"]
+    spared = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    names = ", ".join(map(escaped, total["gain_most"]))
+    most = f"; most in {names}" if names and total["groups"] > 1 else ""
+    return (
+        f"{total['setting']}: {spared} of {total['rebalances_observed']:,} rebalances spared in"
+        f" {total['groups_told']:,} of {total['groups']:,} groups that it can be told of{most}."
+    )
