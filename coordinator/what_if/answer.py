@@ -8,7 +8,8 @@ answers are intervals: over several scripts that the ledger's rows allow, and wi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from statistics import median
+from math import inf
+from statistics import mean, median, stdev
 from typing import TYPE_CHECKING, Final
 
 from groupledger.coordinator.what_if.figures import FIGURES, NOTHING, Figures, figures
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 # The replayed rebalances may differ from the observed ones by this share, or by one.
 ERROR_MAX: Final = 0.2
 RUNS: Final = 10
+DEVIATIONS: Final = 2
 STEPS_MAX: Final = 4_000_000  # heartbeats of all runs of a group: some minutes
 
 
@@ -32,8 +34,8 @@ class Interval:
     low: float
     high: float
 
-    def wider(self, by: float) -> Interval:
-        return Interval(max(0.0, self.low - by), self.high + by)
+    def wider(self, by: float, floor: float = 0.0) -> Interval:
+        return Interval(max(floor, self.low - by), self.high + by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,11 +156,17 @@ def _told(
         spared = [before - after for before, after in zip(was, would, strict=True)]
         told[name] = Told(
             observed=seen,
-            replayed=Interval(min(was), max(was)),
-            asked=Interval(min(would), max(would)).wider(by),
-            spared=Interval(min(spared) - by, max(spared) + by),
+            replayed=_interval(was),
+            asked=_interval(would).wider(by),
+            spared=_interval(spared, floor=-inf).wider(by, floor=-inf),
         )
     return told
+
+
+def _interval(values: Sequence[float], floor: float = 0.0) -> Interval:
+    """Returns what the runs came to, and where one more of them probably would."""
+    spread = DEVIATIONS * stdev(values) if len(values) > 1 else 0.0
+    return Interval(max(floor, min([*values, mean(values) - spread])), max([*values, mean(values) + spread]))
 
 
 def _distance(value: float, interval: Interval) -> float:

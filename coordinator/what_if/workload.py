@@ -5,7 +5,8 @@ processes behind them came and went somewhat before, and one that was started ag
 
 - A tenure follows another of the same process if instance id, or else host and client id, are the same, and it began
   within `RESTART_MS` of the other's end. Where hosts change with every start (containers), nothing proves that, so half
-  of the scripts are drawn `loosely`: then any tenure may follow any other that ended shortly before.
+  of the scripts are drawn `loosely`: then any tenure may follow any other that ended shortly before, and a static
+  member that fell silent may have closed in order.
 - A record is written when a round is over: when all have heard of it with their next heartbeats. What caused it lies so
   much before, at a place that is drawn. Who was removed had been silent for its session.
 - Long times in which nothing happens are cut short: whatever an event sets off has ended before.
@@ -102,9 +103,8 @@ def script(workload: Workload, seed: int, longest_ms: int, *, loosely: bool) -> 
     events: list[Event] = []
     at_start = []
     for process, name in zip(processes, names, strict=True):
-        own = list(_events(process, name, workload.actual))
+        events += _events(process, name, workload.actual, loosely=loosely)
         at_start += [name] if process.spans[0].start_ms is None else []
-        events += own
     events += [
         Event(
             at_ms=growth.at_ms - random.between(0, METADATA_MAX_AGE_MS),
@@ -188,15 +188,20 @@ def _before(candidates: Sequence[_Process], span: _Span) -> _Process | None:
     """Returns the process that had ended last before a span, and not long ago."""
     found, latest = None, -1
     for process in candidates:
-        end, start = process.spans[-1].end_ms, span.start_ms
-        if end is None or start is None or end >= start or start - end > RESTART_MS:
+        last = process.spans[-1]
+        end, start = last.end_ms, span.start_ms
+        if end is None or start is None or end >= start:
+            continue
+        # A slow process was there all the time until it came back.
+        gone = last.tenure.left_ms if last.tenure.end == TOO_SLOW else end
+        if start - (gone or end) > RESTART_MS:
             continue
         if end > latest:
             found, latest = process, end
     return found
 
 
-def _events(process: _Process, name: str, actual: Setting) -> Iterable[Event]:
+def _events(process: _Process, name: str, actual: Setting, *, loosely: bool) -> Iterable[Event]:
     before = [None, *process.spans[:-1]]
     for span, former, following in zip(process.spans, before, [*process.spans[1:], None], strict=True):
         # A member that only had not asked for records in time comes back by itself.
@@ -211,7 +216,9 @@ def _events(process: _Process, name: str, actual: Setting) -> Iterable[Event]:
             if following is None:
                 yield Event(at_ms=left_ms - 1, action="crash", member=name)
         else:
-            yield Event(at_ms=span.end_ms, action="crash" if span.tenure.end == SILENT else "leave", member=name)
+            # A static member that closes says nothing, so a dynamic one in its place may have left in order.
+            is_crash = span.tenure.end == SILENT and not (loosely and actual.is_static)
+            yield Event(at_ms=span.end_ms, action="crash" if is_crash else "leave", member=name)
 
 
 def _without_long_quiet(events: Sequence[Event], longest_ms: int) -> list[Event]:

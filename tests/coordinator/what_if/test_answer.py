@@ -1,0 +1,76 @@
+"""Goal: an answer stands beside the error of the replay, is an interval, and is refused where it rests on nothing."""
+
+from itertools import pairwise
+
+from groupledger.coordinator.what_if.answer import Interval, answers, unknown_times
+from groupledger.coordinator.what_if.setting import Setting
+from groupledger.coordinator.what_if.workload import LEFT, SILENT, Tenure, Workload
+
+TOPICS = (("orders", 6),)
+STATIC = Setting(is_static=True)
+
+
+def restarts(count: int, actual: Setting | None = None, end: str = LEFT) -> Workload:
+    """Returns a group of two, one of which was started again so often, ten minutes apart."""
+    bounds = [None, *(600_000 * number for number in range(1, count + 1)), None]
+    tenures = [
+        Tenure(
+            member_id=f"member-{number}",
+            joined_ms=None if start is None else start + 20_000,
+            left_ms=stop,
+            end=end if stop is not None else "",
+            client_id="client-1",
+        )
+        for number, (start, stop) in enumerate(pairwise(bounds))
+    ]
+    other = Tenure(member_id="other", joined_ms=None, left_ms=None, client_id="client-2")
+    return Workload(actual=actual or Setting(), tenures=(*tenures, other), topics=TOPICS, records_per_second=2.0)
+
+
+def observed(rebalances: int) -> dict[str, Interval | None]:
+    return {"rebalances": Interval(rebalances, rebalances), "stopped_partition_seconds": Interval(0, 1_000)}
+
+
+def test_told() -> None:
+    """Goal: three restarts are six rebalances, as observed; static membership would have spared them all."""
+    (answer,) = answers(restarts(3), [STATIC], observed(6))
+    assert answer.refusal is None
+    assert answer.error == 0
+    told = answer.told["rebalances"]
+    assert (told.observed, told.replayed, told.asked, told.spared) == (
+        Interval(6, 6),
+        Interval(6, 6),
+        Interval(0, 0),
+        Interval(6, 6),
+    )
+    assert answer.told["partitions_moved"].observed is None
+    assert "records_processed_twice" in answer.told
+
+
+def test_error_of_the_replay() -> None:
+    """Goal: a small error widens the answer; a large one refuses it with what differs."""
+    (close,) = answers(restarts(3), [STATIC], observed(7))
+    assert close.refusal is None
+    assert close.told["rebalances"].asked == Interval(0, 1)
+    assert close.told["rebalances"].spared == Interval(5, 7)
+    (far,) = answers(restarts(3), [STATIC], observed(12))
+    assert far.told == {}
+    assert far.refusal is not None
+    assert far.refusal.startswith("The replay of the actual setting has 6 rebalances where 12 were observed")
+
+
+def test_nothing_happened() -> None:
+    """Goal: a group in which nothing happened is told to have nothing to spare."""
+    (answer,) = answers(restarts(0), [STATIC], observed(0))
+    assert answer.told["rebalances"].spared == Interval(0, 0)
+
+
+def test_unknown_times() -> None:
+    """Goal: a shorter session is never judged; a longer one only if nobody was removed for silence."""
+    left, silent = restarts(1), restarts(1, end=SILENT)
+    assert "shorter session.timeout.ms" in str(unknown_times(left, Setting(session_ms=10_000)))
+    assert "shorter max.poll.interval.ms" in str(unknown_times(left, Setting(max_poll_interval_ms=10_000)))
+    assert unknown_times(left, Setting(session_ms=90_000)) is None
+    assert "longer session.timeout.ms" in str(unknown_times(silent, Setting(session_ms=90_000)))
+    assert unknown_times(silent, Setting(max_poll_interval_ms=900_000)) is None
+    assert unknown_times(silent, STATIC) is None

@@ -1,0 +1,109 @@
+"""Goal: a ledger's tenures become what their processes must have done, and long quiet times cost nothing."""
+
+from groupledger.coordinator.what_if.setting import Setting
+from groupledger.coordinator.what_if.workload import (
+    LEFT,
+    REPLACED,
+    SILENT,
+    TOO_SLOW,
+    Growth,
+    Tenure,
+    Workload,
+    script,
+)
+
+DAY_MS = 86_400_000
+TOPICS = (("orders", 6),)
+
+
+def tenure(number: int, joined_ms: int | None, left_ms: int | None, end: str = "", **more: str) -> Tenure:
+    return Tenure(
+        member_id=f"member-{number}",
+        joined_ms=joined_ms,
+        left_ms=left_ms,
+        end=end,
+        **{"client_id": "client", "client_host": "/10.0.0.1", **more},
+    )
+
+
+def of(*tenures: Tenure, actual: Setting | None = None, loosely: bool = False, **more: object) -> list[tuple[str, int]]:
+    """Returns what happens in a script, and how long after the event before."""
+    workload = Workload(actual=actual or Setting(), tenures=tenures, topics=TOPICS, **more)  # type: ignore[arg-type]
+    played = script(workload, 1, 45_000, loosely=loosely)
+    assert played is not None
+    times = [played.from_ms, *(event.at_ms for event in played.events)]
+    return [(event.action, event.at_ms - at) for event, at in zip(played.events, times, strict=False)]
+
+
+def names(*tenures: Tenure, loosely: bool = False) -> set[str]:
+    workload = Workload(actual=Setting(), tenures=tenures, topics=TOPICS)
+    played = script(workload, 1, 45_000, loosely=loosely)
+    assert played is not None
+    return {*played.members_at_start, *(event.member for event in played.events)}
+
+
+def test_nothing_happened() -> None:
+    """Goal: members that were there all the time make no script."""
+    workload = Workload(actual=Setting(), tenures=(tenure(1, None, None),), topics=TOPICS)
+    assert script(workload, 1, 45_000, loosely=False) is None
+
+
+def test_restart() -> None:
+    """Goal: one that left and one that came soon after are one process, if host and client are the same."""
+    before, after = tenure(1, None, 100_000, LEFT), tenure(2, 120_000, None)
+    ((leaves, _), (joins, apart)) = of(before, after)
+    assert (leaves, joins) == ("leave", "join")
+    assert 16_000 <= apart <= 24_000
+    assert len(names(before, after)) == 1
+    elsewhere = tenure(2, 120_000, None, client_host="/10.0.0.2")
+    assert len(names(before, elsewhere)) == 2
+    assert len(names(before, elsewhere, loosely=True)) == 1
+    much_later = tenure(2, 500_000, None)
+    assert len(names(before, much_later, loosely=True)) == 2
+
+
+def test_two_at_once_are_two() -> None:
+    """Goal: one that came before the other had left is another process."""
+    assert len(names(tenure(1, None, 100_000, LEFT), tenure(2, 90_000, None), loosely=True)) == 2
+
+
+def test_silence_began_before() -> None:
+    """Goal: who was removed for its silence crashed a session before; who was too slow, a poll interval."""
+    steady = tenure(9, 10_000, None, client_id="other")
+    (_, (action, apart)) = of(steady, tenure(1, None, 100_000, SILENT))
+    assert action == "crash"
+    assert 100_000 - 45_000 - 10_000 - 6_500 <= apart <= 100_000 - 45_000 - 10_000 + 6_500
+    found = of(steady, tenure(1, None, 400_000, TOO_SLOW))
+    assert [action for action, _ in found] == ["join", "slow", "crash"]
+
+
+def test_came_back_by_itself() -> None:
+    """Goal: one that was only too slow joins again by itself, when it asks for records again."""
+    found = of(tenure(1, None, 400_000, TOO_SLOW), tenure(2, 420_000, None))
+    assert [action for action, _ in found] == ["slow"]
+
+
+def test_static_members() -> None:
+    """Goal: a replaced instance was down for less than its session; one that fell silent may have closed."""
+    static = Setting(is_static=True)
+    ids = {"instance_id": "i", "client_host": "/10.9.9.9"}
+    found = of(tenure(1, None, 100_000, REPLACED, **ids), tenure(2, 100_000, None, **ids), actual=static)
+    assert [action for action, _ in found] == ["leave", "join"]
+    assert 0 < found[1][1] < 45_000
+    silent = tenure(1, None, 100_000, SILENT, **ids)
+    assert of(silent, actual=static)[0][0] == "crash"
+    assert of(silent, actual=static, loosely=True)[0][0] == "leave"
+
+
+def test_quiet_times_are_cut_short() -> None:
+    """Goal: a day without anything takes as long as what happened before needs to end; a slow member still counts."""
+    (_, (_, apart)) = of(tenure(1, 1_000, None), tenure(2, DAY_MS, None, client_id="other"))
+    assert apart == 75_000
+    both = of(tenure(1, None, 400_000, TOO_SLOW), tenure(2, 900_000, None), tenure(3, 950_000, None, client_id="other"))
+    assert [action for action, _ in both] == ["slow", "crash", "join", "join"]
+
+
+def test_growth() -> None:
+    """Goal: a topic grew up to a refresh of metadata before the leader saw it."""
+    found = of(tenure(1, 1_000, None), growths=(Growth(600_000, "orders", 9),))
+    assert [action for action, _ in found] == ["join", "grow"]

@@ -1,0 +1,135 @@
+"""Goal: the rows of a ledger say what a group's setting and members were, or why that can't be replayed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from groupledger.coordinator.what_if.answer import Interval
+from groupledger.coordinator.what_if.setting import Setting
+from groupledger.coordinator.what_if.workload import Growth
+from groupledger.transforms.history.rules.what_if import GroupRows, NotReplayableError, observed_of, workload_of
+from lab.truth.what_if import play, predicted
+
+AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
+MINUTE = timedelta(minutes=1)
+MEMBER = {
+    "member_id": "m",
+    "joined_at": AT - MINUTE,
+    "left_at": None,
+    "leave_cause": None,
+    "to_offset": None,
+    "group_instance_id": None,
+    "client_id": "c",
+    "client_host": "/h",
+    "session_timeout_ms": 30_000,
+    "rebalance_timeout_ms": 60_000,
+}
+GENERATION = {
+    "started_at": AT - MINUTE,
+    "ended_at": None,
+    "group_type": "classic",
+    "protocol_type": "consumer",
+    "protocol": "range",
+    "member_count": 1,
+}
+REBALANCE = {
+    "happened_at": AT + MINUTE,
+    "kafka_offset": 7,
+    "from_generation": 3,
+    "to_generation": 4,
+    "is_hole": False,
+    "hole_cause": None,
+    "changes": [{"kind": "partitions_added", "topic": "t", "partitions": [4, 5]}],
+    "partitions_moved": 2,
+    "partitions_kept": 4,
+    "pause_scope": "group",
+    "pause_lower_ms": 10,
+    "partition_pauses": [{"pause_upper_ms": 5_000}] * 6,
+}
+ASSIGNMENT = {"topic": "t", "partition": 5, "valid_from": AT - MINUTE, "valid_to": None}
+ROWS = GroupRows(
+    members=[MEMBER],
+    generations=[GENERATION],
+    rebalances=[REBALANCE],
+    assignments=[ASSIGNMENT],
+    since=AT,
+    until=AT + 60 * MINUTE,
+)
+
+
+def test_workload() -> None:
+    """Goal: the setting is what the members said; topics are as they were in the beginning, and grew."""
+    found = workload_of(ROWS, ["group.initial.rebalance.delay.ms=0"], 2.5)
+    assert found.actual == Setting(session_ms=30_000, max_poll_interval_ms=60_000, initial_delay_ms=0)
+    assert found.topics == (("t", 4),)
+    assert found.growths == (Growth(int((AT + MINUTE).timestamp() * 1_000), "t", 6),)
+    assert found.records_per_second == 2.5
+    (tenure,) = found.tenures
+    assert (tenure.joined_ms, tenure.left_ms, tenure.end) == (None, None, "")
+
+
+@pytest.mark.parametrize(
+    ("cause", "trigger", "end"),
+    [
+        ("left", None, "left"),
+        ("session_expired", None, "silent"),
+        ("replaced", None, "replaced"),
+        (None, None, "left"),
+        ("left", "session_expired", "silent"),
+        ("left", "left_poll_timeout", "too_slow"),
+    ],
+)
+def test_ends(cause: str | None, trigger: str | None, end: str) -> None:
+    """Goal: a tenure ended as the server log says, or else as the records do."""
+    gone: dict[str, Any] = {**MEMBER, "left_at": AT + MINUTE, "leave_cause": cause, "to_offset": 7}
+    told = {**REBALANCE, "trigger": trigger, "changes": [{"kind": "member_left"}]}
+    (tenure,) = workload_of(replace(ROWS, members=[gone], rebalances=[told])).tenures
+    assert tenure.end == end
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"rebalances": [{**REBALANCE, "is_hole": True, "hole_cause": "not_covered"}]}, "The ledger has holes"),
+        ({"generations": [GENERATION, {**GENERATION, "group_type": "consumer"}]}, "The group changed its type"),
+        ({"generations": [GENERATION, {**GENERATION, "protocol": "sticky"}]}, "The group changed its assignor"),
+        ({"generations": [{**GENERATION, "protocol": "ours"}]}, "The assignor is the application's own"),
+        ({"generations": [{**GENERATION, "protocol_type": "connect"}]}, "Only groups of consumers"),
+        ({"generations": [{**GENERATION, "group_type": "share"}]}, "Only groups of consumers"),
+        ({"members": []}, "The group had no members"),
+        ({"members": [{**MEMBER, "left_at": AT - MINUTE}]}, "The group had no members"),
+        ({"members": [MEMBER, {**MEMBER, "group_instance_id": "i"}]}, "Some of its members are static"),
+    ],
+)
+def test_refusals(change: dict[str, Any], sentence: str) -> None:
+    """Goal: what a replay can't be true of is refused with the reason."""
+    with pytest.raises(NotReplayableError, match=f"^{sentence}"):
+        workload_of(replace(ROWS, **change))
+
+
+def test_observed() -> None:
+    """Goal: increments without a record count, births don't; pauses lie between bounds, or are unknown."""
+    birth = {**REBALANCE, "from_generation": 0, "to_generation": 1, "changes": [{"kind": "group_started"}]}
+    skipped = {**REBALANCE, "from_generation": 1, "to_generation": 3}
+    found = observed_of([birth, skipped, REBALANCE])
+    assert found["rebalances"] == Interval(3, 3)
+    assert found["partitions_moved"] == Interval(4, 4)
+    assert found["stopped_partition_seconds"] == Interval(0.12, 60)
+    unknown = {**REBALANCE, "partition_pauses": [{"pause_upper_ms": None}] * 6, "partitions_moved": None}
+    found = observed_of([unknown])
+    assert (found["partitions_moved"], found["stopped_partition_seconds"]) == (None, None)
+
+
+def test_against_what_happens() -> None:
+    """Goal: what the ledger of an eager group says of static membership is what the same workload then does."""
+    had, then = play(1, "range"), play(1, "static")
+    (answer,) = predicted(had, ["static"]) or []
+    assert answer.refusal is None
+    assert had.figures()["rebalances"] > 2 * then.figures()["rebalances"]
+    for name, happened in then.figures().items():
+        interval = answer.told[name].asked
+        assert interval.low - 0.5 <= happened <= interval.high + 0.5, name
