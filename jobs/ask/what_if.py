@@ -34,6 +34,15 @@ class Question:
     asked: tuple[tuple[str, ...], ...]
     actual: tuple[str, ...] = ()
 
+    def row(self) -> Answer:
+        """Returns the columns of `what_if_runs` that say what was asked."""
+        return {
+            "since": self.since,
+            "until": self.until,
+            "settings": [",".join(asked) for asked in self.asked],
+            "told_setting": ",".join(self.actual),
+        }
+
 
 def what_if(tables: ClusterRows, names: Sequence[str] | None, question: Question) -> Iterator[list[Answer]]:
     """Yields the answers for each group, or for all that rebalanced in the time. Raises InputError for settings that

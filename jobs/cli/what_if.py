@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from groupledger.jobs.process.output import print_json, say
 from groupledger.jobs.process.terminal import escaped, print_table, printable
 
 if TYPE_CHECKING:
+    from groupledger.jobs.ask.what_if import Question
     from groupledger.jobs.cli.options import Job
     from groupledger.jobs.process.output import Answer
 
@@ -53,6 +55,7 @@ COLUMNS = ("group", "setting", "what", "observed", "replayed", "it would have be
 @click.option(
     "--actual", default="", metavar="S[,S]...", help="What the groups have and no record tells, in the same words."
 )
+@click.option("--keep", "is_kept", is_flag=True, help="Keep the answers in what_if_runs and what_if_effects, too.")
 def what_if(  # noqa: PLR0913 - one argument for each option
     job: Job,
     *,
@@ -62,6 +65,7 @@ def what_if(  # noqa: PLR0913 - one argument for each option
     until: datetime | None,
     asked: tuple[str, ...],
     actual: str,
+    is_kept: bool,
     as_json: bool,
 ) -> None:
     """Tell what other settings would have spared groups: rebalances, moves, stopped time, records processed twice.
@@ -85,6 +89,8 @@ def what_if(  # noqa: PLR0913 - one argument for each option
     for of_group in answers(tables, None if is_all else names, asked_for):
         say(f"{printable(of_group[0]['group_id'])} is played")
         found += of_group
+    if is_kept:
+        _keep(job, tables.cluster, asked_for, found)
     if as_json:
         print_json(found)
         return
@@ -97,6 +103,14 @@ def what_if(  # noqa: PLR0913 - one argument for each option
     for total in totals(found):
         if total["groups_told"]:
             click.echo(_sentence(total))
+
+
+def _keep(job: Job, cluster: str, asked_for: Question, found: list[Answer]) -> None:
+    from groupledger.jobs.derive.what_if import keep
+    from groupledger.jobs.warehouse.lease import what_ifs_of
+
+    with replace(job, cluster=cluster).ledger(what_ifs_of(cluster)) as ledger:
+        say(f"the answers are kept as run {keep(ledger, asked_for.row(), found)}")
 
 
 def _parts(text: str) -> tuple[str, ...]:

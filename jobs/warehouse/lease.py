@@ -60,10 +60,15 @@ def logs_of(cluster: str) -> str:
     return f"{cluster}/logs"
 
 
+def what_ifs_of(cluster: str) -> str:
+    """Returns the name of the lease on the tables of what-if, so that it may be asked while others write."""
+    return f"{cluster}/what-if"
+
+
 def all_leases(storage: Storage, clusters: Iterable[str], command: str, duration_s: float) -> Iterator[Lease]:
     """Yields the leases of clusters, those on the tables of the logs too, for work on whole tables."""
     for cluster in clusters:
-        for held in (cluster, logs_of(cluster)):
+        for held in (cluster, logs_of(cluster), what_ifs_of(cluster)):
             yield Lease(storage, held, command, duration_s)
 
 

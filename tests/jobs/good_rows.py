@@ -77,6 +77,11 @@ GOOD: dict[str, Row] = {
     },
     "replay_findings": {"severity": "error"},
     "topic_names": {"topic_id": "x" * 22},
+    "what_if_effects": {
+        "refusal": None,
+        "rebalances": {"asked_low": 1.0, "asked_high": 2.0, "spared_low": 0.0, "spared_high": 1.0},
+    },
+    "what_if_runs": {"since": EARLY},
 }
 
 

@@ -109,6 +109,14 @@ BREAKS: dict[str, dict[str, Row]] = {
     },
     "requests": {"answered_after_arrival": {"logged_at": EARLY}},
     "topic_names": {"is_a_topic_id": {"topic_id": "x"}, "has_a_name": {"topic": None, "is_awaited": False}},
+    "what_if_effects": {
+        "told_or_refused": {"refusal": "no"},
+        "intervals_in_order": {
+            "rebalances": dict.fromkeys(("asked_low", "spared_low"), 3.0)
+            | dict.fromkeys(("asked_high", "spared_high"), 1.0)
+        },
+    },
+    "what_if_runs": {"time_goes_forward": {"since": LATE}, "told_are_asked": {"groups": 0}},
     "watermarks": {"offsets_in_order": {"log_start_offset": 2}, "stable_below_end": {"last_stable_offset": 2}},
 }
 

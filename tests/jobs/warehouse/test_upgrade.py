@@ -51,7 +51,7 @@ OF_THE_RUN = {
     "proof",  # older releases kept none
 }
 # Tables about the runs themselves.
-ABOUT_RUNS = ("quality_results", "log_files")
+ABOUT_RUNS = ("quality_results", "log_files", "what_if_runs", "what_if_effects")
 
 
 def feed(spark: SparkSession, warehouse: Path, inputs: Path, cluster: str) -> int:

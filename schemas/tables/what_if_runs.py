@@ -1,0 +1,30 @@
+"""`what_if_runs`: one row for each time that somebody asked what other settings would have come to, and kept the
+answers."""
+
+from pyspark.sql import types as T
+
+from groupledger.schemas.tables.table import CLUSTER, Table, column, struct
+
+RUN_ID = column("run_id", T.StringType(), "The run, a random UUID.")
+
+WHAT_IF_RUNS = Table(
+    name="what_if_runs",
+    comment="One row for each run of what-if whose answers were kept.",
+    written_by="what-if",
+    key=("cluster", "run_id"),
+    statistics_columns=("cluster", "run_id", "ran_at"),
+    fixed_time_column="ran_at",
+    schema=struct(
+        CLUSTER,
+        RUN_ID,
+        column("ran_at", T.TimestampType(), "When it was asked."),
+        column("since", T.TimestampType(), "What happened from then on was played."),
+        column("until", T.TimestampType(), "What happened before then was played."),
+        column("settings", T.ArrayType(T.StringType()), "What was asked for, as differences from what each group has."),
+        column(
+            "told_setting", T.StringType(), "What the groups were said to have and no record tells; empty if nothing."
+        ),
+        column("groups", T.IntegerType(), "Groups that were asked about."),
+        column("groups_told", T.IntegerType(), "Those of which at least one setting can be judged."),
+    ),
+)

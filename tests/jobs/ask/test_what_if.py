@@ -1,0 +1,147 @@
+"""Goal: the command reads a group's rows without Spark, tells what a setting would have spared, and what it can't."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from deltalake import write_deltalake
+
+from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.ask.what_if import Question, totals, what_if
+from groupledger.jobs.cli.main import main
+from groupledger.jobs.process.errors import InputError, UnknownNameError
+from groupledger.schemas.definitions import schema_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AT = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
+MINUTE = timedelta(minutes=1)
+RESTARTS = 3
+QUESTION = Question(since=AT, until=AT + 120 * MINUTE, asked=(("static",), ("session.timeout.ms=10000",)))
+
+
+def write(warehouse: Path, table: str, *rows: dict[str, Any], **more: Any) -> None:
+    found = pa.Table.from_pylist([{"cluster": "c", "incarnation": 1, **row, **more} for row in rows], schema_of(table))
+    write_deltalake(str(warehouse / table), found, mode="append")
+
+
+def restart(number: int) -> tuple[datetime, datetime]:
+    left_at = AT + 10 * (number + 1) * MINUTE
+    return left_at, left_at + MINUTE / 2
+
+
+def rebalance(at: datetime, number: int, kind: str) -> dict[str, Any]:
+    return {
+        "happened_at": at,
+        "from_generation": number,
+        "to_generation": number + 1,
+        "kafka_offset": number,
+        "is_hole": False,
+        "changes": [{"kind": kind}],
+        "partitions_moved": 3,
+        "partitions_kept": 3,
+    }
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A group of two members, one of which is started again three times; and one with an assignor of its own."""
+    path = tmp_path_factory.mktemp("warehouse")
+    times = [AT - MINUTE, *(at for number in range(RESTARTS) for at in restart(number)), None]
+    member = {"client_host": "/10.0.0.1", "session_timeout_ms": 45_000, "rebalance_timeout_ms": 300_000}
+    tenures = [
+        {"member_id": f"a-{number}", "client_id": "a", "joined_at": joined, "left_at": left, **member}
+        for number, (joined, left) in enumerate(zip(times[::2], times[1::2], strict=True))
+    ]
+    steady = {"member_id": "b", "client_id": "b", "joined_at": AT - MINUTE, **member}
+    moments = [at for number in range(RESTARTS) for at in restart(number)]
+    for group, protocol in (("orders", "range"), ("odd", "ours")):
+        write(path, "members", *tenures, steady, group_id=group, leave_cause="left")
+        generation = {"protocol_type": "consumer", "protocol": protocol, "member_count": 2, "started_at": AT - MINUTE}
+        write(path, "generations", generation, group_id=group)
+        changes = ("member_left", "member_joined") * RESTARTS
+        found = [rebalance(at, number, kind) for number, (at, kind) in enumerate(zip(moments, changes, strict=True), 1)]
+        write(path, "rebalances", *found, group_id=group)
+        owned = [{"topic": "t", "partition": number, "valid_from": AT - MINUTE} for number in range(6)]
+        write(path, "assignments", *owned, group_id=group)
+        write(path, "groups", {}, group_id=group)
+    for at, end in ((AT - MINUTE, 0), (AT + 119 * MINUTE, 72_000)):
+        ends = [{"topic": "t", "partition": number, "high_watermark": end} for number in range(6)]
+        write(path, "watermarks", *ends, sampled_at=at, sample_date=at.date())
+    return path
+
+
+def test_answers(warehouse: Path) -> None:
+    """Goal: three restarts are six rebalances that static membership would have spared; of a shorter session nothing is
+    told, nor of a group that can't be replayed; what is told is summed up by setting."""
+    (odd, orders) = what_if(ClusterRows(str(warehouse), "c"), None, QUESTION)
+    static, session = orders
+    assert static["rebalances"] == {
+        "observed_low": 6,
+        "observed_high": 6,
+        "replayed_low": 6,
+        "replayed_high": 6,
+        "asked_low": 0,
+        "asked_high": 0,
+        "spared_low": 6,
+        "spared_high": 6,
+    }
+    assert (static["group_id"], static["setting"], static["replay_error"], static["refusal"]) == (
+        *("orders", "static", 0, None),
+    )
+    assert static["asked_setting"].startswith("range, static, session.timeout.ms=45000")
+    # Ten records a second: what a commit every five seconds leaves to be read again.
+    assert static["records_processed_twice"]["replayed_high"] is not None
+    assert session["rebalances"] is None
+    assert session["refusal"].startswith("A shorter session.timeout.ms")
+    assert {row["refusal"] for row in odd} == {"The assignor is the application's own, which can't be replayed."}
+    first, second = totals([*odd, *orders])
+    assert first == {
+        "setting": "static",
+        "groups": 2,
+        "groups_told": 1,
+        "rebalances_observed": 6,
+        "rebalances_spared_low": 6,
+        "rebalances_spared_high": 6,
+        "gain_most": ["orders"],
+    }
+    assert (second["groups_told"], second["gain_most"]) == (0, [])
+
+
+def test_refusals(warehouse: Path) -> None:
+    """Goal: a setting that does not exist and a group that was never seen are refused before anything is played."""
+    tables = ClusterRows(str(warehouse), "c")
+    with pytest.raises(InputError, match="There is no setting 'fast'"):
+        list(what_if(tables, None, Question(since=AT, until=AT + MINUTE, asked=(("fast",),))))
+    with pytest.raises(UnknownNameError, match="did you mean orders"):
+        list(what_if(tables, ["order"], QUESTION))
+
+
+def run(warehouse: Path, *arguments: str) -> str:
+    times = ["--since", AT.isoformat(), "--until", (AT + 120 * MINUTE).isoformat()]
+    found = CliRunner().invoke(main, ["what-if", "--warehouse", str(warehouse), "--cluster", "c", *times, *arguments])
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def test_command(warehouse: Path) -> None:
+    """Goal: a person reads a table, what can't be told, and a sentence for the cluster; a program JSON."""
+    text = run(warehouse, "--all", "--setting", "static", "--setting", "static,consumer")
+    assert "odd, static: can't tell. The assignor is the application's own" in text
+    assert "static: 6 of 6 rebalances spared in 1 of 2 groups that it can be told of; most in orders." in text
+    (row,) = map(json.loads, run(warehouse, "orders", "--setting", "static", "--json").splitlines())
+    assert row["rebalances"]["spared_low"] == 6
+
+
+def test_names_or_all(warehouse: Path) -> None:
+    """Goal: either groups are named, or all are meant."""
+    for arguments in ([], ["orders", "--all"]):
+        found = CliRunner().invoke(main, ["what-if", "--warehouse", str(warehouse), "--setting", "static", *arguments])
+        assert found.exit_code == 2
+        assert "Give the names of groups, or --all." in found.output
