@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.what_if.answer import answers
 from groupledger.coordinator.what_if.figures import FIGURES
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
-
-TOLD_BY_NAME: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,27 +162,3 @@ def _rate(tables: ClusterRows, topics: Sequence[str], question: Question) -> flo
     ]
     grown = [ends[1][partition] - end for partition, end in ends[0].items() if partition in ends[1]]
     return max(0, sum(grown)) / len(grown) / (last - first).total_seconds() if grown else None
-
-
-def totals(found: Iterable[Answer]) -> list[Answer]:
-    """Returns for each setting what it would have spared all groups of which that can be told."""
-    by_setting: dict[str, list[Answer]] = {}
-    for answer in found:
-        by_setting.setdefault(answer["setting"], []).append(answer)
-    return [_total(setting, rows) for setting, rows in by_setting.items()]
-
-
-def _total(setting: str, rows: Sequence[Answer]) -> Answer:
-    told = [row for row in rows if row["refusal"] is None]
-    gain = sorted(
-        told, key=lambda row: row["rebalances"]["spared_low"] + row["rebalances"]["spared_high"], reverse=True
-    )
-    return {
-        "setting": setting,
-        "groups": len(rows),
-        "groups_told": len(told),
-        "rebalances_observed": round(sum(row["rebalances"]["observed_low"] for row in told)),
-        "rebalances_spared_low": round(sum(row["rebalances"]["spared_low"] for row in told)),
-        "rebalances_spared_high": round(sum(row["rebalances"]["spared_high"] for row in told)),
-        "gain_most": [row["group_id"] for row in gain[:TOLD_BY_NAME] if row["rebalances"]["spared_low"] > 0],
-    }

@@ -76,8 +76,9 @@ def what_if(  # noqa: PLR0913 - one argument for each option
     if is_all == bool(names):
         raise click.UsageError("Give the names of groups, or --all.")
     tables = job.rows()
-    from groupledger.jobs.ask.what_if import Question, totals
+    from groupledger.jobs.ask.what_if import Question
     from groupledger.jobs.ask.what_if import what_if as answers
+    from groupledger.jobs.ask.what_if_kept import totals
 
     asked_for = Question(
         since=since,

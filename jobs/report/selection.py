@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.answers import no_group, within
 from groupledger.jobs.ask.told_rebalances import is_within, rebalances_told
+from groupledger.jobs.ask.what_if_kept import kept_totals
 from groupledger.jobs.report import queries
 from groupledger.jobs.report.page.group_data import GroupRows, group_data
 from groupledger.jobs.report.page.overview import OverviewRows
@@ -114,6 +115,7 @@ class Selection:
             coverage=tables.query(queries.COVERAGE_TOTALS, self.period, coverage=tables.scan("coverage")),
             holes=[row for row in coverage if row["completeness"] == Completeness.UNKNOWN],
             has_lag=tables.exists("lag"),
+            what_ifs=kept_totals(tables),
         )
 
     def group_data(self, ranked: Sequence[Answer]) -> Iterator[dict[str, object]]:

@@ -23,6 +23,7 @@ from groupledger.jobs.ask.incidents import incidents_of
 from groupledger.jobs.ask.lag_answers import answer, lag_at
 from groupledger.jobs.ask.offsets_at import offsets_at
 from groupledger.jobs.ask.owners import owners_of
+from groupledger.jobs.ask.what_if_kept import kept_of_group
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.serve.answers import Warehouse, instant_in, json_answer, name_in
@@ -115,6 +116,14 @@ def of_times(api: APIRouter, warehouse: Warehouse) -> None:
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
         return json_answer({"incidents": incidents_of(tables, name, instant_in(since), None, known(severity))})
+
+    @api.get(
+        "/clusters/{cluster}/groups/{group}/what-if", summary="What other settings would have spared, as last kept"
+    )
+    def kept_what_ifs(cluster: str, group: str) -> Response:
+        tables, name = warehouse.rows(cluster), name_in(group)
+        group_row(tables, name)
+        return json_answer({"answers": kept_of_group(tables, name)})
 
     @api.get("/clusters/{cluster}/groups/{group}/diff", summary="What is different between two instants")
     def differences(

@@ -20,6 +20,7 @@ from groupledger.jobs.ask.lag_answers import rows_of_round
 from groupledger.jobs.ask.lag_sums import lag_rounds
 from groupledger.jobs.ask.owners import GroupHistory, owner_rows, read_history
 from groupledger.jobs.ask.rounds import last_round
+from groupledger.jobs.ask.what_if_kept import kept_of_group
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.instants import AGO, UNITS
 from groupledger.jobs.serve import question_pages
@@ -201,5 +202,6 @@ def group_page(
         "after": min((row["happened_at"] for row in rebalances if row["happened_at"] > at), default=None),
         "rebalances": within[::-1][: SHOWN * 5],
         "incidents": seen[::-1],
+        "what_ifs": kept_of_group(tables, name),
         "drawing": draw(history, window, within, seen, lag_rounds(tables, name, window.since, window.until), at),
     }

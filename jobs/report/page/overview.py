@@ -42,6 +42,7 @@ class OverviewRows:
     coverage: Sequence[Row]
     holes: Sequence[Row]
     has_lag: bool
+    what_ifs: Sequence[Row] = ()
 
 
 def overview(rows: OverviewRows) -> dict[str, Any]:
@@ -57,6 +58,7 @@ def overview(rows: OverviewRows) -> dict[str, Any]:
         "incidents": None if rows.incidents is None else incident_kinds(rows.incidents),
         "lag": worst_lag(rows) if rows.has_lag else None,
         "rebalancing": None if rows.stats is None else most_rebalancing(rows),
+        "what_ifs": [{**row, "gain_most": ", ".join(map(shown, row["gain_most"]))} for row in rows.what_ifs],
         "coverage": coverage(rows),
         "holes": [_hole(row) for row in rows.holes[:HOLES_MAX]],
         "holes_left_out": max(0, len(rows.holes) - HOLES_MAX),

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
-from groupledger.jobs.ask.what_if import Question, totals, what_if
+from groupledger.jobs.ask.what_if import Question, what_if
+from groupledger.jobs.ask.what_if_kept import kept_of_group, kept_totals, totals
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.schemas.definitions import schema_of
@@ -145,3 +146,19 @@ def test_names_or_all(warehouse: Path) -> None:
         found = CliRunner().invoke(main, ["what-if", "--warehouse", str(warehouse), "--setting", "static", *arguments])
         assert found.exit_code == 2
         assert "Give the names of groups, or --all." in found.output
+
+
+def test_kept(warehouse: Path, tmp_path: Path) -> None:
+    """Goal: of kept answers the newest run counts; without any there are none."""
+    none = ClusterRows(str(warehouse), "c")
+    assert (kept_totals(none), kept_of_group(none, "orders")) == ([], [])
+    (found,) = what_if(none, ["orders"], QUESTION)
+    for run, at in (("old", AT), ("new", AT + MINUTE)):
+        kept = [answer for answer in found if run == "new" or answer["setting"] == "static"]
+        write(tmp_path, "what_if_effects", *kept, run_id=run, ran_at=at)
+        write(tmp_path, "what_if_runs", {}, run_id=run, ran_at=at)
+    tables = ClusterRows(str(tmp_path), "c")
+    assert kept_totals(tables) == totals(found)
+    static, session = kept_of_group(tables, "orders")
+    assert (static["run_id"], static["setting"], static["rebalances"]) == ("new", "static", found[0]["rebalances"])
+    assert session["refusal"] == found[1]["refusal"]

@@ -1,0 +1,60 @@
+"""Reads the answers of what-if that were kept, the newest ones, and sums them up."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.process.output import Answer
+
+TOLD_BY_NAME: Final = 10
+
+
+def kept_of_group(tables: ClusterRows, name: str) -> list[Answer]:
+    """Returns what the newest run with the group said of it, those that spare most first; nothing if none was kept."""
+    if not tables.exists("what_if_effects"):
+        return []
+    rows = tables.rows("what_if_effects", ("group_id", "=", name))
+    newest = max((row["ran_at"] for row in rows), default=None)
+    return sorted((row for row in rows if row["ran_at"] == newest), key=spared, reverse=True)
+
+
+def kept_totals(tables: ClusterRows) -> list[Answer]:
+    """Returns what the newest run said of all its groups, a row for each setting; nothing if none was kept."""
+    if not tables.exists("what_if_runs") or not tables.exists("what_if_effects"):
+        return []
+    runs = tables.rows("what_if_runs", columns=("run_id", "ran_at"))
+    newest = max(runs, key=itemgetter("ran_at"), default=None)
+    return [] if newest is None else totals(tables.rows("what_if_effects", ("run_id", "=", newest["run_id"])))
+
+
+def totals(found: Iterable[Answer]) -> list[Answer]:
+    """Returns for each setting what it would have spared all groups of which that can be told."""
+    by_setting: dict[str, list[Answer]] = {}
+    for answer in found:
+        by_setting.setdefault(answer["setting"], []).append(answer)
+    return [_total(setting, rows) for setting, rows in by_setting.items()]
+
+
+def spared(answer: Answer) -> float:
+    """Returns the middle of what is spared, and nothing where it is not told."""
+    figure = answer["rebalances"]
+    return 0.0 if figure is None else (figure["spared_low"] + figure["spared_high"]) / 2
+
+
+def _total(setting: str, rows: Sequence[Answer]) -> Answer:
+    told = [row for row in rows if row["refusal"] is None]
+    gain = sorted(told, key=spared, reverse=True)
+    return {
+        "setting": setting,
+        "groups": len(rows),
+        "groups_told": len(told),
+        "rebalances_observed": round(sum(row["rebalances"]["observed_low"] for row in told)),
+        "rebalances_spared_low": round(sum(row["rebalances"]["spared_low"] for row in told)),
+        "rebalances_spared_high": round(sum(row["rebalances"]["spared_high"] for row in told)),
+        "gain_most": [row["group_id"] for row in gain[:TOLD_BY_NAME] if row["rebalances"]["spared_low"] > 0],
+    }
