@@ -30,10 +30,13 @@ class Errors:
         self.off: list[float] = []
         self.within = 0
 
-    def note(self, told: Told, happened: float) -> None:
+    def note(self, told: Told, happened: float) -> bool:
+        """Returns whether it lay within the interval, to the next whole."""
+        is_within = told.asked.low - 0.5 <= happened <= told.asked.high + 0.5
         self.happened.append(happened)
         self.off.append(abs((told.asked.low + told.asked.high) / 2 - happened))
-        self.within += told.asked.low - 0.5 <= happened <= told.asked.high + 0.5
+        self.within += is_within
+        return is_within
 
     def line(self) -> str:
         worst = quantiles(self.off, n=20)[-1] if len(self.off) > 1 else self.off[0]

@@ -73,20 +73,21 @@ def _changed(setting: Setting, asked: Iterable[str]) -> Setting:
         raise InputError(str(error)) from error
 
 
-def _of_group(tables: ClusterRows, name: str, question: Question) -> list[Answer]:
+def rows_of(tables: ClusterRows, name: str, since: datetime, until: datetime) -> GroupRows:
+    """Returns a group's rows for a time."""
     of_group = ("group_id", "=", name)
-    rows = GroupRows(
+    return GroupRows(
         members=tables.rows("members", of_group),
         generations=tables.rows("generations", of_group),
-        rebalances=[
-            row
-            for row in rebalances_told(tables, [name])
-            if is_within(row["happened_at"], question.since, question.until)
-        ],
+        rebalances=[row for row in rebalances_told(tables, [name]) if is_within(row["happened_at"], since, until)],
         assignments=tables.rows("assignments", of_group, columns=("topic", "partition", "valid_from", "valid_to")),
-        since=question.since,
-        until=question.until,
+        since=since,
+        until=until,
     )
+
+
+def _of_group(tables: ClusterRows, name: str, question: Question) -> list[Answer]:
+    rows = rows_of(tables, name, question.since, question.until)
     topics = sorted({row["topic"] for row in rows.assignments})
     try:
         workload = workload_of(rows, question.actual, _rate(tables, topics, question))

@@ -104,7 +104,8 @@ def units(text: str) -> set[TopicPartition]:
 
 
 class Host:
-    """A process with consumers, and what they have reported: which partitions each owns, and when it last reported."""
+    """A process with consumers, and what they have reported: which partitions each owns, when it last reported, and
+    all that they said (name, event, time in ms, partitions)."""
 
     def __init__(self, client: str, bootstrap_servers: str) -> None:
         if client == JAVA:
@@ -122,6 +123,7 @@ class Host:
         )
         self.owned: dict[str, set[TopicPartition]] = defaultdict(set)
         self.spoke_at: dict[str, float] = {}
+        self.told: list[tuple[str, str, int, set[TopicPartition]]] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self._telling = threading.Lock()
@@ -154,7 +156,8 @@ class Host:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            name, event, _, places = line.rstrip("\n").split("\t")
+            name, event, at_ms, places = line.rstrip("\n").split("\t")
+            self.told.append((name, event, int(at_ms), units(places)))
             if event == "assigned":
                 self.owned[name] |= units(places)
             elif event == "revoked":

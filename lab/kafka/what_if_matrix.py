@@ -1,0 +1,197 @@
+"""Plays one workload of real consumers under several settings at the same time, on a real broker.
+
+A workload is a script of starts, restarts, closes and one crash, with its times in seconds. Each setting has a group of
+its own; the consumers are Kafka's Java client, in one process for those that stay and one for the one that is killed.
+Sessions and heartbeats are short (`TIMES`), so that a minute holds what a day holds elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from contextlib import closing
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from kafka.admin import KafkaAdminClient
+
+from lab.kafka.matrix import JAVA, STRATEGIES, Host, now_ms
+from lab.truth.what_if import Span, stopped_s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
+
+SESSION_MS: Final = 6_000
+HEARTBEAT_MS: Final = 500
+BROKER: Final = {
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
+}
+# What no record tells, the session only of KIP-848.
+TOLD: Final = (
+    f"heartbeat.interval.ms={HEARTBEAT_MS}",
+    f"session.timeout.ms={SESSION_MS}",
+    "group.initial.rebalance.delay.ms=0",
+)
+SETTINGS: Final = ("dynamic,range", "static,range", "dynamic,cooperative-sticky", "dynamic,consumer")
+SETTLED_S: Final = 15.0
+VICTIM: Final = "victim"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    at_s: float
+    what: str  # start, close or kill
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A group's run: when it was settled, when it was over, and how long partitions stood still in between."""
+
+    group: str
+    setting: str
+    since_ms: int
+    until_ms: int
+    stopped_s: float
+
+
+def workload(seed: int) -> tuple[int, list[Step]]:
+    """Returns the partitions and the steps of a workload. Restarts are over before a session is."""
+    random = Random(seed)
+    count = random.randint(2, 4)
+    running, spare = [f"c{number}" for number in range(count)], [f"c{count}", f"c{count + 1}"]
+    steps = [Step(number * 0.4, "start", name) for number, name in enumerate([*running, VICTIM])]
+    at_s, kill_after = SETTLED_S, random.randint(2, 6)
+    for number in range(9):
+        at_s += random.uniform(1.5, 9)
+        what = random.choice(("restart", "restart", "restart", "start", "close"))
+        if number == kill_after:
+            steps.append(Step(at_s, "kill", VICTIM))
+            at_s += 1.5 * SESSION_MS / 1_000
+        elif what == "start" and spare:
+            running.append(spare.pop())
+            steps.append(Step(at_s, "start", running[-1]))
+        elif what == "close" and len(running) > 1:
+            steps.append(Step(at_s, "close", running.pop(random.randrange(len(running)))))
+        else:
+            name, down_s = random.choice(running), random.uniform(0.5, 3)
+            steps += [Step(at_s, "close", name), Step(at_s + down_s, "start", name)]
+            at_s += down_s
+    return random.randint(6, 12), steps
+
+
+def play(bootstrap_servers: str, seed: int) -> list[Played]:
+    """Plays the workload of a seed under all settings, and waits until what it set off is over."""
+    partitions, steps = workload(seed)
+    groups = {setting: f"w{seed}-{number}" for number, setting in enumerate(SETTINGS)}
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers)) as admin:
+        admin.create_topics(
+            {group: {"num_partitions": partitions, "replication_factor": 1} for group in groups.values()},
+            wait_for_metadata=True,
+        )
+    with Host(JAVA, bootstrap_servers) as stayers, Host(JAVA, bootstrap_servers) as victims:
+        began_s, ups = time.monotonic(), _Ups()
+        began_ms = now_ms()
+        for step in steps:
+            time.sleep(max(0.0, began_s + step.at_s - time.monotonic()))
+            _take(step, groups, victims if step.name == VICTIM else stayers, ups)
+        time.sleep(2.5 * SESSION_MS / 1_000)
+        until_ms = now_ms()
+        told = [*stayers.told, *victims.told]
+    since_ms = began_ms + round(SETTLED_S * 1_000)
+    return [
+        Played(
+            group,
+            setting,
+            since_ms,
+            until_ms,
+            stopped_s(_held(told, group, ups, until_ms, partitions), ups.spans(until_ms), since_ms, until_ms),
+        )
+        for setting, group in groups.items()
+    ]
+
+
+class _Ups:
+    """When each process was up, the same under all settings."""
+
+    def __init__(self) -> None:
+        self.killed_ms: int | None = None
+        self._since: dict[str, int] = {}
+        self._over: list[Span] = []
+
+    def begin(self, name: str) -> None:
+        self._since[name] = now_ms()
+
+    def end(self, name: str) -> None:
+        self._over.append((self._since.pop(name), now_ms()))
+
+    def spans(self, until_ms: int) -> list[Span]:
+        return [*self._over, *((since, until_ms) for since in self._since.values())]
+
+
+def _take(step: Step, groups: dict[str, str], host: Host, ups: _Ups) -> None:
+    if step.what == "kill":
+        host.kill()
+        ups.killed_ms = now_ms()
+        ups.end(step.name)
+        return
+    for setting, group in groups.items():
+        if step.what == "start":
+            words = [word for pair in _settings(setting, group, step.name).items() for word in pair]
+            host.tell("start", f"{group}-{step.name}", group, *words)
+        else:
+            host.tell("close", f"{group}-{step.name}")
+    (ups.begin if step.what == "start" else ups.end)(step.name)
+
+
+def _settings(setting: str, group: str, name: str) -> dict[str, str]:
+    membership, assigned_by = setting.split(",")
+    settings = {
+        "group.id": group,
+        "client.id": f"{group}-{name}",
+        "max.poll.interval.ms": "60000",
+        "auto.commit.interval.ms": "500",
+        "auto.offset.reset": "earliest",
+    }
+    if membership == "static":
+        settings["group.instance.id"] = name
+    if assigned_by == "consumer":
+        return settings | {"group.protocol": "consumer"}
+    return settings | {
+        "partition.assignment.strategy": STRATEGIES[JAVA][assigned_by],
+        "session.timeout.ms": str(SESSION_MS),
+        "heartbeat.interval.ms": str(HEARTBEAT_MS),
+    }
+
+
+def _held(
+    told: Iterable[tuple[str, str, int, set[TopicPartition]]], group: str, ups: _Ups, until_ms: int, partitions: int
+) -> dict[int, list[Span]]:
+    """Returns when each partition was somebody's, by what the consumers were told."""
+    held: dict[int, list[Span]] = {number: [] for number in range(partitions)}
+    owned: dict[str, dict[int, int]] = defaultdict(dict)
+
+    def ends(name: str, numbers: Iterable[Any], at_ms: int) -> None:
+        for number in list(numbers):
+            since = owned[name].pop(number, None)
+            if since is not None:
+                held[number].append((since, at_ms))
+
+    for name, event, at_ms, units in told:
+        if not name.startswith(f"{group}-"):
+            continue
+        numbers = [unit.partition for unit in units]
+        if event == "assigned":
+            owned[name] |= {number: at_ms for number in numbers if number not in owned[name]}
+        elif event == "revoked":
+            ends(name, numbers, at_ms)
+        else:
+            ends(name, owned[name], at_ms)
+    for name in list(owned):
+        is_victim = name == f"{group}-{VICTIM}" and ups.killed_ms is not None
+        ends(name, owned[name], ups.killed_ms if is_victim and ups.killed_ms is not None else until_ms)
+    return held
