@@ -234,6 +234,10 @@ class JoinSyncCoordinator:
         absent = [each for each in self.members.values() if each.join is None and each.instance_id is None]
         for member in absent:
             del self.members[member.member_id]
+        if self.members and all(each.join is None for each in self.members.values()):
+            # Static members that are all away: the round waits for them again, until their sessions are over.
+            self.world.after(self._wait_at_most_ms(), lambda: self._complete(number))
+            return
         self.generation += 1
         self.assignments = {}
         if not self.members:

@@ -178,14 +178,23 @@ class JoinSyncMember(Member):
                 yield from self.until_idle()
             if not self._is_stable:
                 continue
-            if self.is_busy and self.world.now_ms - self.busy_from_ms >= self.group.max_poll_interval_ms:
-                yield self.call("LeaveGroup", lambda reply: self.coordinator.leave(self.member_id, reply))
-                self._lose("")
-                continue
             generation = self.generation
             error = yield self.call("Heartbeat", self._heartbeat_request(generation))
             if generation == self.generation and self._is_stable:
                 self._hear(error)
+
+    def slow(self, for_ms: int) -> None:
+        super().slow(for_ms)
+        if self.group.release.rebalance_timeout_ms is not None:
+            self.start(self._leaves_if_too_slow(self.world.now_ms))
+
+    def _leaves_if_too_slow(self, busy_from_ms: int) -> Steps:
+        yield self.group.max_poll_interval_ms
+        if self.is_busy and self.busy_from_ms == busy_from_ms and self._is_stable:
+            # A static member only stops its heartbeats.
+            if self.instance_id is None:
+                yield self.call("LeaveGroup", lambda reply: self.coordinator.leave(self.member_id, reply))
+            self._lose("")
 
     def _heartbeat_request(self, generation: int) -> Any:
         return lambda reply: self.coordinator.heartbeat(self.member_id, generation, reply)

@@ -265,11 +265,22 @@ class ConsumerProtocolConsumer(Member):
         self.start(self._heartbeats())
         self.start(self._commits())
 
+    @property
+    def _leaving(self) -> int:
+        return LEAVING_STATIC if self.group.is_static else LEAVING
+
+    def slow(self, for_ms: int) -> None:
+        super().slow(for_ms)
+        self.after(self.group.rebalance_timeout_ms, self._wake)
+
+    def _wake(self) -> None:
+        self._woken.give()
+
     def _heartbeats(self) -> Steps:
         yield self.call("FindCoordinator", lambda reply: reply.give())
         while True:
             if self.is_busy and self.world.now_ms - self.busy_from_ms >= self.group.rebalance_timeout_ms:
-                yield self.call("ConsumerGroupHeartbeat", self._request(LEAVING, None))
+                yield self.call("ConsumerGroupHeartbeat", self._request(self._leaving, None))
                 yield from self._start_anew()
             said, self._owned_to_say = self._owned_to_say, None
             told: Told = yield self.call("ConsumerGroupHeartbeat", self._request(self.epoch, said))
@@ -351,5 +362,4 @@ class ConsumerProtocolConsumer(Member):
         offsets = self.positions()
         self.give_up(self.owned)
         yield from self._commit(offsets)
-        leaving = LEAVING_STATIC if self.group.is_static else LEAVING
-        yield self.call("ConsumerGroupHeartbeat", self._request(leaving, None))
+        yield self.call("ConsumerGroupHeartbeat", self._request(self._leaving, None))

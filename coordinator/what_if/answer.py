@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ERROR_MAX: Final = 0.2
 RUNS: Final = 10
 DEVIATIONS: Final = 2
+ROUNDS: Final = 2  # of which each waits for all members' next heartbeats
 STEPS_MAX: Final = 4_000_000  # heartbeats of all runs of a group: some minutes
 
 
@@ -87,10 +88,12 @@ def answers(workload: Workload, settings: Sequence[Setting], observed: Mapping[s
 
 def unknown_times(workload: Workload, asked: Setting) -> str | None:
     """Returns why a setting can't be judged since it rests on how long members were silent or busy, which records don't
-    tell; None if it does not rest on that."""
+    tell; None if it does not rest on that, or requests tell it."""
     actual = workload.actual
     ends = {RESTS_ON_TIMES.get(each.end) for each in workload.tenures}
     for field, name in (("session_ms", "session.timeout.ms"), ("max_poll_interval_ms", "max.poll.interval.ms")):
+        if field == "session_ms" and workload.silences is not None:
+            continue
         before, after = getattr(actual, field), getattr(asked, field)
         if after < before:
             return f"A shorter {name} rests on how often members were silent for {after} ms, which no record tells."
@@ -107,7 +110,7 @@ class _Runs:
 
     def __init__(self, workload: Workload, settings: Sequence[Setting]) -> None:
         self._workload = workload
-        self._longest_ms = max(each.session_ms for each in settings)
+        self._longest_ms = max(each.session_ms + ROUNDS * each.heartbeat_ms for each in settings)
         self._known: dict[Setting, list[Figures]] = {}
         self.count = self._affordable()
 

@@ -39,6 +39,8 @@ LEFT: Final = "left"
 SILENT: Final = "silent"
 REPLACED: Final = "replaced"
 TOO_SLOW: Final = "too_slow"
+PAUSED: Final = "paused"
+GOES_ON: Final = frozenset({TOO_SLOW, PAUSED})
 # Ends that a longer or shorter session, or poll interval, might have changed.
 RESTS_ON_TIMES: Final = {SILENT: "session_ms", TOO_SLOW: "max_poll_interval_ms"}
 
@@ -46,7 +48,8 @@ RESTS_ON_TIMES: Final = {SILENT: "session_ms", TOO_SLOW: "max_poll_interval_ms"}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenure:
     """One membership as the ledger has it; times in ms of records, None beyond the window. `end` is LEFT, SILENT,
-    REPLACED (by its own instance) or TOO_SLOW, and empty while it lasts."""
+    REPLACED (by its own instance), TOO_SLOW or, if requests tell that it spoke again, PAUSED, and empty while it lasts.
+    """
 
     member_id: str
     joined_ms: int | None
@@ -66,10 +69,20 @@ class Growth:
     partitions: int
 
 
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A member sent nothing between two requests."""
+
+    member_id: str
+    from_ms: int
+    to_ms: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """What happened to a group between two instants. `births` are first generations, which are no
-    rebalances. `records_per_second` of one partition; None if unknown."""
+    rebalances. `records_per_second` of one partition; None if unknown. `silences` are those that were longer than some
+    heartbeats; None if no log of requests tells them."""
 
     actual: Setting
     tenures: tuple[Tenure, ...]
@@ -77,6 +90,7 @@ class Workload:
     growths: tuple[Growth, ...] = ()
     births: int = 0
     records_per_second: float | None = None
+    silences: tuple[Silence, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -102,7 +116,12 @@ def script(workload: Workload, seed: int, longest_ms: int, *, loosely: bool) -> 
     names = _names(len(processes), random)
     events: list[Event] = []
     at_start = []
+    silences: dict[str, list[Silence]] = defaultdict(list)
+    for silence in workload.silences or ():
+        silences[silence.member_id].append(silence)
     for process, name in zip(processes, names, strict=True):
+        for span in process.spans:
+            events += _pauses(silences[span.tenure.member_id], name, workload.actual, random)
         events += _events(process, name, workload.actual, loosely=loosely)
         at_start += [name] if process.spans[0].start_ms is None else []
     events += [
@@ -144,9 +163,13 @@ def _spans(workload: Workload, random: RandomSource) -> list[_Span]:
         last = before[at]
         longest = actual.heartbeat_ms if last is None else min(actual.heartbeat_ms, max(1, at - last - TOGETHER_MS))
         begun[at] = at - random.between(0, longest)
+    replaced = {(each.instance_id, each.left_ms) for each in workload.tenures if each.end == REPLACED}
     spans = []
     for tenure in workload.tenures:
         start = None if tenure.joined_ms is None else begun[tenure.joined_ms] + random.between(0, TOGETHER_MS)
+        if (tenure.instance_id, tenure.joined_ms) in replaced:
+            # Who takes the place of its instance is answered without a round.
+            start = tenure.joined_ms
         end = None if tenure.left_ms is None else begun[tenure.left_ms] - random.between(0, TOGETHER_MS)
         if end is not None and tenure.end in RESTS_ON_TIMES:
             silent_ms = getattr(actual, RESTS_ON_TIMES[tenure.end])
@@ -192,8 +215,8 @@ def _before(candidates: Sequence[_Process], span: _Span) -> _Process | None:
         end, start = last.end_ms, span.start_ms
         if end is None or start is None or end >= start:
             continue
-        # A slow process was there all the time until it came back.
-        gone = last.tenure.left_ms if last.tenure.end == TOO_SLOW else end
+        # A slow or paused process was there all the time until it came back.
+        gone = last.tenure.left_ms if last.tenure.end in GOES_ON else end
         if start - (gone or end) > RESTART_MS:
             continue
         if end > latest:
@@ -204,10 +227,10 @@ def _before(candidates: Sequence[_Process], span: _Span) -> _Process | None:
 def _events(process: _Process, name: str, actual: Setting, *, loosely: bool) -> Iterable[Event]:
     before = [None, *process.spans[:-1]]
     for span, former, following in zip(process.spans, before, [*process.spans[1:], None], strict=True):
-        # A member that only had not asked for records in time comes back by itself.
-        if span.start_ms is not None and (former is None or former.tenure.end != TOO_SLOW):
+        # A member that only had not asked for records in time, or stood still, comes back by itself.
+        if span.start_ms is not None and (former is None or former.tenure.end not in GOES_ON):
             yield Event(at_ms=span.start_ms, action="join", member=name)
-        if span.end_ms is None:
+        if span.end_ms is None or span.tenure.end == PAUSED:
             continue
         if span.tenure.end == TOO_SLOW:
             left_ms = span.end_ms + actual.max_poll_interval_ms + ENDS_MS
@@ -219,6 +242,21 @@ def _events(process: _Process, name: str, actual: Setting, *, loosely: bool) -> 
             # A static member that closes says nothing, so a dynamic one in its place may have left in order.
             is_crash = span.tenure.end == SILENT and not (loosely and actual.is_static)
             yield Event(at_ms=span.end_ms, action="crash" if is_crash else "leave", member=name)
+
+
+def _pauses(silences: Iterable[Silence], name: str, actual: Setting, random: RandomSource) -> Iterable[Event]:
+    """Yields when the member stood still: from some time after its last request, before the next would have come, and
+    so that wherever its heartbeats are then, it outlives its session if it did."""
+    for silence in silences:
+        silent_ms = silence.to_ms - silence.from_ms
+        beyond_ms = silent_ms - actual.session_ms
+        if beyond_ms >= 0:
+            after_ms = random.between(0, min(actual.heartbeat_ms, beyond_ms))
+        else:
+            latest_ms = min(actual.heartbeat_ms, silent_ms - 1)
+            after_ms = random.between(min(latest_ms, max(0, beyond_ms + actual.heartbeat_ms)), latest_ms)
+        at_ms = silence.from_ms + after_ms
+        yield Event(at_ms=at_ms, action="pause", member=name, for_ms=silent_ms - after_ms)
 
 
 def _without_long_quiet(events: Sequence[Event], longest_ms: int) -> list[Event]:

@@ -81,6 +81,15 @@ def rows_of(tables: ClusterRows, name: str, since: datetime, until: datetime) ->
         generations=tables.rows("generations", of_group),
         rebalances=[row for row in rebalances_told(tables, [name]) if is_within(row["happened_at"], since, until)],
         assignments=tables.rows("assignments", of_group, columns=("topic", "partition", "valid_from", "valid_to")),
+        requests=tables.scan_if_any(
+            "requests",
+            of_group,
+            ("happened_at", ">=", since),
+            ("happened_at", "<", until),
+            columns=("member_id", "api", "happened_at", "logged_at"),
+        )
+        .read_all()
+        .to_pylist(),
         since=since,
         until=until,
     )
@@ -93,10 +102,12 @@ def _of_group(tables: ClusterRows, name: str, question: Question) -> list[Answer
         workload = workload_of(rows, question.actual, _rate(tables, topics, question))
     except NotReplayableError as refused:
         return [_answer(name, asked, None, refusal=str(refused)) for asked in question.asked]
-    settings = [_changed(workload.actual, asked) for asked in question.asked]
-    found = answers(workload, settings, observed_of(rows.rebalances))
-    return [
-        _answer(
+    changes = {asked: _changed_or_refused(workload.actual, asked) for asked in question.asked}
+    settings = {asked: setting for asked, setting in changes.items() if isinstance(setting, Setting)}
+    refusals = {asked: why for asked, why in changes.items() if isinstance(why, str)}
+    found = answers(workload, list(settings.values()), observed_of(rows.rebalances))
+    told = {
+        asked: _answer(
             name,
             asked,
             workload.actual,
@@ -106,8 +117,20 @@ def _of_group(tables: ClusterRows, name: str, question: Question) -> list[Answer
             refusal=answer.refusal,
             told={figure: asdict(told) for figure, told in answer.told.items()},
         )
-        for asked, answer in zip(question.asked, found, strict=True)
+        for asked, answer in zip(settings, found, strict=True)
+    }
+    return [
+        told[asked] if asked in told else _answer(name, asked, workload.actual, refusal=refusals[asked])
+        for asked in question.asked
     ]
+
+
+def _changed_or_refused(setting: Setting, asked: Iterable[str]) -> Setting | str:
+    """Returns the setting asked for, or why it does not go with what the group has."""
+    try:
+        return changed(setting, asked)
+    except SettingError as error:
+        return str(error)
 
 
 def _answer(

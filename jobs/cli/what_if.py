@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import click
@@ -11,11 +10,12 @@ import click
 from groupledger.jobs.cli.completion import group_names
 from groupledger.jobs.cli.instants import UNTIL, instant
 from groupledger.jobs.cli.questions import question
-from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.output import print_json, say
 from groupledger.jobs.process.terminal import escaped, print_table, printable
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from groupledger.jobs.ask.what_if import Question
     from groupledger.jobs.cli.options import Job
     from groupledger.jobs.process.output import Answer
@@ -76,13 +76,14 @@ def what_if(  # noqa: PLR0913 - one argument for each option
     if is_all == bool(names):
         raise click.UsageError("Give the names of groups, or --all.")
     tables = job.rows()
+    from groupledger.jobs.ask.answers import known_until
     from groupledger.jobs.ask.what_if import Question
     from groupledger.jobs.ask.what_if import what_if as answers
     from groupledger.jobs.ask.what_if_kept import totals
 
     asked_for = Question(
         since=since,
-        until=until or datetime.fromtimestamp(now_ms() / 1_000, timezone.utc),
+        until=until or known_until(tables),
         asked=tuple(_parts(each) for each in asked),
         actual=_parts(actual),
     )
@@ -133,7 +134,8 @@ def _interval(figure: Answer, name: str) -> str | None:
     low, high = figure[f"{name}_low"], figure[f"{name}_high"]
     if low is None:
         return None
-    return f"{low:,.0f}" if round(low) == round(high) else f"{low:,.0f} to {high:,.0f}"
+    low, high = round(low), round(high)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _sentence(total: Answer) -> str:

@@ -9,6 +9,7 @@ from groupledger.coordinator.protocols.compare import PROTOCOLS, play
 from groupledger.coordinator.protocols.connect import ConnectGroup
 from groupledger.coordinator.protocols.consumption import Consumption
 from groupledger.coordinator.protocols.first_coordinator import NOT_ASSIGNED, FirstCoordinatorGroup
+from groupledger.coordinator.protocols.join_sync import Release
 from groupledger.coordinator.protocols.join_sync_member import JoinSyncGroup
 from groupledger.coordinator.protocols.reconciliation import ConsumerProtocolGroup
 from groupledger.coordinator.protocols.script import script_of
@@ -225,6 +226,43 @@ def test_static_member() -> None:
     assert group.coordinator.generation == generation + 1
     del group.members["b"]
     assert [len(owned) for owned in owners(group).values()] == [3, 3]
+
+
+def test_static_members_that_are_all_away() -> None:
+    """Goal: 1. One of two static members is removed, while the other is shut down. 2. The round waits for it:
+    no generation is made. 3. Its session ends: the group is empty."""
+    release = Release(rebalance_timeout_ms=5_000)
+    group = group_of(partial(JoinSyncGroup, is_static=True, release=release), 6, "a", "b")
+    assert isinstance(group, JoinSyncGroup)
+    generation = group.coordinator.generation
+    group.members.pop("a").leave()
+    group.world.run(SETTLED_MS + 40_000)
+    group.members.pop("b").leave()
+    group.world.run(SETTLED_MS + 60_000)
+    assert (group.coordinator.generation, len(group.coordinator.members)) == (generation, 1)
+    group.world.run(SETTLED_MS + 120_000)
+    assert (group.coordinator.generation, len(group.coordinator.members)) == (generation + 1, 0)
+
+
+def test_a_batch_that_takes_too_long() -> None:
+    """Goal: 1. A member works on a batch for longer than max.poll.interval.ms. 2. It leaves at that moment, heartbeats
+    or not, and comes back when it asks for records. 3. A static one says nothing, and is removed by its session."""
+    for is_static in (False, True):
+        world = World(latency_ms=(1, 1))
+        release = Release(rebalance_timeout_ms=100_000)
+        group = JoinSyncGroup(world, Consumption(world, 10), [("P", 6)], release=release, is_static=is_static)
+        for name in ("a", "b"):
+            group.join(name)
+        group.world.run(SETTLED_MS)
+        group.members["a"].slow(200_000)
+        group.world.run(SETTLED_MS + 99_990)
+        assert len(group.coordinator.members) == 2
+        group.world.run(SETTLED_MS + 100_010)
+        assert len(group.coordinator.members) == (2 if is_static else 1)
+        group.world.run(SETTLED_MS + 150_000)
+        assert owners(group)["b"] == [0, 1, 2, 3, 4, 5]
+        group.world.run(SETTLED_MS + 220_000)
+        assert [len(owned) for owned in owners(group).values()] == [3, 3]
 
 
 def test_consumer_protocol() -> None:

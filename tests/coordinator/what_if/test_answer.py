@@ -1,10 +1,11 @@
 """Goal: an answer stands beside the error of the replay, is an interval, and is refused where it rests on nothing."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 from groupledger.coordinator.what_if.answer import Interval, answers, unknown_times
 from groupledger.coordinator.what_if.setting import Setting
-from groupledger.coordinator.what_if.workload import LEFT, SILENT, Tenure, Workload
+from groupledger.coordinator.what_if.workload import LEFT, PAUSED, SILENT, Silence, Tenure, Workload
 
 TOPICS = (("orders", 6),)
 STATIC = Setting(is_static=True)
@@ -74,3 +75,28 @@ def test_unknown_times() -> None:
     assert "longer session.timeout.ms" in str(unknown_times(silent, Setting(session_ms=90_000)))
     assert unknown_times(silent, Setting(max_poll_interval_ms=900_000)) is None
     assert unknown_times(silent, STATIC) is None
+    heard = replace(silent, silences=())
+    assert unknown_times(heard, Setting(session_ms=10_000)) is None
+    assert unknown_times(heard, Setting(session_ms=90_000)) is None
+    assert "shorter max.poll.interval.ms" in str(unknown_times(heard, Setting(max_poll_interval_ms=10_000)))
+
+
+def test_a_pause() -> None:
+    """Goal: a member that paused for longer than its session costs two rebalances and its partitions, one that was
+    heard of in time nothing."""
+    back_ms = 1_000_000
+    tenures = (
+        Tenure(member_id="a", joined_ms=None, left_ms=None, client_host="/1"),
+        Tenure(member_id="b", joined_ms=None, left_ms=back_ms - 12_000, end=PAUSED, client_host="/2"),
+        Tenure(member_id="c", joined_ms=back_ms + 2_000, left_ms=None, client_host="/2"),
+    )
+    workload = Workload(
+        actual=Setting(), tenures=tenures, topics=TOPICS, silences=(Silence("b", back_ms - 60_000, back_ms),)
+    )
+    (longer, same, shorter) = answers(
+        workload, [Setting(session_ms=each) for each in (90_000, 45_000, 30_000)], observed(2)
+    )
+    assert (longer.refusal, longer.error) == (None, 0.0)
+    assert longer.told["rebalances"].asked == Interval(0, 0)
+    assert longer.told["partitions_moved"].asked == Interval(0, 0)
+    assert same.told["rebalances"].asked == shorter.told["rebalances"].asked == Interval(2, 2)

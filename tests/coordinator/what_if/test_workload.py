@@ -7,6 +7,7 @@ from groupledger.coordinator.what_if.workload import (
     SILENT,
     TOO_SLOW,
     Growth,
+    Silence,
     Tenure,
     Workload,
     script,
@@ -93,6 +94,33 @@ def test_static_members() -> None:
     silent = tenure(1, None, 100_000, SILENT, **ids)
     assert of(silent, actual=static)[0][0] == "crash"
     assert of(silent, actual=static, loosely=True)[0][0] == "leave"
+
+
+def test_a_replacement_needs_no_round() -> None:
+    """Goal: a static member was started when its record was written, and its process is one, however rare heartbeats
+    are."""
+    leisurely = Setting(is_static=True, session_ms=240_000, heartbeat_ms=80_000)
+    before = tenure(1, None, 1_000_000, REPLACED, instance_id="i")
+    ((leaves, _), (joins, _)) = of(before, tenure(2, 1_000_000, None, instance_id="i"), actual=leisurely)
+    assert (leaves, joins) == ("leave", "join")
+
+
+def test_pauses() -> None:
+    """Goal: a pause lasts until the member spoke again, and outlives its session if it did, wherever heartbeats are."""
+    for silent_ms in (20_000, 44_000, 46_000, 90_000):
+        workload = Workload(
+            actual=Setting(),
+            tenures=(tenure(1, None, None),),
+            topics=TOPICS,
+            silences=(Silence("member-1", 100_000, 100_000 + silent_ms),),
+        )
+        for seed in range(20):
+            played = script(workload, seed, 45_000, loosely=False)
+            assert played is not None
+            (pause,) = played.events
+            assert pause.action == "pause"
+            assert pause.for_ms >= 45_000 if silent_ms >= 45_000 else pause.for_ms <= 45_000 - 3_000
+            assert silent_ms - 3_000 <= pause.for_ms <= silent_ms
 
 
 def test_quiet_times_are_cut_short() -> None:

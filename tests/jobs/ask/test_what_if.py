@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 AT = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
 RESTARTS = 3
 QUESTION = Question(since=AT, until=AT + 120 * MINUTE, asked=(("static",), ("session.timeout.ms=10000",)))
 
@@ -76,6 +79,30 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ends = [{"topic": "t", "partition": number, "high_watermark": end} for number in range(6)]
         write(path, "watermarks", *ends, sampled_at=at, sample_date=at.date())
     return path
+
+
+def test_request_log(warehouse: Path, tmp_path: Path) -> None:
+    """Goal: with all requests of a group, a shorter session is judged: nobody was silent for long. A setting that does
+    not go with the group's own heartbeats is refused for this group only."""
+    path = tmp_path / "warehouse"
+    shutil.copytree(warehouse, path)
+    rows = ClusterRows(str(path), "c")
+    tenures = rows.rows("members", ("group_id", "=", "orders"))
+    times = [(each, AT + second * SECOND) for each in tenures for second in range(0, 120 * 60, 4)]
+    heartbeats = [
+        {"member_id": each["member_id"], "happened_at": at, "logged_at": at, "api": "HEARTBEAT"}
+        for each, at in times
+        if each["joined_at"] <= at and (each["left_at"] is None or at < each["left_at"])
+    ]
+    write(path, "requests", *heartbeats, group_id="orders", happened_date=AT.date())
+    asked = (("session.timeout.ms=10000",), ("session.timeout.ms=4000",))
+    ((shorter, contradiction),) = what_if(ClusterRows(str(path), "c"), ["orders"], replace(QUESTION, asked=asked))
+    assert shorter["refusal"] is None
+    assert "heartbeat.interval.ms=4000" in shorter["actual_setting"]
+    assert shorter["rebalances"]["spared_low"] == shorter["rebalances"]["spared_high"] == 0
+    assert contradiction["refusal"] == (
+        "heartbeat.interval.ms has to be less than session.timeout.ms: change one of them."
+    )
 
 
 def test_answers(warehouse: Path) -> None:

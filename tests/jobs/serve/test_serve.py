@@ -48,6 +48,11 @@ def test_a_group(client: Client, name: str) -> None:
     assert client.get(path(name, "/why?since=2026-01-01")).json["verdict"]["setting_to_change"] == "s"
     assert len(client.get(path(name, "/timeline")).json["entries"]) == 2
     assert client.get(path(name, "/members")).json == {"members": []}
+    told = client.get(path(name, "/what-if")).json["answers"]
+    assert [(row["setting"], row["refusal"]) for row in told] == [
+        ("static", None),
+        ("consumer", f"{member} can't be told."),
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -62,6 +67,7 @@ def test_a_page(client: Client, name: str) -> None:
     assert 'class="owner0"' in page.text
     assert 'class="rebalance"' in page.text
     assert "next rebalance" in page.text
+    assert '<td>static</td><td class="n">3</td><td class="n">2 to 3</td>' in page.text
     later = client.get(f"{link}?at=2026-01-01T12:06:00Z&window=1h").text
     assert "previous rebalance" in later
     assert not re.search(r"(src|href)=\"(https?:)?//", page.text + later)

@@ -7,15 +7,27 @@ consumers, assignors of the application's own, holes in what the ledger knows, a
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from itertools import pairwise
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from groupledger.coordinator.what_if.answer import Interval
 from groupledger.coordinator.what_if.setting import ASSIGNED_BY, CONSUMER, CONSUMER_HEARTBEAT_MS, Setting, changed
-from groupledger.coordinator.what_if.workload import LEFT, REPLACED, SILENT, TOO_SLOW, Growth, Tenure, Workload
-from groupledger.schemas.kinds.changes import GROUP_STARTED, MEMBER_LEFT, PARTITIONS_ADDED
+from groupledger.coordinator.what_if.workload import (
+    LEFT,
+    PAUSED,
+    REPLACED,
+    SILENT,
+    TOO_SLOW,
+    Growth,
+    Silence,
+    Tenure,
+    Workload,
+)
+from groupledger.schemas.kinds.changes import GROUP_STARTED, PARTITIONS_ADDED
 from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, SESSION_EXPIRED
 from groupledger.schemas.words import GroupType, HoleCause, LeaveCause, PauseScope
 
@@ -32,6 +44,10 @@ ENDS: Final = {
     LeaveCause.REPLACED: REPLACED,
 }
 HEARTBEATS_PER_SESSION: Final = 3
+SILENT_HEARTBEATS: Final = 2
+SLACK_MS: Final = 2_000
+HEARTBEATS: Final = frozenset({"HEARTBEAT", "CONSUMER_GROUP_HEARTBEAT"})
+HEARTBEATS_MIN: Final = 5
 
 
 class NotReplayableError(Exception):
@@ -41,7 +57,7 @@ class NotReplayableError(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRows:
     """The rows of one group, with aware instants. `rebalances` are those within [since, until), with the columns of
-    `transforms.logs.rules.triggers` if a log was imported."""
+    `transforms.logs.rules.triggers` if a log was imported, and `requests` are as many as were."""
 
     members: Sequence[Row]
     generations: Sequence[Row]
@@ -49,6 +65,7 @@ class GroupRows:
     assignments: Sequence[Row]
     since: datetime
     until: datetime
+    requests: Sequence[Row] = ()
 
 
 def workload_of(rows: GroupRows, told: Iterable[str] = (), records_per_second: float | None = None) -> Workload:
@@ -59,19 +76,24 @@ def workload_of(rows: GroupRows, told: Iterable[str] = (), records_per_second: f
         raise NotReplayableError("The ledger has holes in this time: some generations are not known.")
     members = [row for row in rows.members if _is_of(rows, row["joined_at"], row["left_at"])]
     generations = [row for row in rows.generations if _is_of(rows, row["started_at"], row["ended_at"])]
-    actual = changed(_actual(generations, members), told)
+    actual = changed(_actual(generations, members, rows.requests), told)
     topics, growths = _topics(rows)
+    tenures = [_tenure(row, rows) for row in members]
+    silences = silences_of(tenures, rows, actual)
+    if silences is not None:
+        tenures = [_paused(each, silences, actual.session_ms) for each in tenures]
     return Workload(
         actual=actual,
-        tenures=tuple(_tenure(row, rows) for row in members),
+        tenures=tuple(tenures),
         topics=tuple(topics.items()),
         growths=tuple(growths),
         births=sum(map(_is_birth, rows.rebalances)),
         records_per_second=records_per_second,
+        silences=silences,
     )
 
 
-def _actual(generations: Sequence[Row], members: Sequence[Row]) -> Setting:
+def _actual(generations: Sequence[Row], members: Sequence[Row], requests: Sequence[Row]) -> Setting:
     """Returns what the group is set to, as far as its records say it. Raises NotReplayableError."""
     types = {row["group_type"] or GroupType.CLASSIC for row in generations}
     if len(types) > 1:
@@ -99,9 +121,19 @@ def _actual(generations: Sequence[Row], members: Sequence[Row]) -> Setting:
         assigned_by=assigned_by,
         is_static=statics == {True},
         session_ms=session_ms,
-        heartbeat_ms=min(usual_heartbeat_ms, session_ms // HEARTBEATS_PER_SESSION),
+        heartbeat_ms=_heartbeat_ms(requests) or min(usual_heartbeat_ms, session_ms // HEARTBEATS_PER_SESSION),
         max_poll_interval_ms=_usual(members, "rebalance_timeout_ms", Setting().max_poll_interval_ms),
     )
+
+
+def _heartbeat_ms(requests: Iterable[Row]) -> int | None:
+    """Returns how long members usually wait from heartbeat to heartbeat; None if requests do not tell it."""
+    by_member: dict[str, list[int]] = defaultdict(list)
+    for row in requests:
+        if row["api"] in HEARTBEATS:
+            by_member[row["member_id"]].append(_ms(row["happened_at"]))
+    waits = [after - before for times in by_member.values() for before, after in pairwise(sorted(times))]
+    return round(median(waits)) if len(waits) >= HEARTBEATS_MIN else None
 
 
 def _usual(members: Sequence[Row], column: str, default: int) -> int:
@@ -116,20 +148,19 @@ def _tenure(row: Row, rows: GroupRows) -> Tenure:
         member_id=row["member_id"],
         joined_ms=_ms(row["joined_at"]) if row["joined_at"] >= rows.since else None,
         left_ms=_ms(left_at) if is_left else None,
-        end=_end(row, rows.rebalances) if is_left else "",
+        end=_end(row, rows) if is_left else "",
         instance_id=row["group_instance_id"],
         client_id=row["client_id"] or "",
         client_host=row["client_host"] or "",
     )
 
 
-def _end(row: Row, rebalances: Sequence[Row]) -> str:
+def _end(row: Row, rows: GroupRows) -> str:
     """Returns how a tenure ended: as the server log tells it of a rebalance that took nobody else, or else as the
     records do."""
-    for rebalance in rebalances:
-        if rebalance["kafka_offset"] == row["to_offset"] and rebalance.get("trigger") in ENDS:
-            gone = [change for change in rebalance["changes"] or () if change["kind"] == MEMBER_LEFT.name]
-            if len(gone) == 1:
+    if sum(each["to_offset"] == row["to_offset"] for each in rows.members) == 1:
+        for rebalance in rows.rebalances:
+            if rebalance["kafka_offset"] == row["to_offset"] and rebalance.get("trigger") in ENDS:
                 return ENDS[rebalance["trigger"]]
     return ENDS.get(row["leave_cause"], LEFT)
 
@@ -149,6 +180,38 @@ def _topics(rows: GroupRows) -> tuple[dict[str, int], list[Growth]]:
                     growths.append(Growth(_ms(rebalance["happened_at"]), change["topic"], counts[change["topic"]]))
                     counts[change["topic"]] = before
     return counts, growths
+
+
+def silences_of(tenures: Sequence[Tenure], rows: GroupRows, actual: Setting) -> tuple[Silence, ...] | None:
+    """Returns when members sent nothing for longer than some heartbeats; None if the requests are not all there: a
+    session without any, of a member that nobody removed for it, is a hole in the log."""
+    spoke: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for row in sorted(rows.requests, key=lambda each: each["happened_at"]):
+        # A JoinGroup may wait long for its answer, which is no silence.
+        spoke[row["member_id"]].append((_ms(row["happened_at"]), _ms(row["logged_at"])))
+    found = []
+    for tenure in tenures:
+        begin = _ms(rows.since) if tenure.joined_ms is None else tenure.joined_ms
+        end = _ms(rows.until) if tenure.left_ms is None else tenure.left_ms
+        requests = [each for each in spoke[tenure.member_id] if each[1] > begin]
+        known = [(begin, begin), *(each for each in requests if each[0] < end), (end, end)]
+        too_long = sum(asked - answered > actual.session_ms + SLACK_MS for (_, answered), (asked, _) in pairwise(known))
+        if too_long > (tenure.end == SILENT):
+            return None
+        found += [
+            Silence(tenure.member_id, answered, asked)
+            for (_, answered), (asked, _) in pairwise(requests)
+            if asked - answered > SILENT_HEARTBEATS * actual.heartbeat_ms
+        ]
+    return tuple(found)
+
+
+def _paused(tenure: Tenure, silences: Iterable[Silence], session_ms: int) -> Tenure:
+    """Returns a tenure that ended in silence as one of a member that only paused, if it spoke again."""
+    if tenure.end != SILENT:
+        return tenure
+    is_back = any(each.member_id == tenure.member_id and each.to_ms - each.from_ms >= session_ms for each in silences)
+    return replace(tenure, end=PAUSED) if is_back else tenure
 
 
 def observed_of(rebalances: Sequence[Row]) -> dict[str, Interval | None]:

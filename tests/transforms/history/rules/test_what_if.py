@@ -81,12 +81,13 @@ def test_workload() -> None:
         (None, None, "left"),
         ("left", "session_expired", "silent"),
         ("left", "left_poll_timeout", "too_slow"),
+        ("left_poll_timeout", "session_expired", "silent"),
     ],
 )
 def test_ends(cause: str | None, trigger: str | None, end: str) -> None:
     """Goal: a tenure ended as the server log says, or else as the records do."""
     gone: dict[str, Any] = {**MEMBER, "left_at": AT + MINUTE, "leave_cause": cause, "to_offset": 7}
-    told = {**REBALANCE, "trigger": trigger, "changes": [{"kind": "member_left"}]}
+    told = {**REBALANCE, "trigger": trigger, "changes": [{"kind": "dynamic_restart"}]}
     (tenure,) = workload_of(replace(ROWS, members=[gone], rebalances=[told])).tenures
     assert tenure.end == end
 
@@ -109,6 +110,45 @@ def test_refusals(change: dict[str, Any], sentence: str) -> None:
     """Goal: what a replay can't be true of is refused with the reason."""
     with pytest.raises(NotReplayableError, match=f"^{sentence}"):
         workload_of(replace(ROWS, **change))
+
+
+def requests(*minutes: float, api: str = "HEARTBEAT", lasts: timedelta = timedelta(0)) -> list[dict[str, Any]]:
+    """Returns requests of the member at so many minutes after AT."""
+    times = [AT + minute * MINUTE for minute in minutes]
+    return [{"member_id": "m", "api": api, "happened_at": at, "logged_at": at + lasts} for at in times]
+
+
+def test_silences() -> None:
+    """Goal: a complete request log tells how often members speak, and when one stood still; with a hole, none tells."""
+    rows = replace(
+        ROWS, until=AT + 3 * MINUTE, requests=requests(*(each / 12 for each in range(37) if each not in (20, 21, 22)))
+    )
+    found = workload_of(rows)
+    assert found.actual.heartbeat_ms == 5_000
+    ((silence),) = found.silences or ()
+    assert (silence.member_id, silence.to_ms - silence.from_ms) == ("m", 20_000)
+    holed = replace(rows, requests=requests(*(each / 12 for each in range(37) if not 20 < each < 30)))
+    assert workload_of(holed).silences is None
+    assert workload_of(ROWS).silences is None
+
+
+def test_an_answer_that_waited_is_no_silence() -> None:
+    """Goal: a member whose JoinGroup was answered late had not stood still."""
+    spoke = requests(*(each / 12 for each in range(37) if not 20 < each < 25))
+    asked = requests(20 / 12, api="JOIN_GROUP", lasts=timedelta(seconds=20))
+    assert workload_of(replace(ROWS, until=AT + 3 * MINUTE, requests=spoke + asked)).silences == ()
+
+
+def test_paused() -> None:
+    """Goal: a member that was removed for its silence and spoke again had only paused; one that did not was gone."""
+    left_at = AT + 2 * MINUTE
+    gone: dict[str, Any] = {**MEMBER, "left_at": left_at, "leave_cause": "session_expired", "to_offset": 7}
+    rows = replace(ROWS, members=[gone], until=AT + 3 * MINUTE)
+    before = requests(*(each / 12 for each in range(16)))
+    for after, end in (([], "silent"), (requests(1.95), "paused"), (requests(2.5), "paused")):
+        found = workload_of(replace(rows, requests=before + after))
+        assert [each.end for each in found.tenures] == [end]
+        assert len(found.silences or ()) == (end == "paused")
 
 
 def test_observed() -> None:
