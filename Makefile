@@ -61,6 +61,7 @@ faults: setup ## break something at random, repair, and compare with an undistur
 differential: setup ## random requests to a real broker, to the coordinator and to the history: make differential SEQUENCES=5000 [SEED=1]
 	$(BIN)/python -m bench.differential --sequences $(SEQUENCES) $(if $(filter file,$(origin SEED)),,--seed $(SEED))
 	$(BIN)/python -m bench.consumer_groups $(if $(filter file,$(origin SEED)),,--seed $(SEED))
+	$(BIN)/python -m bench.consumer_coordinator $(if $(filter file,$(origin SEED)),,--seed $(SEED))
 
 COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-header --quiet
 lock: setup ## resolve the newest allowed versions into requirements/*.lock (needs uv: pip install uv)

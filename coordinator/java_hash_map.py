@@ -14,9 +14,11 @@ map after the same puts and removals:
   it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from typing import Generic, TypeVar
+
+from groupledger.schemas.kafka.uuids import uuid_of
 
 Key = TypeVar("Key", str, int)
 Value = TypeVar("Value")
@@ -58,6 +60,11 @@ def string_hash_code(text: str) -> int:
 def _hash_code(key: str | int) -> int:
     """Returns hashCode() of a String, or of an Integer or Long that is not negative."""
     return string_hash_code(key) if isinstance(key, str) else _signed32(key ^ key >> 32)
+
+
+def _spread(key: str | int) -> int:
+    code = _hash_code(key) & _UINT32
+    return code ^ code >> 16
 
 
 class _HashTable(Generic[Key, Value]):
@@ -142,8 +149,7 @@ class JavaHashMap(_HashTable[Key, Value]):
         return sorted(self._entries, key=self._bucket)
 
     def _bucket(self, key: Key) -> int:
-        code = _hash_code(key) & _UINT32
-        return (code ^ code >> 16) & (self._capacity - 1)
+        return _spread(key) & (self._capacity - 1)
 
 
 def hash_map_order(keys: Iterable[str], *, expected_size: int = 0) -> list[str]:
@@ -152,6 +158,47 @@ def hash_map_order(keys: Iterable[str], *, expected_size: int = 0) -> list[str]:
     for key in keys:
         table.put(key, None)
     return list(table)
+
+
+class HashOrder:
+    """The order of the keys of a small HashMap that was made with room for some, or as a copy of another.
+
+    Keys are names, or what `uuid_number` returns. `compute` stands for compute, merge and computeIfAbsent of a key that
+    is not there: it makes room only before the next one, and puts the key in front of its bucket.
+    """
+
+    __slots__ = ("_capacity", "_keys")
+
+    def __init__(self, copied: Iterable[str | int] = (), *, room: int = 1) -> None:
+        self._keys: list[str | int] = []
+        self._capacity = 1
+        while self._capacity < room:
+            self._capacity *= 2
+        for key in copied:
+            self.put(key)
+
+    def put(self, key: str | int) -> None:
+        if key not in self._keys:
+            self._keys.append(key)
+            self._grow()
+
+    def compute(self, key: str | int) -> None:
+        if key not in self._keys:
+            self._grow()
+            self._keys.insert(0, key)
+
+    def remove(self, key: str | int) -> None:
+        self._keys.remove(key)
+
+    def _grow(self) -> None:
+        if len(self._keys) > int(0.75 * self._capacity):
+            self._capacity *= 2
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def __iter__(self) -> Iterator[str | int]:
+        return iter(sorted(self._keys, key=lambda key: _spread(key) & (self._capacity - 1)))
 
 
 class TimelineHashMap(_HashTable[Key, Value]):
@@ -175,3 +222,25 @@ class TimelineHashMap(_HashTable[Key, Value]):
 
     def _slot(self, key: Key) -> int:
         return (_hash_code(key) * _FIBONACCI & _UINT64) >> (65 - self._capacity.bit_length())
+
+
+def uuid_number(kafka_id: str) -> int:
+    """Returns a number whose hash code, as a long, is that of a Uuid: Kafka folds the exclusive or of its halves."""
+    number = uuid_of(kafka_id).int
+    return number >> 64 ^ number & _UINT64
+
+
+def uuid_order(kafka_ids: Iterable[str], *, expected_size: int = 0) -> list[str]:
+    """Returns the distinct ids, as Kafka prints UUIDs, as a HashMap of Uuid iterates them after `put` of each."""
+    table: JavaHashMap[int, str] = JavaHashMap(expected_size=expected_size)
+    for kafka_id in kafka_ids:
+        table.put(uuid_number(kafka_id), kafka_id)
+    return table.values()
+
+
+def int_order(numbers: Collection[int]) -> list[int]:
+    """Returns numbers as a HashSet iterates them that was made of their list."""
+    table: JavaHashMap[int, None] = JavaHashMap(expected_size=len(numbers))
+    for number in numbers:
+        table.put(number, None)
+    return list(table)

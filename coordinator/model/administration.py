@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from groupledger.coordinator.model.consumer.group import EMPTY, ConsumerGroup
+from groupledger.coordinator.model.consumer.records import group_tombstones
 from groupledger.coordinator.model.group import Group
 from groupledger.coordinator.model.messages import (
     DeletedGroup,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.operation import Operation
 
 _CLASSIC = "classic"
+_CONSUMER = "consumer"
 _GROUP_ID_NOT_FOUND_SINCE = 6
 
 
@@ -63,13 +66,19 @@ def describe_group(group: Group | None, group_id: str, api_version: int) -> Desc
     )
 
 
-def list_groups(groups: Iterable[Group], request: ListGroupsRequest) -> list[ListedGroup]:
+def list_groups(
+    groups: Iterable[Group], consumer_groups: Iterable[ConsumerGroup], request: ListGroupsRequest
+) -> list[ListedGroup]:
     states = [state.strip().lower() for state in request.states_filter]
     types = [group_type.lower() for group_type in request.types_filter]
+    known = [
+        *(ListedGroup(group.group_id, group.protocol_type or "", group.state.value, _CLASSIC) for group in groups),
+        *(ListedGroup(group.group_id, _CONSUMER, group.state, _CONSUMER) for group in consumer_groups),
+    ]
     return [
-        ListedGroup(group.group_id, group.protocol_type or "", group.state.value, _CLASSIC)
-        for group in groups
-        if (not states or group.state.value.lower() in states) and (not types or _CLASSIC in types)
+        one
+        for one in known
+        if (not states or one.group_state.lower() in states) and (not types or one.group_type in types)
     ]
 
 
@@ -80,7 +89,14 @@ def delete_groups(request: DeleteGroupsRequest, operation: Operation) -> None:
     offset_count = 0
     for group_id in request.group_ids:
         group = operation.groups.get(group_id)
-        if group is None or group.state is State.DEAD:
+        consumers = operation.consumer_groups.get(group_id)
+        if consumers is not None:
+            error = Error.NONE if consumers.state == EMPTY else Error.NON_EMPTY_GROUP
+            if error is Error.NONE:
+                offset_count += delete_all_offsets(group_id, operation)
+                operation.records += group_tombstones(group_id)
+                deleted.append(group_id)
+        elif group is None or group.state is State.DEAD:
             error = Error.GROUP_ID_NOT_FOUND
         elif group.state is not State.EMPTY:
             error = Error.NON_EMPTY_GROUP

@@ -14,3 +14,7 @@ class Config:
     offsets_retention_ms: int = 10_080 * 60_000
     offsets_retention_check_interval_ms: int = 600_000
     offsets_topic_num_partitions: int = 50
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_size: int = (1 << 31) - 1
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")

@@ -21,12 +21,27 @@ from typing import TYPE_CHECKING, Any
 from groupledger.coordinator.java_hash_map import string_hash_code
 from groupledger.coordinator.model.administration import delete_groups, describe_group, list_groups
 from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.consumer_heartbeat import heartbeat_of_consumer, refusal_of_invalid
+from groupledger.coordinator.model.consumer_requests import (
+    commit_by_epoch,
+    commit_transactional_by_epoch,
+    delete_offsets_of_consumers,
+    describe_consumer_group,
+    join_as_classic,
+    leave_as_classic,
+    refusal_of_fetch,
+    refuse_as_unknown,
+)
 from groupledger.coordinator.model.deadlines import Deadlines
 from groupledger.coordinator.model.join_group import join_group
 from groupledger.coordinator.model.membership import heartbeat, leave_group, sync_group
 from groupledger.coordinator.model.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
+    DescribedConsumerGroup,
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
@@ -40,6 +55,7 @@ from groupledger.coordinator.model.messages import (
     ListGroupsResponse,
     OffsetCommitRequest,
     OffsetDeleteRequest,
+    OffsetFetchGroup,
     OffsetFetchRequest,
     OffsetFetchResponse,
     Request,
@@ -59,11 +75,13 @@ from groupledger.coordinator.model.offsets import (
 from groupledger.coordinator.model.operation import Result
 from groupledger.coordinator.model.rebalance import expire_session, rebalance_by_leader
 from groupledger.coordinator.model.shard import Shard
+from groupledger.coordinator.model.states import State
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from groupledger.coordinator.model.consumer.topics import Topic
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.operation import Batch, Operation
     from groupledger.schemas.kafka.topic_partition import TopicPartition
@@ -85,6 +103,7 @@ class Coordinator:
 
     def __init__(self, config: Config | None = None) -> None:
         self.config = config or Config()
+        self.topics: dict[str, Topic] = {}  # by name: what assignors of the broker's own are told
         self.is_active = True  # False before startup and after shutdown: everything is refused
         self._deadlines = Deadlines()
         self._shards: dict[int, Shard | None] = {}  # None while the partition is loading
@@ -127,7 +146,7 @@ class Coordinator:
         """
         self._move_to(now_ms)
         self._deadlines.cancel_partition(partition)
-        shard = Shard(partition, self.config, self._deadlines)
+        shard = Shard(partition, self.config, self._deadlines, self.topics)
         self._shards[partition] = shard
         return shard.load(batches, now_ms)
 
@@ -178,6 +197,8 @@ class Coordinator:
             return _ROUTERS[type(request)](self, request, append_error)
         shard = self._route(request)
         if isinstance(shard, Shard):
+            if request.group_id in shard.consumer_groups:  # type: ignore[attr-defined]
+                handler = _CONSUMER_HANDLERS[type(request)]
             return shard.run(handler, request, now_ms=now_ms, append_error=append_error)
         return Result(responses=(_refused(request, shard),))
 
@@ -195,6 +216,8 @@ class Coordinator:
             limits = self.config.group_min_session_timeout_ms, self.config.group_max_session_timeout_ms
             if not limits[0] <= request.session_timeout_ms <= limits[1]:
                 return Error.INVALID_SESSION_TIMEOUT
+        if kind is ConsumerGroupHeartbeatRequest and (error := refusal_of_invalid(request)) is not Error.NONE:
+            return error
         return self._shard(self.partition_for(request.group_id))
 
     def _shard(self, partition: int) -> Shard | Error:
@@ -218,8 +241,7 @@ class Coordinator:
             if isinstance(shard, Error):
                 groups.append(FetchedGroup(asked.group_id, shard))
             else:
-                group = shard.groups.get(asked.group_id)
-                groups.append(fetch_offsets(group, asked, shard.offsets, require_stable=request.require_stable))
+                groups.append(_fetched(shard, asked, require_stable=request.require_stable))
         return Result(responses=(OffsetFetchResponse(request.request_id, tuple(groups)),))
 
     def _describe_groups(self, request: DescribeGroupsRequest, _: Error) -> Result:
@@ -232,6 +254,16 @@ class Coordinator:
                 groups.append(describe_group(shard.groups.get(group_id), group_id, request.api_version))
         return Result(responses=(DescribeGroupsResponse(request.request_id, tuple(groups)),))
 
+    def _describe_consumer_groups(self, request: ConsumerGroupDescribeRequest, _: Error) -> Result:
+        groups = []
+        for group_id in request.group_ids:
+            shard = self._shard(self.partition_for(group_id))
+            if isinstance(shard, Error):
+                groups.append(DescribedConsumerGroup(group_id=group_id, error=shard))
+            else:
+                groups.append(describe_consumer_group(shard.consumer_groups.get(group_id), group_id, self.config))
+        return Result(responses=(ConsumerGroupDescribeResponse(request.request_id, groups=tuple(groups)),))
+
     def _list_groups(self, request: ListGroupsRequest, _: Error) -> Result:
         """Lists the groups of all partitions that are led here; refused while one of them loads."""
         groups: list[ListedGroup] = []
@@ -239,7 +271,7 @@ class Coordinator:
             shard = self._shard(partition)
             if isinstance(shard, Error):
                 return Result(responses=(refusal(request, shard),))
-            groups.extend(list_groups(shard.groups.values(), request))
+            groups.extend(list_groups(shard.groups.values(), shard.consumer_groups.values(), request))
         return Result(responses=(ListGroupsResponse(request.request_id, Error.NONE, tuple(groups)),))
 
     def _delete_groups(self, request: DeleteGroupsRequest, append_error: Error) -> Result:
@@ -286,6 +318,14 @@ def _refused(request: Request, error: Error) -> Response:
     return response
 
 
+def _fetched(shard: Shard, asked: OffsetFetchGroup, *, require_stable: bool) -> FetchedGroup:
+    group, consumers = shard.groups.get(asked.group_id), shard.consumer_groups.get(asked.group_id)
+    if consumers is not None and (error := refusal_of_fetch(consumers, asked)) is not Error.NONE:
+        return FetchedGroup(asked.group_id, error)
+    is_known = consumers is not None or (group is not None and group.state is not State.DEAD)
+    return fetch_offsets(asked, shard.offsets, is_known=is_known, require_stable=require_stable)
+
+
 _HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
     JoinGroupRequest: join_group,
     SyncGroupRequest: sync_group,
@@ -294,6 +334,18 @@ _HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
     OffsetCommitRequest: commit_offsets,
     TxnOffsetCommitRequest: commit_transactional_offsets,
     OffsetDeleteRequest: delete_offsets,
+    ConsumerGroupHeartbeatRequest: heartbeat_of_consumer,
+}
+# The same requests about a group that is one of KIP-848.
+_CONSUMER_HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
+    JoinGroupRequest: join_as_classic,
+    SyncGroupRequest: refuse_as_unknown,
+    HeartbeatRequest: refuse_as_unknown,
+    LeaveGroupRequest: leave_as_classic,
+    OffsetCommitRequest: commit_by_epoch,
+    TxnOffsetCommitRequest: commit_transactional_by_epoch,
+    OffsetDeleteRequest: delete_offsets_of_consumers,
+    ConsumerGroupHeartbeatRequest: heartbeat_of_consumer,
 }
 _ROUTERS: dict[type[Request], Callable[[Coordinator, Any, Error], Result]] = {
     WriteTxnMarkerRequest: Coordinator._write_txn_marker,  # noqa: SLF001  # the class's own table
@@ -301,4 +353,5 @@ _ROUTERS: dict[type[Request], Callable[[Coordinator, Any, Error], Result]] = {
     DescribeGroupsRequest: Coordinator._describe_groups,  # noqa: SLF001
     ListGroupsRequest: Coordinator._list_groups,  # noqa: SLF001
     DeleteGroupsRequest: Coordinator._delete_groups,  # noqa: SLF001
+    ConsumerGroupDescribeRequest: Coordinator._describe_consumer_groups,  # noqa: SLF001
 }

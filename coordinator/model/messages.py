@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from groupledger.coordinator.model.consumer.member import Partitions
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.kafka.topic_partition import TopicPartition
@@ -205,10 +206,13 @@ class WriteTxnMarkerResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchGroup:
-    """With `partitions` None, all partitions that have an offset are asked for."""
+    """With `partitions` None, all partitions that have an offset are asked for. A member of a consumer group of KIP-848
+    names itself and its epoch (since API version 9)."""
 
     group_id: str
     partitions: tuple[TopicPartition, ...] | None = None
+    member_id: str | None = None
+    member_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +327,75 @@ class DeleteGroupsResponse(Response):
     results: tuple[DeletedGroup, ...]
 
 
+# Consumer groups of KIP-848
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatRequest(GroupRequest):
+    """None (or -1) where the member says nothing of it. `new_member_id` is the id that the broker would draw for a
+    member of API version 0 that has none."""
+
+    member_id: str
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    subscribed_topic_names: tuple[str, ...] | None = None
+    subscribed_topic_regex: str | None = None
+    server_assignor: str | None = None
+    owned: Partitions | None = None
+    new_member_id: str = ""
+    client_id: str = ""
+    client_host: str = "/127.0.0.1"
+    api_version: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatResponse(Response):
+    """`assignment` is None where the member is told nothing new."""
+
+    error: Error
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Partitions | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeRequest(Request):
+    group_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedConsumerMember:
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    subscribed_topic_regex: str
+    assignment: Partitions
+    target: Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedConsumerGroup:
+    group_id: str
+    error: Error
+    group_state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedConsumerMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResponse(Response):
+    groups: tuple[DescribedConsumerGroup, ...]
+
+
 _ERROR_RESPONSES: dict[type[Request], Callable[..., Response]] = {
     JoinGroupRequest: JoinGroupResponse,
     SyncGroupRequest: SyncGroupResponse,
@@ -331,6 +404,7 @@ _ERROR_RESPONSES: dict[type[Request], Callable[..., Response]] = {
     OffsetDeleteRequest: OffsetDeleteResponse,
     WriteTxnMarkerRequest: WriteTxnMarkerResponse,
     ListGroupsRequest: ListGroupsResponse,
+    ConsumerGroupHeartbeatRequest: ConsumerGroupHeartbeatResponse,
 }
 
 

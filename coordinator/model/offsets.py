@@ -8,9 +8,12 @@ changes when these are applied.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import signed64, utf16_length
+from groupledger.coordinator.model.consumer.group import EMPTY
+from groupledger.coordinator.model.consumer.records import group_tombstones
 from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE, Group
 from groupledger.coordinator.model.messages import (
     NO_RETENTION_TIME,
@@ -37,9 +40,10 @@ from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from groupledger.coordinator.model.config import Config
+    from groupledger.coordinator.model.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.offset_store import OffsetStore
     from groupledger.coordinator.model.operation import Operation
 
@@ -63,10 +67,13 @@ def commit_offsets(request: OffsetCommitRequest, operation: Operation) -> None:
         error = Error.GROUP_ID_NOT_FOUND
     else:
         error = Error.ILLEGAL_GENERATION
-    expire_timestamp_ms = NO_EXPIRY
-    if request.retention_time_ms != NO_RETENTION_TIME:
-        expire_timestamp_ms = signed64(operation.now_ms + request.retention_time_ms)  # Java's sum of two longs
-    _commit(request, error, expire_timestamp_ms, operation)
+    write_offsets(request, error, expiry_of(request, operation), operation)
+
+
+def expiry_of(request: OffsetCommitRequest, operation: Operation) -> int:
+    if request.retention_time_ms == NO_RETENTION_TIME:
+        return NO_EXPIRY
+    return signed64(operation.now_ms + request.retention_time_ms)  # Java's sum of two longs
 
 
 def commit_transactional_offsets(request: TxnOffsetCommitRequest, operation: Operation) -> None:
@@ -81,7 +88,7 @@ def commit_transactional_offsets(request: TxnOffsetCommitRequest, operation: Ope
         error = Error.ILLEGAL_GENERATION
     operation.producer_id = request.producer_id
     operation.producer_epoch = request.producer_epoch
-    _commit(request, error, NO_EXPIRY, operation)
+    write_offsets(request, error, NO_EXPIRY, operation)
 
 
 def _validate_commit(
@@ -104,7 +111,7 @@ def _validate_commit(
     return error
 
 
-def _commit(
+def write_offsets(
     request: OffsetCommitRequest | TxnOffsetCommitRequest, error: Error, expire_timestamp_ms: int, operation: Operation
 ) -> None:
     """Writes a record for each partition, unless the request or the partition's metadata is refused."""
@@ -128,11 +135,11 @@ def _commit(
 
 
 def fetch_offsets(
-    group: Group | None, request: OffsetFetchGroup, offsets: OffsetStore, *, require_stable: bool
+    request: OffsetFetchGroup, offsets: OffsetStore, *, is_known: bool, require_stable: bool
 ) -> FetchedGroup:
-    """Returns the committed offsets. `require_stable` refuses partitions that have a pending offset."""
+    """Returns the committed offsets, none of a group that is not known. `require_stable` refuses partitions that have a
+    pending offset."""
     group_id = request.group_id
-    is_known = group is not None and group.state is not State.DEAD
     partitions: Iterable[TopicPartition] = request.partitions or ()
     if request.partitions is None and is_known:
         partitions = [TopicPartition(topic, number) for topic, number, _ in offsets.committed.of_group(group_id)]
@@ -214,23 +221,33 @@ def delete_offsets_of_partitions(partitions: tuple[TopicPartition, ...], operati
 def expire_groups(operation: Operation) -> None:
     """Writes tombstones for expired offsets, and for Empty groups that have no offset left."""
     for group in operation.groups.values():
-        if _expire_offsets(group, operation) and group.state is State.EMPTY:
+        if _expire_offsets(group.group_id, partial(_is_over, group), operation) and group.state is State.EMPTY:
             operation.records.append(new_group_metadata_tombstone_record(group.group_id))
+    for consumers in operation.consumer_groups.values():
+        if _expire_offsets(consumers.group_id, partial(_is_over_for_consumers, consumers), operation):
+            operation.records += group_tombstones(consumers.group_id) if consumers.state == EMPTY else []
     if operation.records:
         operation.log("tombstones_generated", tombstone_count=len(operation.records))
 
 
-def _expire_offsets(group: Group, operation: Operation) -> bool:
+def _is_over(group: Group, topic: str, offset: Mapping[str, Any], now_ms: int, config: Config) -> bool:
+    return not group.is_subscribed_to_topic(topic) and is_expired(group, offset, now_ms, config)
+
+
+def _is_over_for_consumers(
+    group: ConsumerGroup, topic: str, offset: Mapping[str, Any], now_ms: int, config: Config
+) -> bool:
+    is_subscribed = topic in group.subscribed_topics()
+    return not is_subscribed and _has_outlived(offset, offset["commit_timestamp_ms"], now_ms, config)
+
+
+def _expire_offsets(group_id: str, is_over: Callable[..., bool], operation: Operation) -> bool:
     """Writes tombstones for a group's expired offsets. Returns whether none is left, not even a pending one."""
-    group_id = group.group_id
     offsets = operation.offsets
     are_all_expired = True
     for topic, partition, offset in offsets.committed.of_group(group_id):
-        if (
-            not group.is_subscribed_to_topic(topic)
-            and is_expired(group, offset.value, operation.now_ms, operation.config)
-            and not offsets.has_pending(group_id, topic, partition)
-        ):
+        is_pending = offsets.has_pending(group_id, topic, partition)
+        if not is_pending and is_over(topic, offset.value, operation.now_ms, operation.config):
             operation.records.append(new_offset_commit_tombstone_record(group_id, topic, partition))
         else:
             are_all_expired = False
@@ -247,6 +264,10 @@ def is_expired(group: Group, offset: Mapping[str, Any], now_ms: int, config: Con
                 base_ms = group.current_state_timestamp_ms
         elif group.state is not State.STABLE or group.subscribed_topics is None:
             return False  # subscribed_topics is known of consumers only
+    return _has_outlived(offset, base_ms, now_ms, config)
+
+
+def _has_outlived(offset: Mapping[str, Any], base_ms: int, now_ms: int, config: Config) -> bool:
     expire_timestamp_ms: int = offset["expire_timestamp_ms"]
     if expire_timestamp_ms != NO_EXPIRY:
         return now_ms >= expire_timestamp_ms

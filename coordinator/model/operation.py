@@ -15,10 +15,12 @@ from groupledger.coordinator.model.log_lines import LogEvent
 from groupledger.coordinator.model.messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from groupledger.coordinator.java_hash_map import TimelineHashMap
     from groupledger.coordinator.model.config import Config
+    from groupledger.coordinator.model.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.consumer.topics import Topic
     from groupledger.coordinator.model.deadlines import Deadlines
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.messages import Response
@@ -66,6 +68,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
     __slots__ = (
         "after_append",
         "config",
+        "consumer_groups",
         "created_group_id",
         "deadlines",
         "events",
@@ -78,9 +81,10 @@ class Operation:  # no dataclass, because one is built with every request, and t
         "records",
         "response",
         "responses",
+        "topics",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  # what a shard has, as it has it
         self,
         config: Config,
         deadlines: Deadlines,
@@ -88,6 +92,8 @@ class Operation:  # no dataclass, because one is built with every request, and t
         offsets: OffsetStore,
         partition: int,
         now_ms: int,
+        consumer_groups: TimelineHashMap[str, ConsumerGroup],
+        topics: Mapping[str, Topic],
     ) -> None:
         self.config = config
         self.deadlines = deadlines
@@ -95,6 +101,8 @@ class Operation:  # no dataclass, because one is built with every request, and t
         self.offsets = offsets
         self.partition = partition
         self.now_ms = now_ms
+        self.consumer_groups = consumer_groups
+        self.topics = topics
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.records: list[Record] = []

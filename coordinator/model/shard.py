@@ -7,8 +7,8 @@ therefore applied when a log is loaded, and not again when it is appended.
 
 `run` is the way in: it gives a handler an `Operation`, then settles the append. If the append failed, no record is
 applied, a group that the operation created is removed, and the handler's `after_append` takes back what it must.
-`load` applies a log from its beginning. Records of consumer groups of KIP-848, share groups and streams groups are
-skipped, because their state is not modelled here.
+`load` applies a log from its beginning. Records of share groups and streams groups are skipped, because their state is
+not modelled here. Consumer groups of KIP-848 change by their records alone, so theirs are applied in both cases.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import TimelineHashMap
+from groupledger.coordinator.model import consumer_heartbeat
+from groupledger.coordinator.model.consumer.group import ConsumerGroup
+from groupledger.coordinator.model.consumer.records import EPOCH, RECORDS
+from groupledger.coordinator.model.consumer_heartbeat import expire_consumer_session, expire_revocation, watch_loaded
 from groupledger.coordinator.model.errors import IllegalStateError, response_error_of_failed_append
 from groupledger.coordinator.model.group import ANSWERED, Group
 from groupledger.coordinator.model.log_lines import Reason
@@ -46,9 +50,10 @@ from groupledger.coordinator.model.states import Event
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from groupledger.coordinator.model.config import Config
+    from groupledger.coordinator.model.consumer.topics import Topic
     from groupledger.coordinator.model.deadlines import Deadlines, Timer
     from groupledger.schemas.codec.records import Record
 
@@ -57,15 +62,26 @@ _OFFSET_RECORDS = ("offset_commit", "legacy_offset_commit")
 
 
 class Shard:
-    __slots__ = ("_config", "_deadlines", "groups", "log_end_offset", "offsets", "partition")
+    __slots__ = (
+        "_config",
+        "_deadlines",
+        "_topics",
+        "consumer_groups",
+        "groups",
+        "log_end_offset",
+        "offsets",
+        "partition",
+    )
 
-    def __init__(self, partition: int, config: Config, deadlines: Deadlines) -> None:
+    def __init__(self, partition: int, config: Config, deadlines: Deadlines, topics: Mapping[str, Topic]) -> None:
         self.partition = partition
         self.groups: TimelineHashMap[str, Group] = TimelineHashMap()
+        self.consumer_groups: TimelineHashMap[str, ConsumerGroup] = TimelineHashMap()
         self.offsets = OffsetStore()
         self.log_end_offset = 0
         self._config = config
         self._deadlines = deadlines
+        self._topics = topics
 
     # Operations
 
@@ -106,6 +122,12 @@ class Shard:
         group = self.groups.get(group_id)
         if kind == EXPIRATION_TIMER:
             return self.run(self._expire_groups, None, now_ms=now_ms, append_error=append_error)
+        if kind in _CONSUMER_TIMERS:
+            consumer_group = self.consumer_groups.get(group_id)
+            if consumer_group is None:
+                return Result()
+            handler = partial(_CONSUMER_TIMERS[kind], consumer_group)
+            return self.run(handler, member_id, now_ms=now_ms, append_error=append_error)
         if group is None:
             return Result()
         if kind == SESSION_TIMER:
@@ -113,7 +135,10 @@ class Shard:
         return self.run(_REBALANCE_TIMERS[kind], group, now_ms=now_ms, append_error=append_error)
 
     def _operation(self, now_ms: int) -> Operation:
-        return Operation(self._config, self._deadlines, self.groups, self.offsets, self.partition, now_ms)
+        return Operation(
+            *(self._config, self._deadlines, self.groups, self.offsets, self.partition, now_ms),
+            *(self.consumer_groups, self._topics),
+        )
 
     def _append(self, operation: Operation) -> Batch:
         batch = Batch(
@@ -165,6 +190,8 @@ class Shard:
             if size > max_size:
                 fields = {"group_id": group.group_id, "member_count": size, "group_max_size": max_size}
                 prepare_rebalance(group, Reason("over_capacity", fields), operation)
+        for consumer_group in self.consumer_groups.values():
+            watch_loaded(consumer_group, operation)
         operation.set_timer(EXPIRATION_TIMER, "", self._config.offsets_retention_check_interval_ms)
         return _result(operation, None)
 
@@ -209,7 +236,7 @@ class Shard:
     def _apply(self, record: Record, operation: Operation) -> None:
         group_id = record.key["group_id"]
         if record.record_type in _OFFSET_RECORDS:
-            if record.value is not None and self.groups.get(group_id) is None:
+            if record.value is not None and self.groups.get(group_id) is None and group_id not in self.consumer_groups:
                 self.groups.put(group_id, Group(group_id=group_id, current_state_timestamp_ms=operation.now_ms))
             self.offsets.apply(record, self.log_end_offset, operation.producer_id)
         elif record.record_type == "group_metadata":
@@ -217,12 +244,32 @@ class Shard:
                 self.groups.pop(group_id)
             else:
                 self.groups.put(group_id, Group.from_record(group_id, record.value))
+        elif record.record_type in RECORDS:
+            self._apply_to_consumer_group(record, group_id)
+
+    def _apply_to_consumer_group(self, record: Record, group_id: str) -> None:
+        group = self.consumer_groups.get(group_id)
+        if record.record_type == EPOCH and record.value is None:
+            self.consumer_groups.pop(group_id)
+        elif group is not None:
+            group.apply(record)
+        elif record.value is not None:
+            # What was no more than offsets until now.
+            self.groups.pop(group_id)
+            group = ConsumerGroup(group_id)
+            self.consumer_groups.put(group_id, group)
+            group.apply(record)
 
 
 _REBALANCE_TIMERS: dict[str, Callable[[Group, Operation], None]] = {
     JOIN_TIMER: complete_join,
     INITIAL_JOIN_TIMER: complete_initial_join_or_delay,
     SYNC_TIMER: expire_pending_sync,
+}
+
+_CONSUMER_TIMERS: dict[str, Callable[[ConsumerGroup, str, Operation], None]] = {
+    consumer_heartbeat.SESSION_TIMER: expire_consumer_session,
+    consumer_heartbeat.REVOCATION_TIMER: expire_revocation,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -86,8 +86,8 @@ def config_of(broker_settings: tuple[str, ...]) -> Config:
     """Returns the settings of `group.min.session.timeout.ms=1000` and the like. Raises InputError for others."""
     from groupledger.coordinator.model.config import Config
 
-    names = {field.name.replace("_", "."): field.name for field in fields(Config)}
-    found = {}
+    names = {field.name.replace("_", "."): field.name for field in fields(Config) if isinstance(field.default, int)}
+    found: dict[str, Any] = {}
     for each in broker_settings:
         name, _, value = each.partition("=")
         if name not in names or not value.isdecimal():

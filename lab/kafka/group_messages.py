@@ -15,11 +15,16 @@ from kafka.protocol.consumer import group as membership
 from kafka.protocol.producer import transaction as transactions
 
 from groupledger.coordinator.model import messages
+from groupledger.coordinator.model.consumer.member import partitions_of
+from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest
 from groupledger.schemas.kafka.errors import Error
-from groupledger.schemas.kafka.uuids import uuid_of
+from groupledger.schemas.kafka.uuids import kafka_id_of, uuid_of
+from lab.kafka.messages import ConsumerGroupHeartbeatRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from groupledger.coordinator.model.consumer.member import Partitions
 
 HEARTBEAT_VERSION = 4
 OFFSET_FETCH_VERSION = 9  # the last in which topics have names
@@ -156,7 +161,8 @@ def _offset_fetch(request: messages.OffsetFetchRequest) -> Any:
         topics = None
         if group.partitions is not None:
             topics = [topic_kind(name=name, partition_indexes=found) for name, found in _grouped(group.partitions)]
-        groups.append(group_kind(group_id=group.group_id, topics=topics))
+        named = {"member_id": group.member_id, "member_epoch": group.member_epoch}
+        groups.append(group_kind(group_id=group.group_id, topics=topics, **named))
     return membership.OffsetFetchRequest(
         version=OFFSET_FETCH_VERSION, groups=groups, require_stable=request.require_stable
     )
@@ -185,6 +191,31 @@ def _delete_groups(request: messages.DeleteGroupsRequest) -> Any:
     return administration.DeleteGroupsRequest(version=DELETE_GROUPS_VERSION, groups_names=list(request.group_ids))
 
 
+def _heartbeat_of_consumer(request: messages.ConsumerGroupHeartbeatRequest) -> Any:
+    kind = ConsumerGroupHeartbeatRequest.TopicPartitions
+    owned = request.owned
+    names = request.subscribed_topic_names
+    return ConsumerGroupHeartbeatRequest(
+        version=request.api_version,
+        group_id=request.group_id,
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        subscribed_topic_names=None if names is None else [*names],
+        subscribed_topic_regex=request.subscribed_topic_regex,
+        server_assignor=request.server_assignor,
+        topic_partitions=None
+        if owned is None
+        else [kind(topic_id=uuid_of(topic), partitions=[*numbers]) for topic, numbers in owned.items()],
+    )
+
+
+def _describe_consumer_groups(request: messages.ConsumerGroupDescribeRequest) -> Any:
+    return ConsumerGroupDescribeRequest(version=1, group_ids=[*request.group_ids])
+
+
 _TO_WIRE: dict[type[messages.Request], Callable[[Any], Any]] = {
     messages.JoinGroupRequest: _join_group,
     messages.SyncGroupRequest: _sync_group,
@@ -197,6 +228,8 @@ _TO_WIRE: dict[type[messages.Request], Callable[[Any], Any]] = {
     messages.DescribeGroupsRequest: _describe_groups,
     messages.ListGroupsRequest: _list_groups,
     messages.DeleteGroupsRequest: _delete_groups,
+    messages.ConsumerGroupHeartbeatRequest: _heartbeat_of_consumer,
+    messages.ConsumerGroupDescribeRequest: _describe_consumer_groups,
 }
 
 
@@ -338,6 +371,53 @@ def _groups_deleted(answer: Any, request: messages.Request) -> messages.Response
     return messages.DeleteGroupsResponse(request.request_id, results)
 
 
+def _heard_by_consumer(answer: Any, request: messages.Request) -> messages.Response:
+    assignment = answer.assignment
+    return messages.ConsumerGroupHeartbeatResponse(
+        request.request_id,
+        error=Error(answer.error_code),
+        member_id=answer.member_id,
+        member_epoch=answer.member_epoch,
+        heartbeat_interval_ms=answer.heartbeat_interval_ms,
+        assignment=None if assignment is None else _partitions(assignment.topic_partitions),
+    )
+
+
+def _consumer_groups_described(answer: Any, request: messages.Request) -> messages.Response:
+    groups = tuple(
+        messages.DescribedConsumerGroup(
+            group_id=group.group_id,
+            error=Error(group.error_code),
+            group_state=group.group_state,
+            group_epoch=group.group_epoch,
+            assignment_epoch=group.assignment_epoch,
+            assignor=group.assignor_name,
+            members=tuple(sorted(map(_consumer_described, group.members), key=lambda member: member.member_id)),
+        )
+        for group in answer.groups
+    )
+    return messages.ConsumerGroupDescribeResponse(request.request_id, groups=groups)
+
+
+def _consumer_described(member: Any) -> messages.DescribedConsumerMember:
+    return messages.DescribedConsumerMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=tuple(sorted(member.subscribed_topic_names)),
+        subscribed_topic_regex=member.subscribed_topic_regex or "",
+        assignment=_partitions(member.assignment.topic_partitions),
+        target=_partitions(member.target_assignment.topic_partitions),
+    )
+
+
+def _partitions(topics: Iterable[Any]) -> Partitions:
+    return partitions_of({"topic_id": kafka_id_of(each.topic_id), "partitions": each.partitions} for each in topics)
+
+
 _FROM_WIRE: dict[type[messages.Request], Callable[[Any, Any], messages.Response]] = {
     messages.JoinGroupRequest: _joined,
     messages.SyncGroupRequest: _synced,
@@ -350,6 +430,8 @@ _FROM_WIRE: dict[type[messages.Request], Callable[[Any, Any], messages.Response]
     messages.DescribeGroupsRequest: _described,
     messages.ListGroupsRequest: _listed,
     messages.DeleteGroupsRequest: _groups_deleted,
+    messages.ConsumerGroupHeartbeatRequest: _heard_by_consumer,
+    messages.ConsumerGroupDescribeRequest: _consumer_groups_described,
 }
 
 

@@ -1,0 +1,112 @@
+"""A member of a consumer group of KIP-848, as the records of types 5 and 8 tell it.
+
+Members are values: a heartbeat makes another one, and what differs becomes a record. The group changes when that record
+is applied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+Partitions = dict[str, tuple[int, ...]]
+"""Partitions by topic id, ascending; a topic without any is left out."""
+
+LEFT: Final = -1
+AWAY: Final = -2  # a static member that will be back
+NO_EPOCH: Final = -1
+
+
+class MemberState(IntEnum):
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+    @classmethod
+    def _missing_(cls, value: object) -> MemberState:  # noqa: ARG003  # as IntEnum asks
+        return cls.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerMember:
+    """`epoch` is AWAY for a static member that left for a while, and 0 for one that has not been reconciled yet."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topics: frozenset[str] = frozenset()
+    regex: str | None = ""
+    rebalance_timeout_ms: int = -1
+    assignor: str | None = None
+    epoch: int = 0
+    previous_epoch: int = NO_EPOCH
+    state: MemberState = MemberState.STABLE
+    assigned: Partitions = field(default_factory=dict)
+    pending_revocation: Partitions = field(default_factory=dict)
+
+    def at_epoch(self, epoch: int, **changes: Any) -> ConsumerMember:
+        """Returns the member at an epoch, which keeps the one before where it changes."""
+        return replace(self, epoch=epoch, previous_epoch=self.epoch, **changes)
+
+    def with_subscription(self, value: Mapping[str, Any]) -> ConsumerMember:
+        return replace(
+            self,
+            instance_id=value["instance_id"],
+            rack_id=value["rack_id"],
+            client_id=value["client_id"],
+            client_host=value["client_host"],
+            topics=frozenset(value["subscribed_topic_names"]),
+            regex=value["subscribed_topic_regex"],
+            rebalance_timeout_ms=value["rebalance_timeout_ms"],
+            assignor=value["server_assignor"],
+        )
+
+    def with_assignment(self, value: Mapping[str, Any] | None) -> ConsumerMember:
+        """Returns the member as record type 8 tells it; after its tombstone it has no partitions and no epoch."""
+        if value is None:
+            return replace(
+                self, epoch=LEFT, previous_epoch=LEFT, state=MemberState.STABLE, assigned={}, pending_revocation={}
+            )
+        return replace(
+            self,
+            epoch=value["member_epoch"],
+            previous_epoch=value["previous_member_epoch"],
+            state=MemberState(value["state"]),
+            assigned=partitions_of(value["assigned_partitions"]),
+            pending_revocation=partitions_of(value["partitions_pending_revocation"]),
+        )
+
+
+def partitions_of(told: Iterable[Mapping[str, Any]]) -> Partitions:
+    return {each["topic_id"]: tuple(sorted(each["partitions"])) for each in told if each["partitions"]}
+
+
+def without(partitions: Mapping[str, Iterable[int]], others: Mapping[str, Iterable[int]]) -> Partitions:
+    """Returns those partitions that are not among the others."""
+    return _those(partitions, lambda topic, number: number not in others.get(topic, ()))
+
+
+def common(partitions: Mapping[str, Iterable[int]], others: Mapping[str, Iterable[int]]) -> Partitions:
+    """Returns those partitions that are among the others, too."""
+    return _those(partitions, lambda topic, number: number in others.get(topic, ()))
+
+
+def _those(partitions: Mapping[str, Iterable[int]], is_one: Callable[[str, int], bool]) -> Partitions:
+    found = {
+        topic: tuple(sorted(number for number in numbers if is_one(topic, number)))
+        for topic, numbers in partitions.items()
+    }
+    return {topic: numbers for topic, numbers in found.items() if numbers}
+
+
+def together(partitions: Mapping[str, Iterable[int]], others: Mapping[str, Iterable[int]]) -> Partitions:
+    both = dict.fromkeys([*partitions, *others])
+    numbers = {topic: [*partitions.get(topic, ()), *others.get(topic, ())] for topic in both}
+    return {topic: tuple(sorted(dict.fromkeys(numbers[topic]))) for topic in both}

@@ -1,0 +1,85 @@
+"""The records that a 4.2 broker writes for consumer groups of KIP-848, and their tombstones.
+
+The topics of a target stand in the order in which its assignor leaves them, because the next target can hang on it.
+Those of what a member has stand in the order of a default HashMap of their ids, and partitions ascend: a broker's own
+order can differ there, and nothing rests on it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from groupledger.coordinator.java_hash_map import uuid_order
+from groupledger.schemas.codec.records import Record
+
+if TYPE_CHECKING:
+    from groupledger.coordinator.model.consumer.member import ConsumerMember, Partitions
+
+EPOCH: Final = "consumer_group_metadata"
+MEMBER: Final = "consumer_group_member_metadata"
+PARTITION_METADATA: Final = "consumer_group_partition_metadata"  # only its tombstone, and only with the group's
+TARGET_EPOCH: Final = "consumer_group_target_assignment_metadata"
+TARGET: Final = "consumer_group_target_assignment_member"
+CURRENT: Final = "consumer_group_current_member_assignment"
+RECORDS: Final = frozenset({EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT})
+VERSION: Final = 0
+
+
+def new_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
+    return _of_group(EPOCH, group_id, {"epoch": epoch, "metadata_hash": metadata_hash})
+
+
+def new_target_epoch_record(group_id: str, epoch: int) -> Record:
+    return _of_group(TARGET_EPOCH, group_id, {"assignment_epoch": epoch})
+
+
+def new_member_record(group_id: str, member: ConsumerMember) -> Record:
+    value = {
+        "instance_id": member.instance_id,
+        "rack_id": member.rack_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "subscribed_topic_names": sorted(member.topics),
+        "subscribed_topic_regex": member.regex,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "server_assignor": member.assignor,
+        "classic_member_metadata": None,
+    }
+    return _of_member(MEMBER, group_id, member.member_id, value)
+
+
+def new_target_record(group_id: str, member_id: str, partitions: Partitions) -> Record:
+    return _of_member(TARGET, group_id, member_id, {"topic_partitions": _told(partitions, [*partitions])})
+
+
+def new_current_record(group_id: str, member: ConsumerMember) -> Record:
+    value = {
+        "member_epoch": member.epoch,
+        "previous_member_epoch": member.previous_epoch,
+        "state": int(member.state),
+        "assigned_partitions": _told(member.assigned, uuid_order(member.assigned)),
+        "partitions_pending_revocation": _told(member.pending_revocation, uuid_order(member.pending_revocation)),
+    }
+    return _of_member(CURRENT, group_id, member.member_id, value)
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[Record]:
+    return [_of_member(record_type, group_id, member_id, None) for record_type in (CURRENT, TARGET, MEMBER)]
+
+
+def group_tombstones(group_id: str) -> list[Record]:
+    """Returns the tombstones of a group without members."""
+    return [_of_group(record_type, group_id, None) for record_type in (TARGET_EPOCH, PARTITION_METADATA, EPOCH)]
+
+
+def _told(partitions: Partitions, order: list[str]) -> list[dict[str, Any]]:
+    return [{"topic_id": topic, "partitions": [*partitions[topic]]} for topic in order]
+
+
+def _of_group(record_type: str, group_id: str, value: dict[str, Any] | None) -> Record:
+    return Record(record_type, {"group_id": group_id}, None if value is None else VERSION, value)
+
+
+def _of_member(record_type: str, group_id: str, member_id: str, value: dict[str, Any] | None) -> Record:
+    key = {"group_id": group_id, "member_id": member_id}
+    return Record(record_type, key, None if value is None else VERSION, value)

@@ -1,0 +1,59 @@
+"""The topics that a coordinator knows, and the number by which a group notices that they changed.
+
+The number is Kafka's metadata hash (since 4.1, it replaces record type 4): XXH3 over each subscribed topic's id, name,
+partitions and racks, and XXH3 again over these in the order of the names. Integers are little-endian, strings UTF-16LE
+units with their length behind them, as the library that Kafka uses writes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from xxhash import xxh3_64_intdigest
+
+from groupledger.coordinator.java_hash_map import signed64, utf16_length
+from groupledger.schemas.kafka.uuids import uuid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+MAGIC: Final = b"\x00"
+NO_TOPICS: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the cluster's metadata has it. `racks` are those of each partition's replicas."""
+
+    name: str
+    topic_id: str
+    partition_count: int
+    racks: tuple[tuple[str, ...], ...] = ()
+
+
+def metadata_hash(names: Iterable[str], topics: Mapping[str, Topic]) -> int:
+    """Returns the hash of a group's topics; 0 if none of them exists."""
+    known = sorted((name for name in dict.fromkeys(names) if name in topics), key=lambda name: name.encode("utf-16-be"))
+    if not known:
+        return NO_TOPICS
+    return signed64(xxh3_64_intdigest(b"".join(_hash(topics[name]).to_bytes(8, "little") for name in known)))
+
+
+def _hash(topic: Topic) -> int:
+    topic_id = uuid_of(topic.topic_id).int
+    parts = [MAGIC, (topic_id >> 64).to_bytes(8, "little"), (topic_id & (1 << 64) - 1).to_bytes(8, "little")]
+    parts += [_string(topic.name), _int(topic.partition_count)]
+    for number in range(topic.partition_count):
+        parts.append(_int(number))
+        for rack in sorted(topic.racks[number]) if topic.racks else ():
+            parts += [_int(utf16_length(rack)), _string(rack)]
+    return xxh3_64_intdigest(b"".join(parts))
+
+
+def _int(number: int) -> bytes:
+    return number.to_bytes(4, "little")
+
+
+def _string(text: str) -> bytes:
+    return text.encode("utf-16-le", "surrogatepass") + _int(utf16_length(text))

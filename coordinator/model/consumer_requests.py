@@ -1,0 +1,148 @@
+"""What the other APIs answer about consumer groups of KIP-848.
+
+A member commits and fetches with its own epoch. Members of the classic protocol are not modelled in such a group: a
+broker whose `group.consumer.migration.policy` is disabled refuses them in the same way. An empty group of either kind
+becomes one of the other as soon as somebody joins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from groupledger.coordinator.model.consumer.group import EMPTY
+from groupledger.coordinator.model.consumer.records import group_tombstones
+from groupledger.coordinator.model.consumer_heartbeat import fence
+from groupledger.coordinator.model.join_group import join_group
+from groupledger.coordinator.model.messages import (
+    DescribedConsumerGroup,
+    DescribedConsumerMember,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    LeftMember,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchGroup,
+    PartitionResult,
+    SyncGroupRequest,
+    TxnOffsetCommitRequest,
+    refusal,
+)
+from groupledger.coordinator.model.offsets import expiry_of, write_offsets
+from groupledger.coordinator.model.records import NO_EXPIRY, new_offset_commit_tombstone_record
+from groupledger.schemas.kafka.errors import Error
+
+if TYPE_CHECKING:
+    from groupledger.coordinator.model.config import Config
+    from groupledger.coordinator.model.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.operation import Operation
+
+COMMITS_SINCE: Final = 9  # the first version of OffsetCommit that names a member epoch
+
+
+def join_as_classic(request: JoinGroupRequest, operation: Operation) -> None:
+    group = operation.consumer_groups[request.group_id]
+    if group.state != EMPTY:
+        operation.response = refusal(request, Error.INCONSISTENT_GROUP_PROTOCOL)
+        return
+    operation.records += group_tombstones(request.group_id)
+    join_group(request, operation)
+
+
+def refuse_as_unknown(request: SyncGroupRequest | HeartbeatRequest, operation: Operation) -> None:
+    operation.response = refusal(request, Error.UNKNOWN_MEMBER_ID)
+
+
+def leave_as_classic(request: LeaveGroupRequest, operation: Operation) -> None:
+    """Takes out static members that an administrator names by their instances; others leave by their heartbeats."""
+    group = operation.consumer_groups[request.group_id]
+    results = []
+    for leaving in request.members:
+        member = None
+        if not leaving.member_id and leaving.group_instance_id is not None:
+            member = group.static_member(leaving.group_instance_id)
+        if member is not None:
+            fence(group, member, operation)
+        error = Error.UNKNOWN_MEMBER_ID if member is None else Error.NONE
+        results.append(LeftMember(leaving.member_id, leaving.group_instance_id, error))
+    operation.response = LeaveGroupResponse(request.request_id, error=Error.NONE, members=tuple(results))
+
+
+def commit_by_epoch(request: OffsetCommitRequest, operation: Operation) -> None:
+    group = operation.consumer_groups[request.group_id]
+    error = _refusal_of_commit(group, request)
+    if request.member_id in group.members and request.api_version < COMMITS_SINCE:
+        error = Error.UNSUPPORTED_VERSION
+    write_offsets(request, error, expiry_of(request, operation), operation)
+
+
+def commit_transactional_by_epoch(request: TxnOffsetCommitRequest, operation: Operation) -> None:
+    group = operation.consumer_groups[request.group_id]
+    names_nobody = request.generation_id < 0 and not request.member_id and request.group_instance_id is None
+    operation.producer_id, operation.producer_epoch = request.producer_id, request.producer_epoch
+    error = Error.NONE if names_nobody else _refusal_of_commit(group, request)
+    write_offsets(request, error, NO_EXPIRY, operation)
+
+
+def _refusal_of_commit(group: ConsumerGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> Error:
+    if request.generation_id < 0 and not group.members:
+        return Error.NONE
+    return refusal_of_epoch(group, request.member_id, request.generation_id)
+
+
+def refusal_of_epoch(group: ConsumerGroup, member_id: str, epoch: int) -> Error:
+    member = group.members.get(member_id)
+    if member is None:
+        return Error.UNKNOWN_MEMBER_ID
+    return Error.NONE if member.epoch == epoch else Error.STALE_MEMBER_EPOCH
+
+
+def refusal_of_fetch(group: ConsumerGroup, request: OffsetFetchGroup) -> Error:
+    """Returns why a member may not read offsets; whoever names no member may."""
+    if request.member_id is None and request.member_epoch < 0:
+        return Error.NONE
+    return refusal_of_epoch(group, request.member_id or "", request.member_epoch)
+
+
+def delete_offsets_of_consumers(request: OffsetDeleteRequest, operation: Operation) -> None:
+    subscribed = operation.consumer_groups[request.group_id].subscribed_topics()
+    results = []
+    for topic, partition in request.partitions:
+        key = (request.group_id, topic, partition)
+        error = Error.NONE
+        if topic in subscribed:
+            error = Error.GROUP_SUBSCRIBED_TO_TOPIC
+        elif operation.offsets.committed.get(*key) is not None or operation.offsets.has_pending(*key):
+            operation.records.append(new_offset_commit_tombstone_record(*key))
+        results.append(PartitionResult(topic, partition, error))
+    operation.response = OffsetDeleteResponse(request.request_id, Error.NONE, tuple(results))
+
+
+def describe_consumer_group(group: ConsumerGroup | None, group_id: str, config: Config) -> DescribedConsumerGroup:
+    if group is None:
+        return DescribedConsumerGroup(group_id=group_id, error=Error.GROUP_ID_NOT_FOUND)
+    return DescribedConsumerGroup(
+        group_id=group_id,
+        error=Error.NONE,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        assignor=group.preferred_assignor() or config.group_consumer_assignors[0],
+        members=tuple(
+            DescribedConsumerMember(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                rack_id=member.rack_id,
+                member_epoch=member.epoch,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                subscribed_topic_names=tuple(sorted(member.topics)),
+                subscribed_topic_regex=member.regex or "",
+                assignment=member.assigned,
+                target=group.target.get(member.member_id, {}),
+            )
+            for member in group.members.values()
+        ),
+    )

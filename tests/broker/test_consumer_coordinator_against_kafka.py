@@ -1,0 +1,45 @@
+"""Goal: the coordinator answers and writes for KIP-848 groups as a broker does (`lab.kafka.consumer_differential`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from groupledger.coordinator.model.consumer.reconciliation import Reconciliation
+from lab.kafka.broker_driver import SETTINGS
+from lab.kafka.consumer_differential import PROPERTIES, play_all
+from lab.kafka.consumer_sequences import prepare
+from lab.kafka.local_broker import LocalBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SEQUENCES, SEED = 80, 5
+
+
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
+    """A broker whose offsets topic has one partition, and the ids of its topics by name."""
+    directory = tmp_path_factory.mktemp("consumer-coordinator")
+    with LocalBroker(directory, properties={**SETTINGS, **PROPERTIES}) as broker:
+        names = prepare(broker.bootstrap_servers)
+        yield broker.bootstrap_servers, {name: topic_id for topic_id, name in names.items()}
+
+
+def test_random_sequences(own_broker: tuple[str, dict[str, str]]) -> None:
+    """Goal: no answer and no record differs; all that can be played was, and every kind of record was written."""
+    outcome = play_all(*own_broker, range(SEQUENCES), SEED)
+    assert outcome.wrong == []
+    assert outcome.compared["sequences"] == SEQUENCES
+    for error in ("NONE", "FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID", "UNRELEASED_INSTANCE_ID", "INVALID_REQUEST"):
+        assert outcome.compared[f"ConsumerGroupHeartbeatRequest {error}"] > 0
+    records = {kind for kind in outcome.compared if kind.startswith("record ")}
+    assert {f"record consumer_group_{kind}" for kind in ("metadata", "member_metadata", "partition_metadata")} < records
+    assert outcome.compared["record consumer_group_current_member_assignment"] > 3 * SEQUENCES
+
+
+def test_a_planted_fault_is_found(own_broker: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a coordinator that does not wait for what members have to give up differs from the broker."""
+    monkeypatch.setattr(Reconciliation, "_still_owns", lambda *_: False)
+    assert play_all(*own_broker, range(SEQUENCES, SEQUENCES + 20), SEED).wrong

@@ -1,0 +1,66 @@
+"""A coordinator with topics, to which members of one consumer group of KIP-848 speak."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.consumer.topics import Topic
+from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest
+
+if TYPE_CHECKING:
+    from groupledger.coordinator.model.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.messages import Request
+    from groupledger.coordinator.model.operation import Batch, Result
+
+GROUP = "billing"
+ORDERS = Topic("orders", "AAAAAAAAAAAAAAAAAAAAAQ", 6)
+PAYMENTS = Topic("payments", "AAAAAAAAAAAAAAAAAAAAAg", 3)
+
+
+class Cluster:
+    """`log` is what was written; `now_ms` goes on by a millisecond with each request."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.config = Config(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0, **settings)
+        self.coordinator = Coordinator(self.config)
+        self.coordinator.topics.update({topic.name: topic for topic in (ORDERS, PAYMENTS)})
+        self.now_ms = 0
+        self.log: list[Batch] = []
+        self._requests = count()
+        self.coordinator.load(0, [], now_ms=0)
+
+    def ask(self, kind: type[Request], **fields: Any) -> Any:
+        self.wait(1)
+        result = self.coordinator.handle(kind(next(self._requests), **fields), now_ms=self.now_ms)
+        self._take(result)
+        return result.responses[0]
+
+    def wait(self, milliseconds: int) -> list[str]:
+        """Returns the types of the records that were written meanwhile."""
+        self.now_ms += milliseconds
+        result = self.coordinator.advance(self.now_ms)
+        self._take(result)
+        return [record.record_type for record in result.records]
+
+    def _take(self, result: Result) -> None:
+        self.log.extend(result.batches)
+
+    def beat(self, member_id: str, epoch: int, **fields: Any) -> Any:
+        return self.ask(
+            ConsumerGroupHeartbeatRequest,
+            **{"group_id": GROUP, "member_id": member_id, "member_epoch": epoch, "client_id": "client", **fields},
+        )
+
+    def join(self, member_id: str, *topics: str, **fields: Any) -> Any:
+        names = topics or (ORDERS.name,)
+        words = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": names, "owned": {}}
+        return self.beat(member_id, 0, **{**words, **fields})
+
+    @property
+    def group(self) -> ConsumerGroup:
+        shard = self.coordinator.shard(0)
+        assert shard is not None
+        return shard.consumer_groups[GROUP]
