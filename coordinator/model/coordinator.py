@@ -15,13 +15,17 @@ topics exist come before the coordinator, in Kafka as here: the caller passes on
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import string_hash_code
 from groupledger.coordinator.model.administration import delete_groups, describe_group, list_groups
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.consumer_heartbeat import heartbeat_of_consumer, refusal_of_invalid
+from groupledger.coordinator.model.consumer_heartbeat import (
+    expire_consumer_session,
+    heartbeat_of_consumer,
+    refusal_of_invalid,
+)
 from groupledger.coordinator.model.consumer_requests import (
     commit_by_epoch,
     commit_transactional_by_epoch,
@@ -81,6 +85,7 @@ from groupledger.schemas.kafka.errors import Error
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from groupledger.coordinator.model.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.consumer.topics import Topic
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.operation import Batch, Operation
@@ -168,11 +173,22 @@ class Coordinator:
         shard = self.shard(self.partition_for(group_id))
         return None if shard is None else shard.groups.get(group_id)
 
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """Returns the group of KIP-848, to look at."""
+        shard = self.shard(self.partition_for(group_id))
+        return None if shard is None else shard.consumer_groups.get(group_id)
+
     # What a test may force
 
     def expire_member(self, group_id: str, member_id: str, *, now_ms: int) -> Result:
         """Lets a member's session end now, as if it had been silent for its whole timeout. Without such a member, or
         while it waits for an answer, nothing happens."""
+        consumers = self.consumer_group(group_id)
+        if consumers is not None:
+            self._move_to(now_ms)
+            shard = self._shards[self.partition_for(group_id)]
+            handler = partial(expire_consumer_session, consumers)
+            return Result() if shard is None else shard.run(handler, member_id, now_ms=now_ms, append_error=Error.NONE)
         return self._force(group_id, now_ms, lambda group, operation: expire_session(group, member_id, operation))
 
     def begin_rebalance(self, group_id: str, *, now_ms: int) -> Result:

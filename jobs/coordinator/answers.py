@@ -13,12 +13,15 @@ from kafka.protocol.consumer import group as membership
 from kafka.protocol.producer.transaction import TxnOffsetCommitResponse
 
 from groupledger.coordinator.model import messages as model
+from groupledger.jobs.kafka.messages import ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatResponse
 from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.uuids import uuid_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from groupledger.coordinator.model.consumer.member import Partitions
     from groupledger.jobs.coordinator.frames import Incoming
     from groupledger.jobs.coordinator.requests import Cluster
 
@@ -29,6 +32,7 @@ _FETCH_HAS_ERROR_OF_ITS_OWN = 2
 _FETCH_NAMES_GROUPS = 8
 _FETCH_NAMES_TOPIC_IDS = 10
 _JOIN_MAY_NAME_NO_PROTOCOL = 7
+_OF_THE_CONSUMER_PROTOCOL = 1  # how ConsumerGroupDescribe calls a member that is no classic one
 
 
 def to_wire(response: Any, incoming: Incoming, cluster: Cluster) -> Any:
@@ -236,6 +240,74 @@ def _groups_deleted(response: model.DeleteGroupsResponse, incoming: Incoming, _:
     return kind(version=incoming.version, results=results)
 
 
+def _heard_by_consumer(response: model.ConsumerGroupHeartbeatResponse, incoming: Incoming, _: Cluster) -> Any:
+    kind = ConsumerGroupHeartbeatResponse
+    assignment = None
+    if response.assignment is not None:
+        assignment = kind.Assignment(topic_partitions=_partitions(kind.Assignment.TopicPartitions, response.assignment))
+    return kind(
+        version=incoming.version,
+        error_code=response.error,
+        member_id=response.member_id,
+        member_epoch=response.member_epoch,
+        heartbeat_interval_ms=response.heartbeat_interval_ms,
+        assignment=assignment,
+    )
+
+
+def _consumer_groups_described(
+    response: model.ConsumerGroupDescribeResponse, incoming: Incoming, cluster: Cluster
+) -> Any:
+    kind = ConsumerGroupDescribeResponse
+    group_kind = kind.DescribedGroup
+    groups = [
+        group_kind(
+            group_id=group.group_id,
+            error_code=group.error,
+            group_state=group.group_state,
+            group_epoch=group.group_epoch,
+            assignment_epoch=group.assignment_epoch,
+            assignor_name=group.assignor,
+            members=[_consumer_described(group_kind.Member, each, cluster) for each in group.members],
+        )
+        for group in response.groups
+    ]
+    return kind(version=incoming.version, groups=groups)
+
+
+def _consumer_described(kind: Any, member: model.DescribedConsumerMember, cluster: Cluster) -> Any:
+    assignment_kind = kind.fields["assignment"].data_class
+    partition_kind = assignment_kind.fields["topic_partitions"].data_class
+    assignment, target = (
+        assignment_kind(
+            topic_partitions=[
+                partition_kind(
+                    topic_id=uuid_of(topic), topic_name=cluster.topic_of(uuid_of(topic)) or "", partitions=[*numbers]
+                )
+                for topic, numbers in partitions.items()
+            ]
+        )
+        for partitions in (member.assignment, member.target)
+    )
+    return kind(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=[*member.subscribed_topic_names],
+        subscribed_topic_regex=member.subscribed_topic_regex,
+        assignment=assignment,
+        target_assignment=target,
+        member_type=_OF_THE_CONSUMER_PROTOCOL,
+    )
+
+
+def _partitions(kind: Any, partitions: Partitions) -> list[Any]:
+    return [kind(topic_id=uuid_of(topic), partitions=[*numbers]) for topic, numbers in partitions.items()]
+
+
 _TO_WIRE: dict[ApiKey, Callable[[Any, Incoming, Cluster], Any]] = {
     ApiKey.JOIN_GROUP: _joined,
     ApiKey.SYNC_GROUP: _synced,
@@ -248,4 +320,6 @@ _TO_WIRE: dict[ApiKey, Callable[[Any, Incoming, Cluster], Any]] = {
     ApiKey.DESCRIBE_GROUPS: _described,
     ApiKey.LIST_GROUPS: _listed,
     ApiKey.DELETE_GROUPS: _groups_deleted,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _heard_by_consumer,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _consumer_groups_described,
 }

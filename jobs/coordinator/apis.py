@@ -14,6 +14,12 @@ from kafka.protocol.consumer import fetch, group, offsets
 from kafka.protocol.metadata import api_versions, find_coordinator, metadata
 from kafka.protocol.producer import produce, transaction
 
+from groupledger.jobs.kafka.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from groupledger.schemas.kafka.api_keys import ApiKey
 
 
@@ -51,6 +57,8 @@ SERVED: dict[ApiKey, Api] = {
     ApiKey.END_TXN: Api(transaction.EndTxnRequest, transaction.EndTxnResponse, 0, 5),
     ApiKey.TXN_OFFSET_COMMIT: Api(transaction.TxnOffsetCommitRequest, transaction.TxnOffsetCommitResponse, 0, 5),
     ApiKey.OFFSET_DELETE: Api(group.OffsetDeleteRequest, group.OffsetDeleteResponse, 0, 0),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Api(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, 0, 1),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Api(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, 0, 1),
     ApiKey.DESCRIBE_TRANSACTIONS: Api(
         transactions.DescribeTransactionsRequest, transactions.DescribeTransactionsResponse, 0, 0
     ),

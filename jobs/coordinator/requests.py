@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from groupledger.coordinator.model import messages as model
+from groupledger.coordinator.model.consumer.member import partitions_of
 from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.kafka.topic_partition import TopicPartition
@@ -25,6 +26,7 @@ _JOIN_TELLS_REBALANCE_TIMEOUT = 1
 _LEAVE_NAMES_MEMBERS = 3
 _COMMIT_NAMES_TOPIC_IDS = 10
 _FETCH_NAMES_GROUPS = 8
+_FETCH_NAMES_MEMBERS = 9
 _FETCH_NAMES_TOPIC_IDS = 10
 
 
@@ -171,7 +173,15 @@ def _offset_fetch(incoming: Incoming, asker: Asker, cluster: Cluster) -> model.R
     asked = body.groups if version >= _FETCH_NAMES_GROUPS else (body,)
     return model.OffsetFetchRequest(
         asker.request_id,
-        tuple(model.OffsetFetchGroup(each.group_id, _places(each.topics, version, cluster)) for each in asked),
+        tuple(
+            model.OffsetFetchGroup(
+                each.group_id,
+                _places(each.topics, version, cluster),
+                each.member_id if version >= _FETCH_NAMES_MEMBERS else None,
+                each.member_epoch if version >= _FETCH_NAMES_MEMBERS else model.NO_GENERATION,
+            )
+            for each in asked
+        ),
         require_stable=bool(body.require_stable),
     )
 
@@ -214,6 +224,33 @@ def _delete_groups(incoming: Incoming, asker: Asker, _: Cluster) -> model.Reques
     return model.DeleteGroupsRequest(asker.request_id, tuple(incoming.body.groups_names))
 
 
+def _heartbeat_of_consumer(incoming: Incoming, asker: Asker, cluster: Cluster) -> model.Request:
+    body = incoming.body
+    names, owned = body.subscribed_topic_names, body.topic_partitions
+    told = ({"topic_id": kafka_id_of(each.topic_id), "partitions": each.partitions} for each in owned or ())
+    return model.ConsumerGroupHeartbeatRequest(
+        asker.request_id,
+        body.group_id,
+        member_id=body.member_id,
+        member_epoch=body.member_epoch,
+        instance_id=body.instance_id,
+        rack_id=body.rack_id,
+        rebalance_timeout_ms=body.rebalance_timeout_ms,
+        subscribed_topic_names=None if names is None else tuple(names),
+        subscribed_topic_regex=body.subscribed_topic_regex,
+        server_assignor=body.server_assignor,
+        owned=None if owned is None else partitions_of(told),
+        new_member_id=cluster.new_uuid(),
+        client_id=incoming.client_id,
+        client_host=asker.client_host,
+        api_version=incoming.version,
+    )
+
+
+def _describe_consumer_groups(incoming: Incoming, asker: Asker, _: Cluster) -> model.Request:
+    return model.ConsumerGroupDescribeRequest(asker.request_id, group_ids=tuple(incoming.body.group_ids))
+
+
 _TO_MODEL: dict[ApiKey, Callable[[Incoming, Asker, Cluster], model.Request]] = {
     ApiKey.JOIN_GROUP: _join_group,
     ApiKey.SYNC_GROUP: _sync_group,
@@ -226,5 +263,7 @@ _TO_MODEL: dict[ApiKey, Callable[[Incoming, Asker, Cluster], model.Request]] = {
     ApiKey.DESCRIBE_GROUPS: _describe_groups,
     ApiKey.LIST_GROUPS: _list_groups,
     ApiKey.DELETE_GROUPS: _delete_groups,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _heartbeat_of_consumer,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _describe_consumer_groups,
 }
 GROUP_REQUESTS = frozenset(_TO_MODEL)

@@ -29,6 +29,7 @@ from groupledger.schemas.kafka.api_keys import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from groupledger.coordinator.model.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.operation import Result
     from groupledger.jobs.coordinator.faults import Fault
@@ -306,7 +307,7 @@ class Service:
     def expire(self, group_id: str, client_id: str | None = None) -> None:
         """Ends the sessions of a group's members with this client id, or of all."""
         node, coordinator = self._coordinator(group_id)
-        group = coordinator.group(group_id)
+        group = coordinator.group(group_id) or coordinator.consumer_group(group_id)
         for member in list(group.members.values()) if group is not None else ():
             if client_id in (None, member.client_id):
                 result = coordinator.expire_member(group_id, member.member_id, now_ms=self._now_ms)
@@ -336,6 +337,11 @@ class Service:
         group: Group | None = self._coordinator(group_id)[1].group(group_id)
         return group
 
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """Returns the group if it is one of KIP-848."""
+        group: ConsumerGroup | None = self._coordinator(group_id)[1].consumer_group(group_id)
+        return group
+
     def committed(self, group_id: str) -> list[tuple[str, int, int]]:
         """Returns (topic, partition, offset) of the group's committed offsets."""
         shard = self._coordinator(group_id)[1].shard(self.world.brokers.partition_for(group_id))
@@ -356,6 +362,9 @@ def _refused(request: model.Request, error: Error) -> model.Response:
     if isinstance(request, model.DescribeGroupsRequest):
         described = tuple(model.DescribedGroup(group_id=group_id, error=error) for group_id in request.group_ids)
         return model.DescribeGroupsResponse(request.request_id, described)
+    if isinstance(request, model.ConsumerGroupDescribeRequest):
+        told = tuple(model.DescribedConsumerGroup(group_id=group_id, error=error) for group_id in request.group_ids)
+        return model.ConsumerGroupDescribeResponse(request.request_id, groups=told)
     return refusal(request, error)
 
 

@@ -26,6 +26,7 @@ from groupledger.schemas.kafka.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from groupledger.coordinator.model.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.simulator.network import Exchange
     from groupledger.jobs.coordinator.server import Running
@@ -90,11 +91,10 @@ class TestCoordinator:
         """Returns the group as it is; None if there is none."""
 
         def look(service: Service) -> GroupSeen | None:
-            found: Group | None = service.group(group)
-            if found is None:
-                return None
-            members = {member.member_id: member.client_id for member in found.members.values()}
-            return GroupSeen(found.state.value, found.generation_id, members)
+            classic, consumers = service.group(group), service.consumer_group(group)
+            if classic is not None:
+                return GroupSeen(classic.state.value, classic.generation_id, _client_ids(classic))
+            return None if consumers is None else GroupSeen(consumers.state, consumers.epoch, _client_ids(consumers))
 
         seen: GroupSeen | None = self._running.call(look)
         return seen
@@ -121,6 +121,10 @@ class TestCoordinator:
                 raise AssertionError(f"waited {seconds:g} s for {what}")
             time.sleep(_LOOK_EVERY_S)
         return found
+
+
+def _client_ids(group: Group | ConsumerGroup) -> dict[str, str]:
+    return {member.member_id: member.client_id for member in group.members.values()}
 
 
 def _say_nothing(_: str) -> None:

@@ -78,7 +78,7 @@ class _DifferenceError(AssertionError):
 
 
 class _Play:
-    def __init__(self, connection: Connection, topic_ids: dict[str, str], group_id: str, dice: random.Random) -> None:
+    def __init__(self, connection: Connection, topics: list[Topic], group_id: str, dice: random.Random) -> None:
         self.compared: Counter[str] = Counter()
         self._connection, self._group_id, self._dice = connection, group_id, dice
         self._position = end_offset(connection, 0)
@@ -89,9 +89,7 @@ class _Play:
                 group_consumer_heartbeat_interval_ms=500,
             )
         )
-        self._model.topics.update(
-            {name: Topic(name, topic_ids[name], number, ((RACK,),) * number) for name, number in TOPICS.items()}
-        )
+        self._model.topics.update({topic.name: topic for topic in topics})
         self._model.load(0, [], now_ms=0)
         self._members: list[_Member] = []
         self._away: list[_Member] = []
@@ -322,12 +320,16 @@ def _told(record: Record) -> Any:
     return record.record_type, record.key, record.value_version if value is not None else None, value
 
 
-def play_all(bootstrap_servers: str, topic_ids: dict[str, str], sequences: Iterable[int], seed: int) -> Outcome:
+def play_all(
+    bootstrap_servers: str, topic_ids: dict[str, str], sequences: Iterable[int], seed: int, *, rack: str | None = RACK
+) -> Outcome:
     """Plays sequences by their numbers: a number and a seed always make the same choices."""
     outcome = Outcome()
+    racks = () if rack is None else (rack,)
+    topics = [Topic(name, topic_ids[name], number, (racks,) * number) for name, number in TOPICS.items()]
     with closing(Connection(bootstrap_servers)) as connection:
         for number in sequences:
-            play = _Play(connection, topic_ids, f"pair-{seed}-{number}", random.Random(f"{seed} {number}"))
+            play = _Play(connection, topics, f"pair-{seed}-{number}", random.Random(f"{seed} {number}"))
             try:
                 play.run()
             except (_DifferenceError, ValueError) as difference:

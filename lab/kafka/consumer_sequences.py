@@ -24,7 +24,7 @@ from kafka.protocol.admin.groups import DeleteGroupsRequest
 from kafka.protocol.admin.topics import CreateTopicsRequest
 from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
-from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest
+from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of
 from groupledger.schemas.kinds import changes as kinds
@@ -34,7 +34,6 @@ from groupledger.transforms.records.decoded_record import record_fields
 from lab.kafka.broker_driver import GROUP_KEY, await_groups
 from lab.kafka.connection import Connection, end_offset, read_offsets_topic
 from lab.kafka.consumer_protocol_log import told
-from lab.kafka.messages import ConsumerGroupHeartbeatRequest
 from lab.kafka.producers import retried
 from lab.truth.consumer_claims import false_claims_of_cleaned, false_claims_of_holed, offset_of
 from lab.truth.consumer_groups import History, as_described, as_told, event_of, wrong_state

@@ -16,10 +16,9 @@ from kafka.protocol.producer import transaction as transactions
 
 from groupledger.coordinator.model import messages
 from groupledger.coordinator.model.consumer.member import partitions_of
-from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest
+from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of, uuid_of
-from lab.kafka.messages import ConsumerGroupHeartbeatRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 from kafka.admin import KafkaAdminClient, MemberToRemove
@@ -39,7 +39,9 @@ STRATEGIES = {
         "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
     },
 }
+CONSUMER = "consumer"  # no strategy of the client's: the protocol of KIP-848
 SESSION_MS, POLL_INTERVAL_MS, COMMIT_MS = 4_000, 5_000, 500
+HEARTBEAT_MS = 300
 SETTLE_S_MAX = 180
 QUIET_S = 0.7
 PARTITIONS, OTHER_PARTITIONS = 6, 3
@@ -204,11 +206,7 @@ class Group:
         settings = {
             "group.id": self.case.group,
             "client.id": self._client_id(name),
-            "partition.assignment.strategy": STRATEGIES.get(self.case.client, {}).get(
-                self.case.strategy, self.case.strategy
-            ),
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": 300,
+            **self._protocol(),
             "max.poll.interval.ms": POLL_INTERVAL_MS,
             "auto.commit.interval.ms": COMMIT_MS,
             "auto.offset.reset": "earliest",
@@ -218,6 +216,16 @@ class Group:
         }
         words = [str(word) for pair in settings.items() for word in pair]
         host.tell("start", self._client_id(name), self.topic, *words)
+
+    def _protocol(self) -> dict[str, Any]:
+        if self.case.strategy == CONSUMER:
+            return {"group.protocol": "consumer"}  # the broker has the times
+        strategy = STRATEGIES.get(self.case.client, {}).get(self.case.strategy, self.case.strategy)
+        return {
+            "partition.assignment.strategy": strategy,
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": HEARTBEAT_MS,
+        }
 
     def close(self, name: str) -> None:
         self._tell(name, "close")
@@ -335,6 +343,8 @@ def play_static(group: Group) -> None:
         group.start(name)
         group.settle("i0", "i1", "i2")
     group.kill_victims()
+    if group.case.strategy == CONSUMER:
+        group.settle("i0", "i1")  # whoever takes the place of an instance that is thought to live is refused
     group.start("i2")
     group.settle("i0", "i1", "i2")
     if group.case.client != KAFKA_PYTHON:  # its leader, once restarted, looks at the topic's partitions no more

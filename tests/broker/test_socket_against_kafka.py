@@ -23,7 +23,9 @@ ALSO_OFFERED = {ApiKey.PRODUCE: 0}
 CASES = (
     matrix.Case(matrix.JAVA, "cooperative-sticky"),
     matrix.Case(matrix.JAVA, "range", is_static=True),
+    matrix.Case(matrix.JAVA, matrix.CONSUMER),
     matrix.Case(matrix.LIBRDKAFKA, "range"),
+    matrix.Case(matrix.LIBRDKAFKA, matrix.CONSUMER, is_static=True),
     matrix.Case(matrix.KAFKA_PYTHON, "cooperative-sticky"),
 )
 PERIODS = {False: 8, True: 8}
@@ -42,7 +44,12 @@ def test_versions(broker: LocalBroker) -> None:
 def test_real_clients() -> None:
     """Java's client, librdkafka and kafka-python scale, are killed, stand still, restart and are removed; after each
     step they own exactly what they own on a broker, where test_history_matrix.py plays the same."""
-    config = Config(group_min_session_timeout_ms=1_000, group_initial_rebalance_delay_ms=500)
+    config = Config(
+        group_min_session_timeout_ms=1_000,
+        group_initial_rebalance_delay_ms=500,
+        group_consumer_session_timeout_ms=matrix.SESSION_MS,
+        group_consumer_heartbeat_interval_ms=matrix.HEARTBEAT_MS,
+    )
     with coordinator({}, rate=30, config=config) as kafka:
         played = matrix.play(kafka.bootstrap_servers, CASES)
     assert [each.case for each in played] == list(CASES)

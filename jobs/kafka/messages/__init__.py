@@ -1,8 +1,8 @@
 """Kafka messages that kafka-python has no definition of, in the form in which it reads Kafka's own.
 
 ConsumerGroupDescribe (API 69, KIP-848) tells of consumer groups what DescribeGroups tells of classic ones; that one
-answers GROUP_ID_NOT_FOUND for them. The files hold the fields of `ConsumerGroupDescribe{Request,Response}.json` of
-Kafka 4.2.
+answers GROUP_ID_NOT_FOUND for them. ConsumerGroupHeartbeat (API 68) is how their members live. The files hold the
+fields of `ConsumerGroup{Describe,Heartbeat}{Request,Response}.json` of Kafka 4.2.
 """
 
 from kafka.protocol.api_message import ApiMessage
@@ -13,4 +13,12 @@ class ConsumerGroupDescribeRequest(ApiMessage, load_json=__package__):  # type: 
 
 
 class ConsumerGroupDescribeResponse(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
+    pass
+
+
+class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
+    pass
+
+
+class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
     pass

@@ -45,7 +45,7 @@ def test_a_script_is_read(tmp_path: Path) -> None:
         ({"do": "expire", "at_s": 1}, "expire needs group"),
         ({"do": "delay", "at_s": 1, "delay_ms": 5}, "delay goes with `request`"),
         ({"do": "answer", "request": "HEARTBEAT"}, "answer needs error"),
-        ({"do": "answer", "request": "METADATA", "error": "NONE"}, "answer is for DELETE_GROUPS"),
+        ({"do": "answer", "request": "METADATA", "error": "NONE"}, "answer is for CONSUMER_GROUP_DESCRIBE"),
         ({"do": "answer", "request": "heartbeat", "error": "NONE"}, "request: must be a name of Kafka's"),
         ({"do": "lose", "request": "FETCH", "when": 3}, "when: Extra inputs"),
         ({"do": "add_partitions", "at_s": 1, "topic": "t"}, "add_partitions needs partitions"),
