@@ -43,8 +43,6 @@ _ATTRIBUTES = {
 _LEFT_OUT: dict[str, Callable[[Any], Any]] = {
     names.THROTTLE_TIME_MS: lambda _: 0,
     names.TRANSACTIONAL_ID: lambda request: f"transaction-{request.producer_id}",
-    names.MEMBER_ID: lambda _: None,  # of OffsetFetch, as are the epochs
-    names.MEMBER_EPOCH: lambda _: -1,
 }
 
 
