@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Producer
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaProducer
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from groupledger.coordinator.model.operation import Batch
@@ -15,6 +15,7 @@ from groupledger.jobs.coordinator.logs import encode_batch
 from groupledger.jobs.coordinator.stored_log import Room, StoredLog
 from groupledger.jobs.coordinator.testing import coordinator
 from groupledger.schemas.kafka.errors import Error
+from lab.kafka.group_member import GroupMember
 
 COUNT = 2_000
 
@@ -33,7 +34,8 @@ def test_librdkafka_writes_and_kafka_python_reads(options: dict[str, Any]) -> No
     with coordinator({"orders": 2}, rate=0) as kafka:
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 2, **options})
         read = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": "billing", "auto_offset_reset": "earliest"}
-        with closing(KafkaConsumer("orders", **read)) as consumer:
+        with closing(GroupMember(**read)) as consumer:
+            consumer.subscribe(["orders"])
             consumer.poll(100)
             for number in range(COUNT):
                 producer.produce(
@@ -41,9 +43,13 @@ def test_librdkafka_writes_and_kafka_python_reads(options: dict[str, Any]) -> No
                 )
             assert producer.flush(60) == 0
             found: list[Any] = []
-            while len(found) < COUNT:
+
+            def has_read_all() -> bool:
                 for records in consumer.poll(200).values():
-                    found += records
+                    found.extend(records)
+                return len(found) >= COUNT
+
+            kafka.until(has_read_all, "every record")
         for partition in range(2):
             of_partition = [each for each in found if each.partition == partition]
             assert [each.offset for each in of_partition] == list(range(COUNT // 2))

@@ -11,12 +11,12 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from kafka import KafkaConsumer
 
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.messages import HeartbeatRequest, OffsetCommitRequest, Request
 from groupledger.jobs.coordinator.testing import coordinator
 from groupledger.schemas.kafka.errors import Error
+from lab.kafka.group_member import GroupMember
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -125,11 +125,16 @@ def test_kafka_python_reads_and_commits() -> None:
     """kafka-python joins, reads records in order, commits, and finds its place again."""
     with coordinator({"orders": 3}, rate=300) as kafka:
         options = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": GROUP, "auto_offset_reset": "earliest"}
-        with closing(KafkaConsumer("orders", enable_auto_commit=False, **options)) as consumer:
+        with closing(GroupMember(enable_auto_commit=False, **options)) as consumer:
+            consumer.subscribe(["orders"])
             records: list[Any] = []
-            while len(records) < 100:
+
+            def has_read_enough() -> bool:
                 for found in consumer.poll(500).values():
-                    records += found
+                    records.extend(found)
+                return len(records) >= 100
+
+            kafka.until(has_read_enough, "a hundred records")
             consumer.commit()
             places = [(each.partition, each.offset) for each in records]
             assert places == [
