@@ -157,6 +157,14 @@ class MemberState:
     UNKNOWN = "unknown"  # a state that this version does not know
 
 
+class TaskRole:
+    """Says what a member of a streams group does with a task (`stream_tasks.role`)."""
+
+    ACTIVE = "active"  # it processes the task
+    STANDBY = "standby"  # it keeps a copy of the task's state
+    WARMUP = "warmup"  # it builds up a copy, to take the task over
+
+
 class HoleCause:
     """Says why a transition is a hole (`rebalances.hole_cause`)."""
 

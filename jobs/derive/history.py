@@ -38,11 +38,18 @@ from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from groupledger.schemas.tables.share_assignments import SHARE_ASSIGNMENTS
+from groupledger.schemas.tables.stream_tasks import STREAM_TASKS
+from groupledger.schemas.tables.stream_topologies import STREAM_TOPOLOGIES
 from groupledger.schemas.tables.table import GROUP_TYPE, IS_CARRIED_OVER, IS_OPEN
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 from groupledger.schemas.wire.consumer_group import (
     CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
+)
+from groupledger.schemas.wire.share_group import (
+    SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+    SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER,
 )
 from groupledger.transforms.coverage.rules.stretches import stretches
 from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
@@ -73,7 +80,11 @@ RECORD_COLUMNS = (
 NAMING_TOPICS_BY_ID = (
     CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER.record_type,
     CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT.record_type,
+    SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER.record_type,
+    SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT.record_type,
 )
+# What releases before did not write.
+LATER_TABLES = {MEMBER_EPOCHS.name, SHARE_ASSIGNMENTS.name, STREAM_TASKS.name, STREAM_TOPOLOGIES.name}
 TOPIC_ID_IN_JSON = '"topic_id": "([A-Za-z0-9_-]{22})"'
 # What the driver folds at once: its result is a fraction of 2 GiB.
 RECORDS_PER_DRIVER_FOLD = 200_000
@@ -109,8 +120,8 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     checkpoint = whole_checkpoint(ledger.storage, checkpoint_folder(ledger))
     is_first = checkpoint is None or checkpoint.planned_batch is None
     missing = [table.name for table in TABLES if not ledger.exists(table)]
-    if not is_first and missing in ([], [MEMBER_EPOCHS.name]) and (missing or is_of_older_release(ledger)):
-        ledger.say("history: rebuilt, because an older release wrote it, which left out groups of KIP-848")
+    if not is_first and {*missing} <= LATER_TABLES and (missing or is_of_older_release(ledger)):
+        ledger.say("history: rebuilt, because an older release wrote it, which left out types of groups")
         return rebuild_history(ledger, stop)
     if missing and not is_first:
         raise InputError(
@@ -294,7 +305,7 @@ def records_of(ledger: Ledger, records: DataFrame) -> DataFrame:
 @dataclass(frozen=True)
 class Found:
     """Says what a batch has: the extent of each partition, the number of records, their groups, and the ids of topics
-    that records of `consumer` groups name."""
+    that records of `consumer` and share groups name."""
 
     extents: Extents
     record_count: int

@@ -1,6 +1,7 @@
-"""Finds the names of the topics that the records of `consumer` groups (KIP-848) name by id, before they are folded.
+"""Finds the names of the topics that the records of `consumer` and share groups name by id, before they are folded.
 
-A name may be known already, be in the samples of watermarks, or in a commit that carries the id. Where it is in none of
+A name may be known already, be in the samples of watermarks, or in a commit that carries the id. A share group's own
+record of what can be shared names its topics, before any of them is given to a member. Where it is in none of
 them, the history is written with the id in place of the name; as soon as a later batch or sample tells the name, the
 rows of `assignments` and `member_epochs` are written again with it. A pause in `rebalances` is told by commits, which
 name their topics, so that the first pauses of such a topic are missing until the next rebuild.
@@ -21,6 +22,7 @@ from groupledger.jobs.warehouse.upsert import upsert_arrow
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.schemas.wire.share_group import SHARE_GROUP_STATE_PARTITION_METADATA
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.warehouse.ledger import Ledger
 
+_NAMED_TOPICS = (
+    "initializing_topics array<struct<topic_id string, topic_name string>>,"
+    " initialized_topics array<struct<topic_id string, topic_name string>>"
+)
 # A topic that has no name yet, and exists, is in the next sample.
 NEW_SAMPLES = timedelta(days=1)
 
@@ -41,7 +47,7 @@ def topic_names_of(ledger: Ledger, records: DataFrame, mentioned: Collection[str
     told_since = {topic_id: names[topic_id] for topic_id in awaited & names.keys()}
     open_ids = sorted(unnamed | awaited - names.keys())
     if open_ids:
-        found = _told_by_commits(records, open_ids)
+        found = _told_by_share_groups(records, open_ids) | _told_by_commits(records, open_ids)
         is_all_new = bool(unnamed - awaited)
         found |= _told_by_samples(ledger, [each for each in open_ids if each not in found], is_all=is_all_new)
         learn(ledger, found)
@@ -57,6 +63,16 @@ def topic_names_of(ledger: Ledger, records: DataFrame, mentioned: Collection[str
 def _told_by_commits(records: DataFrame, topic_ids: Collection[str]) -> dict[str, str]:
     told = records.where(F.col("topic_id").isin([*topic_ids])).groupBy("topic_id").agg(F.max("topic"))
     return dict(told.collect())
+
+
+def _told_by_share_groups(records: DataFrame, topic_ids: Collection[str]) -> dict[str, str]:
+    of_state = F.col("record_type") == SHARE_GROUP_STATE_PARTITION_METADATA.record_type
+    named = F.from_json("record_json", _NAMED_TOPICS)
+    topics = F.concat(*(F.coalesce(named[name], F.array()) for name in ("initializing_topics", "initialized_topics")))
+    told = (
+        records.where(of_state).select(F.explode(topics).alias("told")).where(F.col("told.topic_id").isin([*topic_ids]))
+    )
+    return dict(told.groupBy("told.topic_id").agg(F.max("told.topic_name")).collect())
 
 
 def _told_by_samples(ledger: Ledger, topic_ids: Collection[str], *, is_all: bool) -> dict[str, str]:

@@ -42,6 +42,8 @@ def false_claims_of_cleaned(group_id: str, log: Sequence[Keyed], looks: Iterable
     for look in looks:
         if look >= begin and owners_at(found["assignments"], look) != owners_at(truth["assignments"], look):
             yield f"cleaned below {begin}: other owners at {look}"
+        if look >= begin and held_at(found, look) != held_at(truth, look):
+            yield f"cleaned below {begin}: other holdings at {look}"
 
 
 def false_claims_of_holed(
@@ -57,6 +59,9 @@ def false_claims_of_holed(
     for look in looks:
         if look < end:
             continue
+        told_holdings, true_holdings = held_at(found, look), held_at(truth, look)
+        if not told_holdings <= true_holdings:
+            yield f"hole {hole}: other holdings at {look}: {sorted(told_holdings - true_holdings)}"
         told, true = owners_at(found["assignments"], look), owners_at(truth["assignments"], look)
         if not told.items() <= true.items() or (told != true and _is_ownership_known(found["generations"], look)):
             yield f"hole {hole}: other owners at {look}: {sorted(told.items() ^ true.items())}"
@@ -92,6 +97,17 @@ def owners_at(assignments: Table, offset: int) -> dict[tuple[str, int], tuple[st
     return {
         (row["topic"], row["partition"]): (row["member_id"], *row["other_member_ids"])
         for row in assignments.values()
+        if row["from_offset"] < offset and (row["to_offset"] is None or offset <= row["to_offset"])
+    }
+
+
+def held_at(tables: Mapping[str, Table], offset: int) -> set[tuple[Any, ...]]:
+    """Returns what each member of a share or streams group has behind the record below an offset."""
+    names = ("member_id", "topic", "subtopology", "partition", "role")
+    return {
+        tuple(row.get(name) for name in names)
+        for table in ("share_assignments", "stream_tasks")
+        for row in tables[table].values()
         if row["from_offset"] < offset and (row["to_offset"] is None or offset <= row["to_offset"])
     }
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.words import Completeness, GroupType, MemberState
+from groupledger.schemas.words import Completeness, MemberState
 from groupledger.transforms.history.rules import Coverage, GroupTombstone, OtherGroupType, fold, group_record
-from groupledger.transforms.history.rules.consumer_records import AWAY, consumer_content
+from groupledger.transforms.history.rules.consumer_records import AWAY
+from groupledger.transforms.history.rules.content import content_of
 from groupledger.transforms.records.decoded_record import record_json
 from lab.truth.histories import KEYS
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from groupledger.transforms.history.rules import Event
 
-CLASSIC, EPOCH = "group_metadata", "consumer_group_metadata"
+CLASSIC = "group_metadata"
 
 Table = dict[tuple[Any, ...], dict[str, Any]]
 
@@ -28,14 +29,15 @@ def event_of(
     `names` those of topics by id."""
     if record_type == CLASSIC:
         return GroupTombstone(*place) if is_tombstone else group_record(*place, record_json(fields))
-    is_epoch = record_type == EPOCH
+    group_type = record_type.partition("_group_")[0]
+    is_epoch = record_type == f"{group_type}_group_metadata"
     return OtherGroupType(
         *place,
-        GroupType.CONSUMER,
+        group_type,
         fields["epoch"] if is_epoch and not is_tombstone else None,
         is_epoch and is_tombstone,
         is_tombstone,
-        consumer_content(record_type, fields, names, is_tombstone=is_tombstone),
+        content_of(record_type, fields, names, is_tombstone=is_tombstone),
     )
 
 

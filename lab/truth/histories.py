@@ -38,6 +38,9 @@ KEYS = {
     "member_epochs": ("incarnation", "member_id", "from_offset"),
     "assignments": ("incarnation", "topic", "partition", "from_offset"),
     "connect_assignments": ("incarnation", "connector", "task", "from_offset"),
+    "share_assignments": ("incarnation", "member_id", "topic", "partition", "from_offset"),
+    "stream_tasks": ("incarnation", "member_id", "subtopology", "partition", "role", "from_offset"),
+    "stream_topologies": ("incarnation", "topology_epoch", "from_offset"),
     "rebalances": ("incarnation", "to_generation"),
     "groups": (),
 }

@@ -40,6 +40,27 @@ TOPICS_CHANGED = ChangeKind(
     name="topics_changed",
     meaning="Subscribed topics have other partitions or racks, or are new or gone (KIP-848: another metadata hash).",
 )
+PARTITIONS_INITIALIZED = ChangeKind(
+    name="partitions_initialized",
+    meaning="Partitions of subscribed topics can be shared now: the broker has made their state (share groups).",
+)
+PARTITIONS_FREED = ChangeKind(
+    name="partitions_freed",
+    meaning="The partitions of a member that is gone were given to others, in an epoch of its own (share groups).",
+)
+TOPOLOGY_CHANGED = ChangeKind(name="topology_changed", meaning="The application has another topology (streams groups).")
+TOPOLOGY_READY = ChangeKind(
+    name="topology_ready", meaning="All topics of the topology are there, so that tasks are given out (streams groups)."
+)
+TOPOLOGY_NOT_READY = ChangeKind(
+    name="topology_not_ready",
+    meaning="Topics of the topology are missing or have other numbers of partitions than it needs: nobody gets a task"
+    " (streams groups).",
+)
+ASSIGNMENT_CONFIGURED = ChangeKind(
+    name="assignment_configured",
+    meaning="A setting that decides about tasks was changed, such as num.standby.replicas (streams groups).",
+)
 PARTITIONS_ADDED = ChangeKind(
     name="partitions_added", meaning="A topic has more assigned partitions than were ever seen before."
 )

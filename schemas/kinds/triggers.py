@@ -46,6 +46,19 @@ METADATA_CHANGED = Trigger(
 TOPICS_CHANGED = Trigger(
     name="topics_changed", meaning="The coordinator saw that subscribed topics had changed (KIP-848)."
 )
+PARTITIONS_INITIALIZED = Trigger(
+    name="partitions_initialized", meaning="Partitions of a share group became ready to be shared."
+)
+PARTITIONS_FREED = Trigger(
+    name="partitions_freed",
+    meaning="The partitions of a member that was gone had to be given to others (share groups).",
+)
+TOPOLOGY_CHANGED = Trigger(
+    name="topology_changed", meaning="The topology of a streams group, or what the broker finds of its topics, changed."
+)
+ASSIGNMENT_CONFIGURED = Trigger(
+    name="assignment_configured", meaning="A setting that decides about the tasks of a streams group was changed."
+)
 LEADER_REJOINED = Trigger(
     name="leader_rejoined", meaning="The leader joined again, as it does when the topics' partitions change."
 )

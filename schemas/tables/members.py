@@ -38,15 +38,18 @@ MEMBERS = Table(
         column(
             "rebalance_timeout_ms",
             T.IntegerType(),
-            "How long a rebalance waits for it (max.poll.interval.ms); -1 in records before version 1.",
+            "How long a rebalance waits for it (max.poll.interval.ms); -1 in records before version 1, null in share"
+            " groups.",
         ),
         column(
             "subscribed_topics",
             T.ArrayType(T.StringType()),
-            "Topics of a consumer's subscription, sorted; null if it can't be read.",
+            "Topics of a consumer's subscription, sorted; null if it can't be read, and in streams groups.",
         ),
         column("subscribed_regex", T.StringType(), "The regular expression that it subscribes to (KIP-848)."),
         column("server_assignor", T.StringType(), "The assignor that it asks the broker for (KIP-848)."),
+        column("process_id", T.StringType(), "The process that runs the member (streams groups)."),
+        column("topology_epoch", T.IntegerType(), "The epoch of the topology that it runs (streams groups)."),
         column("subscription_error", T.StringType(), "Why the subscription can't be read."),
         column("assignment_error", T.StringType(), "Why the assignment can't be read."),
         column("from_generation", T.IntegerType(), "The first generation with the member."),

@@ -58,6 +58,9 @@ GOOD: dict[str, Row] = {
     "log_files": {"log": "server_log", "line_count": 9},
     "members": {**ENDED, "leave_cause": "left"},
     "member_epochs": {"from_offset": 1, "to_offset": 5, "is_open": 0, "state": "stable"},
+    "share_assignments": ENDED,
+    "stream_tasks": {**ENDED, "role": "standby"},
+    "stream_topologies": {"from_offset": 1, "to_offset": 5, "is_open": 0},
     "offset_events": {
         "kind": "expired",
         "kafka_offset": 2,

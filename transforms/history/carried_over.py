@@ -8,7 +8,7 @@ Retention removes whole dates of the oldest rows of `coordinator_records`. For a
   that ended there or before are kept; old rows that went on beyond it are cut there, with an unknown end, and the new
   rows that continue them have an unknown start. So the history says less than before, and nothing wrong.
 - A group without such a record keeps all its rows and its open state, from which its history goes on. If this version
-  can't read the state, one is made from the group's open rows. So does a `consumer` group (KIP-848), since a record of
+  can't read the state, one is made from the group's open rows. So does a group of KIP-848's kind, since a record of
   it tells one thing only: what the lost ones told of its members no later one repeats.
 """
 
@@ -24,13 +24,13 @@ from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.connect_assignments import CONNECT_ASSIGNMENTS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
-from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.table import GROUP_TYPE, IS_CARRIED_OVER, IS_OPEN
 from groupledger.schemas.words import Completeness, GroupType
 from groupledger.transforms.by_group import map_rows
+from groupledger.transforms.history.group_history import HELD_TABLES
 from groupledger.transforms.history.rules import Coverage
 from groupledger.transforms.history.rules.horizon import OpenRows, readable_state, state_before
 from groupledger.transforms.history.rules.rows import open_group_row
@@ -53,7 +53,7 @@ def horizons(groups: DataFrame, generations: DataFrame, retained_from: Mapping[i
     """
     floor = _floor("kafka_partition", retained_from)
     lost = groups.where(F.col("first_kafka_offset") < F.coalesce(floor, F.lit(2**63 - 1)))
-    classic = lost.where(F.col("group_type") != GroupType.CONSUMER).select("group_id")
+    classic = lost.where(F.col("group_type") == GroupType.CLASSIC).select("group_id")
     first = F.struct("kafka_offset", "started_at", "incarnation")
     is_left = (F.col("kafka_offset") >= floor) & (F.col("revision") == 0)
     begin = (
@@ -96,7 +96,7 @@ def carried_over(table: Table, rows: DataFrame, horizon: DataFrame) -> DataFrame
         kept = kept.where(is_whole | (F.col("kafka_offset") < begins_at))
     elif table is REBALANCES:  # also the rebalance that led to the first remaining record
         kept = kept.where(is_whole | (F.col("kafka_offset") <= begins_at))
-    elif table in (MEMBERS, MEMBER_EPOCHS, ASSIGNMENTS, CONNECT_ASSIGNMENTS):
+    elif table is MEMBERS or table in HELD_TABLES:
         kept = _cut(table, kept.where(is_whole | (F.col("from_offset") < begins_at)))
     else:
         kept = kept.where(is_whole)

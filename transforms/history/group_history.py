@@ -30,11 +30,14 @@ from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.schemas.tables.share_assignments import SHARE_ASSIGNMENTS
+from groupledger.schemas.tables.stream_tasks import STREAM_TASKS
+from groupledger.schemas.tables.stream_topologies import STREAM_TOPOLOGIES
 from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
 from groupledger.schemas.words import GroupType
 from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.rules import Commits, Coverage, GroupTombstone, OtherGroupType, fold, group_record
-from groupledger.transforms.history.rules.consumer_records import consumer_content
+from groupledger.transforms.history.rules.content import content_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,7 +51,10 @@ if TYPE_CHECKING:
     Marks = Mapping[int, Sequence[Coverage]]
     RecordEvent = GroupRecord | GroupTombstone | OtherGroupType | Commits
 
-DERIVED_TABLES = (GENERATIONS, MEMBERS, MEMBER_EPOCHS, ASSIGNMENTS, CONNECT_ASSIGNMENTS, REBALANCES, GROUPS)
+HELD_TABLES = (MEMBER_EPOCHS, ASSIGNMENTS, CONNECT_ASSIGNMENTS, SHARE_ASSIGNMENTS, STREAM_TASKS, STREAM_TOPOLOGIES)
+"""What members have, and when; with an offset at which a row began and one at which it ended."""
+
+DERIVED_TABLES = (GENERATIONS, MEMBERS, *HELD_TABLES, REBALANCES, GROUPS)
 """The tables that the fold writes, before `open_groups`."""
 
 
@@ -222,8 +228,8 @@ def _event(row: dict[str, Any], names: TopicNames) -> RecordEvent:
         return group_record(offset, timestamp_ms, row["record_json"])
     (group_type,) = (name for start, name in OTHER_GROUP_TYPES.items() if record_type.startswith(start))
     is_tombstone, is_group_metadata = row["is_tombstone"], record_type == f"{group_type}_{GROUP_METADATA}"
-    has_epoch, is_consumer = is_group_metadata and not is_tombstone, group_type == GroupType.CONSUMER
-    fields = json.loads(row["record_json"]) if has_epoch or is_consumer else {}
+    has_epoch = is_group_metadata and not is_tombstone
+    fields = json.loads(row["record_json"])
     return OtherGroupType(
         offset,
         timestamp_ms,
@@ -231,5 +237,5 @@ def _event(row: dict[str, Any], names: TopicNames) -> RecordEvent:
         fields["epoch"] if has_epoch else None,
         is_group_metadata and is_tombstone,
         is_tombstone,
-        consumer_content(record_type, fields, names, is_tombstone=is_tombstone) if is_consumer else None,
+        content_of(record_type, fields, names, is_tombstone=is_tombstone),
     )

@@ -91,6 +91,9 @@ BREAKS: dict[str, dict[str, Row]] = {
         "open_has_no_end": {"to_offset": None},
         "away_processes_nothing": {"member_epoch": -2},
     },
+    "share_assignments": BREAKS_INTERVAL,
+    "stream_tasks": BREAKS_INTERVAL,
+    "stream_topologies": {"ends_after_start": {"to_offset": 1}, "open_has_no_end": {"to_offset": None}},
     "offset_events": {
         "moved_as_it_says": {"records_repeated": 5, "offset_after": 3},
         "is_told_behind_its_commit": {"commit_kafka_offset": 2},

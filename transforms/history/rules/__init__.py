@@ -11,8 +11,10 @@ and real brokers.
     state       the open state and its JSON        trigger            what probably started a rebalance
     rows        the tables' rows
 
-Of `consumer` groups `consumer_records` says what a record tells, `consumer` makes rows of it, `reconciliation` tells
-how members come to own what an epoch gives them, and `consumer_state` is what they keep open.
+Of the other types of group, `content` reads what a record tells (`consumer_records`, `share_records`,
+`streams_records`), `consumer` makes rows of it, with what is particular to a type in `by_type`, `reconciliation` tells
+how members come to own what an epoch gives them, `holdings` what each has whoever else has it, and `consumer_state` is
+what they keep open.
 
 Rules
 - Order is the order of the log. Times are for people. Only durations are computed from them, with one exception: equal

@@ -1,5 +1,6 @@
-"""Turns the records of a `consumer` group (KIP-848) into rows: epochs, members, and what started each rebalance.
+"""Turns the records of a group of KIP-848's kind into rows: epochs, members, and what started each rebalance.
 
+Groups of all three types are told alike: `consumer` groups, `share` groups (KIP-932), and `streams` groups (KIP-1071).
 A generation is a group epoch. Its record comes after those of the members that caused it and in the same operation of
 the coordinator, so the changes are exact: what the operation said before. An epoch alone, with another metadata hash,
 says that subscribed topics changed. An operation without an epoch changes members only; a static member that comes back
@@ -19,13 +20,18 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kinds import changes as kinds
 from groupledger.schemas.kinds import triggers
 from groupledger.schemas.words import EndedBy, GroupType, HoleCause, LeaveCause, ProtocolKind
+from groupledger.transforms.history.rules import by_type, cost, reconciliation
 from groupledger.transforms.history.rules import consumer_records as said
-from groupledger.transforms.history.rules import cost, reconciliation
 from groupledger.transforms.history.rules.changes import about, change, subscription_change
 from groupledger.transforms.history.rules.consumer_state import Departure, Newcomer, Operation, Reconciliation
-from groupledger.transforms.history.rules.events import CONSUMER
 from groupledger.transforms.history.rules.rows import End, Rows, micros, put_generation, put_member
+from groupledger.transforms.history.rules.share_records import ShareableRecord
 from groupledger.transforms.history.rules.state import OpenGeneration, OpenGroup, Tenure
+from groupledger.transforms.history.rules.streams_records import (
+    CurrentTasksRecord,
+    TargetTasksRecord,
+    TopologyRecord,
+)
 from groupledger.transforms.history.rules.trigger import Guess, departure, silences
 
 if TYPE_CHECKING:
@@ -34,20 +40,32 @@ if TYPE_CHECKING:
     from groupledger.transforms.history.rules.changes import Change
     from groupledger.transforms.history.rules.events import OtherGroupType
 
+_FIRST_EPOCHS = {GroupType.STREAMS: 2}  # of a new group, else 1
 _TRIGGERS = {
     kinds.GROUP_STARTED.name: triggers.JOINED,
     kinds.MEMBER_JOINED.name: triggers.JOINED,
     kinds.SUBSCRIPTION_CHANGED.name: triggers.METADATA_CHANGED,
     kinds.REGEX_RESOLVED.name: triggers.METADATA_CHANGED,
     kinds.TOPICS_CHANGED.name: triggers.TOPICS_CHANGED,
+    kinds.PARTITIONS_INITIALIZED.name: triggers.PARTITIONS_INITIALIZED,
+    kinds.PARTITIONS_FREED.name: triggers.PARTITIONS_FREED,
+    kinds.TOPOLOGY_CHANGED.name: triggers.TOPOLOGY_CHANGED,
+    kinds.TOPOLOGY_READY.name: triggers.TOPOLOGY_CHANGED,
+    kinds.TOPOLOGY_NOT_READY.name: triggers.TOPOLOGY_CHANGED,
+    kinds.ASSIGNMENT_CONFIGURED.name: triggers.ASSIGNMENT_CONFIGURED,
 }
 
 
 def fold_record(group: OpenGroup, event: OtherGroupType, rows: Rows, *, is_known: bool) -> None:
-    """Takes in a record of a `consumer` group. `is_known`: no record of the group is missing before it."""
+    """Takes in a record of a group. `is_known`: no record of the group is missing before it."""
     if group.reconciliation is None:
         is_whole = group.is_state_known
-        group.reconciliation = Reconciliation(is_whole=is_whole, is_target_known=is_whole)
+        group.reconciliation = Reconciliation(
+            is_whole=is_whole,
+            is_target_known=is_whole,
+            group_type=event.group_type,
+            shareable=() if is_known and event.group_type == GroupType.SHARE else None,
+        )
     fold_content = _FOLDED_BY.get(type(event.content))
     if fold_content is not None:
         # Of a group that is not known whole, a record does not tell who is new and who was there before.
@@ -207,7 +225,7 @@ def _turn_over(
     for gone in operation.departures:
         cause = (gone.cause, gone.confidence) if gone.replaced_by is None else (LeaveCause.REPLACED, 1.0)
         end = End(gone.to_offset, gone.left_at_ms, is_known=gone.is_end_known)
-        put_member(rows, group, tenure_of(gone), end, to_generation=to_generation, cause=cause)
+        put_member(rows, group, tenure_of(gone, state.group_type), end, to_generation=to_generation, cause=cause)
     for newcomer in operation.newcomers:
         tenure = Tenure(
             facts=newcomer.facts,
@@ -215,7 +233,7 @@ def _turn_over(
             from_offset=newcomer.kafka_offset,
             joined_at_ms=newcomer.at_ms,
             is_start_known=newcomer.is_known,
-            group_type=GroupType.CONSUMER,
+            group_type=state.group_type,
         )
         group.members[newcomer.facts.member_id] = tenure
         put_member(rows, group, tenure)
@@ -223,14 +241,14 @@ def _turn_over(
         reconciliation.take(group, state, newcomer.facts.member_id, rows, here)
 
 
-def tenure_of(gone: Departure) -> Tenure:
+def tenure_of(gone: Departure, group_type: str) -> Tenure:
     return Tenure(
         facts=gone.facts,
         from_generation=gone.from_generation,
         from_offset=gone.from_offset,
         joined_at_ms=gone.joined_at_ms,
         is_start_known=gone.is_start_known,
-        group_type=GroupType.CONSUMER,
+        group_type=group_type,
     )
 
 
@@ -248,9 +266,14 @@ def _fold_epoch(group: OpenGroup, state: Reconciliation, record: said.EpochRecor
     _turn_over(group, state, operation, rows, None if before is None else before.generation)
     if is_same and before is not None and before.ended_by is None:
         return
-    gap = _gap(before, record.epoch, here)
-    is_hole = not here.is_known or (not is_same and (bool(gap) or is_upgrade))
-    changes = _changes(group, operation, before, is_other_hash=record.metadata_hash != hash_before)
+    gap = _gap(before, record.epoch, here, _FIRST_EPOCHS.get(state.group_type, 1))
+    is_freed = state.shareable_before is not None  # the one reason that is left for an epoch of a share group
+    operation.changes += by_type.changes_of_epoch(state, record)
+    is_other_hash = record.metadata_hash != hash_before
+    changes = _changes(group, operation, before, is_other_hash=is_other_hash, is_freed=is_freed)
+    # An epoch of a share group without a cause has one that was told where nobody read.
+    is_told = here.is_known and (bool(changes) or state.group_type != GroupType.SHARE)
+    is_hole = not is_told or (not is_same and (bool(gap) or is_upgrade))
     if before is not None and before.ended_by is None:
         before.ended_by = EndedBy.GENERATION
         put_generation(rows, group, before, End(here.kafka_offset, here.at_ms, is_known=not is_hole))
@@ -262,23 +285,23 @@ def _fold_epoch(group: OpenGroup, state: Reconciliation, record: said.EpochRecor
             row = _rebalance_row(group, before, here, None if is_hole else changes, guess)
             row |= {"to_generation": record.epoch, "generation_gap": gap}
             if is_hole:
-                row["hole_cause"] = HoleCause.CONVERTED if here.is_known else HoleCause.NOT_COVERED
+                row["hole_cause"] = HoleCause.CONVERTED if is_told else HoleCause.NOT_COVERED
             group.rebalance = cost.watch(group, row, None)
-    group.generation = _generation(group, record.epoch, here, gap)
+    group.generation = _generation(group, state, record.epoch, here, gap)
     if before is not None and is_same:
         group.generation.revision = before.revision + 1
         group.generation.changes = [] if here.is_known else None
     put_generation(rows, group, group.generation)
 
 
-def _gap(before: OpenGeneration | None, epoch: int, here: End) -> int | None:
+def _gap(before: OpenGeneration | None, epoch: int, here: End, first_epoch: int) -> int | None:
     if before is not None:
         return max(epoch - before.generation - 1, 0)
-    return max(epoch - 1, 0) if here.is_known else None
+    return max(epoch - first_epoch, 0) if here.is_known else None
 
 
 def _changes(
-    group: OpenGroup, operation: Operation, before: OpenGeneration | None, *, is_other_hash: bool
+    group: OpenGroup, operation: Operation, before: OpenGeneration | None, *, is_other_hash: bool, is_freed: bool
 ) -> list[Change]:
     if before is None or (not before.generation and before.ended_by is None):
         return [change(kinds.GROUP_STARTED)]
@@ -286,6 +309,8 @@ def _changes(
     found = [*operation.changes, *left]
     if not found and is_other_hash:
         found = [change(kinds.TOPICS_CHANGED)]
+    elif not found and is_freed:
+        found = [change(kinds.PARTITIONS_FREED)]
     if operation.departures and not group.members:
         found.append(change(kinds.GROUP_EMPTIED))
     return found
@@ -302,12 +327,12 @@ def _guess(changes: Sequence[Change], operation: Operation) -> Guess | None:
     return None if told is None else Guess(_TRIGGERS[told], 1.0, "the records of the operation say it")
 
 
-def _generation(group: OpenGroup, epoch: int, here: End, gap: int | None) -> OpenGeneration:
+def _generation(group: OpenGroup, state: Reconciliation, epoch: int, here: End, gap: int | None) -> OpenGeneration:
     votes = [tenure.facts.server_assignor for tenure in group.members.values() if tenure.facts.server_assignor]
     return OpenGeneration(
         generation=epoch,
         revision=0,
-        protocol_type=CONSUMER,
+        protocol_type=state.group_type,
         protocol=max(sorted(set(votes)), key=votes.count) if votes else None,
         leader=None,
         kafka_offset=here.kafka_offset,
@@ -318,7 +343,7 @@ def _generation(group: OpenGroup, epoch: int, here: End, gap: int | None) -> Ope
         is_ownership_known=here.is_known,
         member_count=len(group.members) if here.is_known else None,
         owned_count=None,
-        group_type=GroupType.CONSUMER,
+        group_type=state.group_type,
     )
 
 
@@ -357,7 +382,7 @@ def end_group(group: OpenGroup, rows: Rows) -> None:
     if state is not None and state.operation is not None:
         for gone in state.operation.departures:
             end = End(gone.to_offset, gone.left_at_ms, is_known=gone.is_end_known)
-            put_member(rows, group, tenure_of(gone), end, to_generation=group.number)
+            put_member(rows, group, tenure_of(gone, state.group_type), end, to_generation=group.number)
 
 
 def hand_over(group: OpenGroup, rows: Rows, stayed: set[str]) -> None:
@@ -369,7 +394,7 @@ def hand_over(group: OpenGroup, rows: Rows, stayed: set[str]) -> None:
         generation.ended_by = EndedBy.DOWNGRADE
         put_generation(rows, group, generation, End(ending.kafka_offset, ending.kafka_timestamp_ms, ending.is_known))
     for gone in departures:
-        tenure = tenure_of(gone)
+        tenure = tenure_of(gone, GroupType.CONSUMER)
         group.members[gone.facts.member_id] = tenure
         if gone.facts.member_id in stayed:
             tenure.group_type = GroupType.CLASSIC
@@ -377,7 +402,41 @@ def hand_over(group: OpenGroup, rows: Rows, stayed: set[str]) -> None:
     group.reconciliation = group.rebalance = None
 
 
+def _fold_shareable(_group: OpenGroup, state: Reconciliation, record: ShareableRecord, _rows: Rows, _here: End) -> None:
+    state.shareable = record.units
+
+
+def _fold_topology(group: OpenGroup, state: Reconciliation, record: TopologyRecord, rows: Rows, here: End) -> None:
+    operation = _operation(group, state, rows, here)
+    if by_type.fold_topology(group, state, record, rows, here):
+        operation.changes.append(change(kinds.TOPOLOGY_CHANGED))
+
+
+def _fold_target_tasks(
+    group: OpenGroup, state: Reconciliation, record: TargetTasksRecord, rows: Rows, here: End
+) -> None:
+    units = None if record.tasks is None else by_type.partitions_of(state.topology, record.tasks)
+    _fold_target(group, state, said.TargetRecord(record.member_id, units), rows, here)
+
+
+def _fold_current_tasks(
+    group: OpenGroup, state: Reconciliation, record: CurrentTasksRecord, rows: Rows, here: End
+) -> None:
+    told = record.current
+    if told is None:
+        _fold_current(group, state, said.CurrentRecord(record.member_id, None), rows, here)
+        return
+    settle(group, rows)
+    current = by_type.current_of(state.topology, told)
+    step = said.CurrentRecord(record.member_id, current)
+    reconciliation.fold_current(group, state, step, rows, here, (*told.tasks, *told.pending))
+
+
 _FOLDED_BY: dict[type[Any], Callable[[OpenGroup, Reconciliation, Any, Rows, End], None]] = {
+    ShareableRecord: _fold_shareable,
+    TopologyRecord: _fold_topology,
+    TargetTasksRecord: _fold_target_tasks,
+    CurrentTasksRecord: _fold_current_tasks,
     said.EpochRecord: _fold_epoch,
     said.MemberRecord: _fold_member,
     said.RegexRecord: _fold_regex,

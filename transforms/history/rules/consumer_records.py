@@ -29,8 +29,13 @@ STABLE, UNREVOKED, UNRELEASED = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
+    """The last two are of `streams` groups: whether the broker finds all topics of the topology, and the settings by
+    which tasks are given out."""
+
     epoch: int
     metadata_hash: int
+    is_topology_ready: bool | None = None
+    assignment_configs: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +97,6 @@ class RegexRecord:
     topics: tuple[str, ...] | None
 
 
-ConsumerContent: TypeAlias = EpochRecord | MemberRecord | TargetEpochRecord | TargetRecord | CurrentRecord | RegexRecord
-
-
-def consumer_content(
-    record_type: str, fields: Mapping[str, Any], names: TopicNames, *, is_tombstone: bool
-) -> ConsumerContent | None:
-    """Returns what a record of a `consumer` group says, and None for those that say nothing of its history: the group's
-    own tombstone, and the partition metadata of brokers before 4.1."""
-    read = _READERS.get(record_type)
-    return None if read is None else read(fields, names, is_tombstone)
-
-
 def _epoch(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> EpochRecord | None:
     return None if is_tombstone else EpochRecord(fields["epoch"], fields["metadata_hash"])
 
@@ -134,7 +127,7 @@ def _target_epoch(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: b
 
 
 def _target(fields: Mapping[str, Any], names: TopicNames, is_tombstone: bool) -> TargetRecord:
-    return TargetRecord(fields["member_id"], None if is_tombstone else _units(fields["topic_partitions"], names))
+    return TargetRecord(fields["member_id"], None if is_tombstone else units_of(fields["topic_partitions"], names))
 
 
 def _current(fields: Mapping[str, Any], names: TopicNames, is_tombstone: bool) -> CurrentRecord:
@@ -144,8 +137,8 @@ def _current(fields: Mapping[str, Any], names: TopicNames, is_tombstone: bool) -
         fields["member_epoch"],
         fields["previous_member_epoch"],
         fields["state"],
-        _units(fields["assigned_partitions"], names),
-        _units(fields["partitions_pending_revocation"], names),
+        units_of(fields["assigned_partitions"], names),
+        units_of(fields["partitions_pending_revocation"], names),
     )
     return CurrentRecord(fields["member_id"], current)
 
@@ -154,7 +147,8 @@ def _regex(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) ->
     return RegexRecord(fields["regular_expression"], None if is_tombstone else tuple(sorted(set(fields["topics"]))))
 
 
-def _units(topics: Iterable[Mapping[str, Any]], names: TopicNames) -> Units:
+def units_of(topics: Iterable[Mapping[str, Any]], names: TopicNames) -> Units:
+    """Returns the partitions that records list by topic, sorted."""
     found = (
         TopicPartition(names.get(each["topic_id"], each["topic_id"]), number)
         for each in topics
@@ -163,7 +157,7 @@ def _units(topics: Iterable[Mapping[str, Any]], names: TopicNames) -> Units:
     return tuple(sorted(set(found)))
 
 
-_READERS: dict[str, Callable[[Mapping[str, Any], TopicNames, bool], ConsumerContent | None]] = {
+READERS: dict[str, Callable[[Mapping[str, Any], TopicNames, bool], object]] = {
     wire.CONSUMER_GROUP_METADATA.record_type: _epoch,
     wire.CONSUMER_GROUP_MEMBER_METADATA.record_type: _member,
     wire.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA.record_type: _target_epoch,

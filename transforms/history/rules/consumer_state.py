@@ -1,4 +1,4 @@
-"""Defines what the open state of a `consumer` group (KIP-848) holds beside that of every group, and its JSON form.
+"""Defines what the open state of a group of KIP-848's kind holds beside that of every group, and its JSON form.
 
 It is kept between two batches, since a batch may end within an operation of the coordinator. As in `state`, each record
 is written by field name, and a field that an older version did not know takes its default.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.words import GroupType
 from groupledger.transforms.history.rules.consumer_records import CurrentAssignment
 from groupledger.transforms.history.rules.events import MemberFacts
 
@@ -20,10 +21,29 @@ if TYPE_CHECKING:
     from groupledger.transforms.history.rules.consumer_records import TopicNames, Units
 
 
+Held: TypeAlias = tuple[str | int, ...]
+"""What a member has whoever else has it, in the columns of its table: a topic and a partition in a share group, a
+`streams_records.Task` in a streams group."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Holding:
+    """An open interval."""
+
+    from_generation: int
+    from_offset: int
+    valid_from_ms: int
+    is_start_known: bool
+
+
+Holdings: TypeAlias = dict[str, dict[Held, Holding]]
+"""The open intervals, by member and by what is held."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Step:
     """A member's newest current assignment, and since when the member is there. `waits_for` are the partitions of its
-    target that others held then, with the holder, None where nobody did."""
+    target that others held then, with the holder, None where nobody did. `holds` are a streams group member's tasks."""
 
     current: CurrentAssignment
     target: Units
@@ -31,6 +51,7 @@ class Step:
     targeted_at_ms: int | None
     from_offset: int
     valid_from_ms: int
+    holds: tuple[Held, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,13 +94,28 @@ class Operation:
 
 
 @dataclass(slots=True, kw_only=True)
+class Topology:
+    """The topology of a `streams` group; `subtopologies` are as in `stream_topologies`."""
+
+    epoch: int
+    subtopologies: list[dict[str, Any]]
+    from_offset: int
+    valid_from_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
 class Reconciliation:
-    """What a `consumer` group works towards. `targets` are of `target_epoch`; `targets_before` those that its records
-    have replaced so far, by member, as the epoch's record comes last; together they are what was to be before the epoch
-    if `is_target_known`. `is_whole`: the log holds every member's newest record, so that who is not here is no member.
+    """What a group of KIP-848's kind works towards. `targets` are of `target_epoch`; `targets_before` those that its
+    records have replaced so far, by member, as the epoch's record comes last; together they are what was to be before
+    the epoch if `is_target_known`. `is_whole`: the log holds every member's newest record, so that who is not here is
+    no member.
+
+    Of a `share` group, `shareable` are the partitions that have a state, and `shareable_before` those of the last
+    epoch. The topology and what the last epoch said of it are a `streams` group's. What is None is not known.
     """
 
     is_whole: bool
+    group_type: str = GroupType.CONSUMER
     is_target_known: bool = False
     metadata_hash: int | None = None
     target_epoch: int | None = None
@@ -89,6 +125,12 @@ class Reconciliation:
     steps: dict[str, Step] = field(default_factory=dict)
     regexes: dict[str, list[str]] = field(default_factory=dict)
     operation: Operation | None = None
+    shareable: Units | None = None
+    shareable_before: Units | None = None
+    topology: Topology | None = None
+    is_topology_ready: bool | None = None
+    assignment_configs: list[list[str]] | None = None
+    holdings: Holdings = field(default_factory=dict)
 
 
 def pack(state: Reconciliation) -> dict[str, Any]:
@@ -104,6 +146,21 @@ def pack(state: Reconciliation) -> dict[str, Any]:
         "steps": {member_id: _pack_step(step) for member_id, step in sorted(state.steps.items())},
         "regexes": dict(sorted(state.regexes.items())),
         "operation": operation and asdict(operation),
+    } | _pack_of_type(state)
+
+
+def _pack_of_type(state: Reconciliation) -> dict[str, Any]:
+    """Returns what groups of one type have; nearly all groups are `consumer` groups."""
+    if state.group_type == GroupType.CONSUMER:
+        return {}
+    return {
+        "group_type": state.group_type,
+        "shareable": None if state.shareable is None else by_topic(state.shareable),
+        "shareable_before": None if state.shareable_before is None else by_topic(state.shareable_before),
+        "topology": state.topology and asdict(state.topology),
+        "is_topology_ready": state.is_topology_ready,
+        "assignment_configs": state.assignment_configs,
+        "holdings": _pack_holdings(state.holdings),
     }
 
 
@@ -117,6 +174,12 @@ def unpack(packed: Mapping[str, Any]) -> Reconciliation:
         newcomers = [Newcomer(**{**each, "facts": _facts(each["facts"])}) for each in operation["newcomers"]]
         departures = [Departure(**{**each, "facts": _facts(each["facts"])}) for each in operation["departures"]]
         names["operation"] = Operation(**{**operation, "newcomers": newcomers, "departures": departures})
+    for name in ("shareable", "shareable_before"):
+        if names.get(name) is not None:
+            names[name] = units_of(names[name])
+    if names.get("topology") is not None:
+        names["topology"] = Topology(**names["topology"])
+    names["holdings"] = _unpack_holdings(names.get("holdings", {}))
     return Reconciliation(**names)
 
 
@@ -126,6 +189,10 @@ def rename(state: Reconciliation, names: TopicNames) -> None:
     def named(units: Units) -> Units:
         return tuple(sorted(TopicPartition(names.get(topic, topic), number) for topic, number in units))
 
+    state.shareable = state.shareable and named(state.shareable)
+    state.shareable_before = state.shareable_before and named(state.shareable_before)
+    if state.group_type == GroupType.SHARE:
+        state.holdings = _renamed(state.holdings, names)
     state.targets = {member_id: named(units) for member_id, units in state.targets.items()}
     state.targets_before = {member_id: named(units) for member_id, units in state.targets_before.items()}
     for step in state.steps.values():
@@ -140,6 +207,28 @@ def rename(state: Reconciliation, names: TopicNames) -> None:
         step.target = named(step.target)
         waits = ((TopicPartition(names.get(topic, topic), number), who) for (topic, number), who in step.waits_for)
         step.waits_for = sorted(waits, key=itemgetter(0))
+
+
+def _renamed(holdings: Holdings, names: Mapping[str, str]) -> Holdings:
+    """Returns the holdings of a share group with the names of topics that they call by their ids."""
+    return {
+        member_id: {(names.get(str(topic), topic), number): each for (topic, number), each in of_member.items()}
+        for member_id, of_member in holdings.items()
+    }
+
+
+def _pack_holdings(holdings: Holdings) -> dict[str, list[list[Any]]]:
+    return {
+        member_id: [[list(held), asdict(holding)] for held, holding in sorted(of_member.items())]
+        for member_id, of_member in sorted(holdings.items())
+    }
+
+
+def _unpack_holdings(packed: Mapping[str, list[list[Any]]]) -> Holdings:
+    return {
+        member_id: {tuple(held): Holding(**holding) for held, holding in of_member}
+        for member_id, of_member in packed.items()
+    }
 
 
 def by_topic(units: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -165,7 +254,7 @@ def _pack_step(step: Step) -> dict[str, Any]:
         "targeted_at_ms": step.targeted_at_ms,
         "from_offset": step.from_offset,
         "valid_from_ms": step.valid_from_ms,
-    }
+    } | ({"holds": [list(held) for held in step.holds]} if step.holds else {})
 
 
 def _unpack_step(packed: Mapping[str, Any]) -> Step:
@@ -175,6 +264,7 @@ def _unpack_step(packed: Mapping[str, Any]) -> Step:
     names["current"] = CurrentAssignment(member_epoch, previous_member_epoch, state, assigned, pending)
     names["target"] = assigned if packed["target"] is None else units_of(packed["target"])
     names["waits_for"] = [(TopicPartition(topic, number), who) for topic, number, who in packed["waits_for"]]
+    names["holds"] = tuple(tuple(held) for held in packed.get("holds", ()))
     return Step(**names)
 
 

@@ -30,14 +30,15 @@ CONNECT = "connect"
 class MemberFacts:
     """Describes a member without what it owns. `topics`, sorted, is None where the subscription can't be read, and
     `session_timeout_ms` where the broker's own setting counts (KIP-848). `is_classic`: the member speaks the classic
-    protocol, be its group a classic one or not."""
+    protocol, be its group a classic one or not. Members of share groups have no `rebalance_timeout_ms`, those of
+    streams groups a process and the epoch of the topology that it runs, and no topics of their own."""
 
     member_id: str
     group_instance_id: str | None
     client_id: str
     client_host: str
     session_timeout_ms: int | None
-    rebalance_timeout_ms: int
+    rebalance_timeout_ms: int | None
     rack_id: str | None = None
     topics: tuple[str, ...] | None = None
     subscription_error: str | None = None
@@ -45,6 +46,8 @@ class MemberFacts:
     subscribed_regex: str | None = None
     server_assignor: str | None = None
     is_classic: bool = True
+    process_id: str | None = None
+    topology_epoch: int | None = None
 
     @property
     def identity(self) -> str:
@@ -118,8 +121,7 @@ class OtherGroupType(GroupEvent):
     """A record of another type of group: `consumer` (KIP-848), `share` or `streams`.
 
     Only the group's own metadata record tells an epoch; `is_group_tombstone` is that record's tombstone. `is_tombstone`
-    is any record's, as a member's or a topology's. `content` is what a record of a `consumer` group says, of
-    the types in `consumer_records`.
+    is any record's, as a member's or a topology's. `content` is what `content` reads in a record.
     """
 
     group_type: str

@@ -115,7 +115,7 @@ def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
         _close(group, rows, End(mark.from_offset, group.last_seen_ms or 0, is_known=False), EndedBy.HOLE)
         group.owners, group.rebalance, group.is_state_known = {}, None, False
         if group.reconciliation is not None:
-            group.reconciliation = Reconciliation(is_whole=False)
+            group.reconciliation = Reconciliation(is_whole=False, group_type=group.reconciliation.group_type)
         for committed in group.commits.values():
             committed.last_ms, committed.owner_commits = None, 0
     elif is_first:
@@ -227,11 +227,12 @@ def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> No
         consumer.fold_record(group, event, rows, is_known=is_known)
         return
     generation = group.generation
-    if generation is not None and group.group_type == GroupType.CLASSIC:
+    if generation is not None and group.group_type != event.group_type:
         # The tombstone of this incarnation is missing in the log.
         cost.write_rebalance(rows, group)
         _close(group, rows, End(event.kafka_offset, event.kafka_timestamp_ms, is_known=False), EndedBy.HOLE)
         forget(group)
+        group.reconciliation = None
     epoch = event.group_epoch
     if epoch is not None and group.number is not None and epoch < group.number:
         cost.write_rebalance(rows, group)
@@ -248,8 +249,7 @@ def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> No
         group.number = epoch
     if event.content is not None:
         consumer.fold_record(group, event, rows, is_known=is_known)
-    # Of a `consumer` group one record tells one thing, and only that of the epoch says how far it has come.
-    if event.group_type != GroupType.CONSUMER or epoch is not None:
+    if epoch is not None:  # one record tells one thing, and only that of the epoch says how far the group has come
         group.is_state_known = True
 
 

@@ -124,7 +124,7 @@ class _Epochs:
 
 
 def _is_epoch(row: Row) -> bool:
-    return bool(row.get("group_type") == GroupType.CONSUMER)
+    return row.get("group_type") not in (None, GroupType.CLASSIC)
 
 
 def _at_epochs(moves: Mapping[int | None, list[Entry]], places: _Epochs) -> defaultdict[int | None, list[Entry]]:

@@ -105,7 +105,9 @@ def state_of_rows(rows: OpenRows, stretch: Coverage) -> OpenGroup:
             )
             for row in rows.assignments
         },
-        reconciliation=Reconciliation(is_whole=False) if group["group_type"] == GroupType.CONSUMER else None,
+        reconciliation=None
+        if group["group_type"] == GroupType.CLASSIC
+        else Reconciliation(is_whole=False, group_type=group["group_type"]),
     )
 
 

@@ -1,9 +1,12 @@
-"""Tells how the members of a `consumer` group (KIP-848) come to own what an epoch gives them: targets, steps, owners.
+"""Tells how the members of a group of KIP-848's kind come to own what an epoch gives them: targets, steps, owners.
 
 A member owns a partition from the first current assignment that names it to the first that names it neither as assigned
 nor as still to be given up. A member that is away (epoch -2) owns nothing: what it left behind is reserved for it. An
 epoch has converged when its target is written and every member, but for those that are away, is stable at it; the next
 epoch may overtake it. That is told only where the log holds every member's newest record.
+
+A partition of a share group has no owner: several members have it at once, which `holdings` tells, as it does the tasks
+of a streams group's members. The owners there are those of the partitions that active tasks read.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import GroupType
-from groupledger.transforms.history.rules import cost
+from groupledger.transforms.history.rules import cost, holdings
 from groupledger.transforms.history.rules.consumer_records import STABLE
 from groupledger.transforms.history.rules.consumer_state import Step
 from groupledger.transforms.history.rules.rows import (
@@ -21,14 +24,15 @@ from groupledger.transforms.history.rules.rows import (
     put_generation,
     put_intervals,
     put_step,
+    put_topology,
 )
 from groupledger.transforms.history.rules.state import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from groupledger.transforms.history.rules.consumer_records import CurrentRecord, TargetRecord, Units
-    from groupledger.transforms.history.rules.consumer_state import Reconciliation
+    from groupledger.transforms.history.rules.consumer_state import Held, Reconciliation
     from groupledger.transforms.history.rules.events import MemberFacts
     from groupledger.transforms.history.rules.state import OpenGroup
 
@@ -78,8 +82,15 @@ def _by_unit(targets: Mapping[str, Units], facts: Mapping[str, MemberFacts]) -> 
     return found
 
 
-def fold_current(group: OpenGroup, state: Reconciliation, record: CurrentRecord, rows: Rows, here: End) -> None:
-    """Takes in a step of a member, or its tombstone."""
+def fold_current(
+    group: OpenGroup,
+    state: Reconciliation,
+    record: CurrentRecord,
+    rows: Rows,
+    here: End,
+    holds: tuple[Held, ...] = (),
+) -> None:
+    """Takes in a step of a member, or its tombstone. `holds` are the tasks that a member of a streams group has."""
     member_id, current = record.member_id, record.current
     if current is None:
         release(group, state, member_id, rows, here)
@@ -87,17 +98,20 @@ def fold_current(group: OpenGroup, state: Reconciliation, record: CurrentRecord,
     old = state.steps.get(member_id)
     if old is not None:
         put_step(rows, group, member_id, old, here)
-    _hand_over(group, member_id, () if old is None else old.current.held, current.held, rows, here)
     target = state.targets.get(member_id, ())
     held = set(current.held)
     step = Step(
         current=current,
         target=target,
-        waits_for=[] if current.is_away else [(unit, _holder(group, unit)) for unit in target if unit not in held],
+        waits_for=[],
         targeted_at_ms=state.targeted_at_ms,
         from_offset=here.kafka_offset,
         valid_from_ms=here.at_ms,
+        holds=holds,
     )
+    _hand_over(group, member_id, old, step, rows, here)
+    if not current.is_away and state.group_type != GroupType.SHARE:
+        step.waits_for = [(unit, _holder(group, unit)) for unit in target if unit not in held]
     state.steps[member_id] = step
     put_step(rows, group, member_id, step)
     if here.is_known:
@@ -114,19 +128,23 @@ def release(group: OpenGroup, state: Reconciliation, member_id: str, rows: Rows,
     step = state.steps.pop(member_id, None)
     if step is not None:
         put_step(rows, group, member_id, step, here)
-        _hand_over(group, member_id, step.current.held, (), rows, here)
+        _hand_over(group, member_id, step, None, rows, here)
 
 
 def take(group: OpenGroup, state: Reconciliation, member_id: str, rows: Rows, here: End) -> None:
     """Gives a member what its step says that it owns: in a compacted log that may come before the member's record."""
     step = state.steps.get(member_id)
     if step is not None:
-        _hand_over(group, member_id, (), step.current.held, rows, here)
+        _hand_over(group, member_id, None, step, rows, here)
 
 
 def close_steps(group: OpenGroup, rows: Rows, end: End) -> None:
-    """Ends the steps of all members, where the group ends or a hole hides what became of them."""
+    """Ends the steps of all members, and what they have, where the group ends or a hole hides what became of them."""
+    holdings.close(group, rows, end)
     if group.reconciliation is not None:
+        if group.reconciliation.topology is not None:
+            put_topology(rows, group, group.reconciliation.topology, end)
+            group.reconciliation.topology = None
         for member_id, step in group.reconciliation.steps.items():
             put_step(rows, group, member_id, step, end)
         group.reconciliation.steps = {}
@@ -135,15 +153,19 @@ def close_steps(group: OpenGroup, rows: Rows, end: End) -> None:
 def _hand_over(
     group: OpenGroup,
     member_id: str,
-    before: Iterable[TopicPartition],
-    now: Iterable[TopicPartition],
+    before: Step | None,
+    now: Step | None,
     rows: Rows,
     here: End,
 ) -> None:
     """Ends and begins the intervals of a member; nobody is told as an owner before its member record is read."""
     if member_id not in group.members:
         return
-    had, has = set(before), set(now)
+    holdings.hold(group, member_id, () if now is None else now.holds or now.current.held, rows, here)
+    if group.reconciliation is not None and group.reconciliation.group_type == GroupType.SHARE:
+        return
+    had = set(() if before is None else before.current.held)
+    has = set(() if now is None else now.current.held)
     for unit in sorted(had - has):
         interval = group.owners.get(unit)
         if interval is not None and member_id in interval.owners:
@@ -175,7 +197,7 @@ def _own(group: OpenGroup, unit: TopicPartition, owners: tuple[str, ...], rows: 
 
 def _see_convergence(group: OpenGroup, state: Reconciliation, rows: Rows, here: End) -> None:
     generation = group.generation
-    if generation is None or generation.converged_at_ms is not None or generation.group_type != GroupType.CONSUMER:
+    if generation is None or generation.converged_at_ms is not None or generation.group_type == GroupType.CLASSIC:
         return
     # Of an epoch that began in the dark nobody can say that it had not converged before.
     is_in_sight = generation.ended_by is None and generation.is_start_known

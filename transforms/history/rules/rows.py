@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from groupledger.schemas.kafka.topic_partition import TopicPartition
-    from groupledger.transforms.history.rules.consumer_state import Step
+    from groupledger.transforms.history.rules.consumer_state import Step, Topology
     from groupledger.transforms.history.rules.state import Interval, OpenGeneration, OpenGroup, OpenRebalance, Tenure
 
-TABLES = ("generations", "members", "member_epochs", "assignments", "connect_assignments", "rebalances", "groups")
+TABLES = (
+    *("generations", "members", "member_epochs", "assignments", "connect_assignments", "share_assignments"),
+    *("stream_tasks", "stream_topologies", "rebalances", "groups"),
+)
 
 _MEMBER_STATES = {
     STABLE: MemberState.STABLE,
@@ -120,6 +123,8 @@ def put_member(
             "subscribed_topics": None if facts.topics is None else list(facts.topics),
             "subscribed_regex": facts.subscribed_regex,
             "server_assignor": facts.server_assignor,
+            "process_id": facts.process_id,
+            "topology_epoch": facts.topology_epoch,
             "subscription_error": facts.subscription_error,
             "assignment_error": facts.assignment_error,
             "from_generation": tenure.from_generation,
@@ -214,7 +219,7 @@ def put_rebalance(rows: Rows, rebalance: OpenRebalance, pauses: dict[str, Any]) 
 
 def put_group(rows: Rows, group: OpenGroup) -> None:
     # What an epoch began with is not what the group has come to since.
-    is_consumer = group.group_type == GroupType.CONSUMER
+    is_modern = group.group_type != GroupType.CLASSIC
     now = group.generation if group.generation is not None and group.generation.ended_by is None else None
     rows.put(
         "groups",
@@ -232,8 +237,8 @@ def put_group(rows: Rows, group: OpenGroup) -> None:
             "protocol_type": now and now.protocol_type,
             "protocol": now and now.protocol,
             "leader": now and now.leader,
-            "member_count": now and (len(group.members) if is_consumer else now.member_count),
-            "owned_count": now and (len(group.owners) if is_consumer else now.owned_count),
+            "member_count": now and (len(group.members) if is_modern else now.member_count),
+            "owned_count": now and (_owned_count(group) if is_modern else now.owned_count),
             "committed_partition_count": len(group.commits),
             "first_seen_at": micros(group.first_seen_ms),
             "last_seen_at": micros(group.last_seen_ms),
@@ -241,6 +246,33 @@ def put_group(rows: Rows, group: OpenGroup) -> None:
             "last_memberless_commit_at": micros(group.last_memberless_commit_ms),
             "first_kafka_offset": group.first_kafka_offset,
             "last_kafka_offset": group.last_kafka_offset,
+        },
+    )
+
+
+def _owned_count(group: OpenGroup) -> int:
+    """Returns how many partitions the members of a group of KIP-848's kind have; those of a share group have some of
+    them together."""
+    state = group.reconciliation
+    if state is None or state.group_type != GroupType.SHARE:
+        return len(group.owners)
+    return len({held for of_member in state.holdings.values() for held in of_member})
+
+
+def put_topology(rows: Rows, group: OpenGroup, topology: Topology, end: End | None = None) -> None:
+    rows.put(
+        "stream_topologies",
+        (group.incarnation, topology.epoch, topology.from_offset),
+        {
+            "group_id": group.group_id,
+            "incarnation": group.incarnation,
+            "topology_epoch": topology.epoch,
+            "from_offset": topology.from_offset,
+            "to_offset": end and end.kafka_offset,
+            "subtopologies": topology.subtopologies,
+            "valid_from": micros(topology.valid_from_ms),
+            "valid_to": micros(None if end is None else end.at_ms),
+            "is_end_known": end and end.is_known,
         },
     )
 

@@ -268,9 +268,11 @@ def load(text: str, topic_names: TopicNames | None = None) -> OpenGroup:
         rebalance.watched = {unit: make("watch", values) for unit, values in _unpack(rebalance.watched)}
         rebalance.is_dirty = False
         group.rebalance = rebalance
-    if group.group_type == GroupType.CONSUMER and not is_of_today:
-        # A version that read nothing of these groups has written the state.
-        group.is_state_known, group.reconciliation = False, consumer_state.Reconciliation(is_whole=False)
+    is_told = is_of_today and (group.group_type == GroupType.CONSUMER or records["reconciliation"] is not None)
+    if group.group_type != GroupType.CLASSIC and group.is_alive and not is_told:
+        # A version that read nothing of such groups has written the state.
+        unknown = consumer_state.Reconciliation(is_whole=False, group_type=group.group_type)
+        group.is_state_known, group.reconciliation = False, unknown
     if records["reconciliation"]:
         group.reconciliation = consumer_state.unpack(records["reconciliation"])
         if topic_names:

@@ -135,8 +135,8 @@ def _session_ms(facts: MemberFacts) -> int:
 
 def _patience_ms(facts: MemberFacts) -> int:
     """Returns for how long after a join phase the coordinator removes no member that it does not hear."""
-    is_told = facts.rebalance_timeout_ms > 0
-    return min(_session_ms(facts), facts.rebalance_timeout_ms) if is_told else _session_ms(facts)
+    timeout_ms = facts.rebalance_timeout_ms
+    return min(_session_ms(facts), timeout_ms) if timeout_ms is not None and timeout_ms > 0 else _session_ms(facts)
 
 
 def _beyond_a_session(facts: MemberFacts, silence: Silence, explanation: str) -> Guess:
@@ -150,7 +150,7 @@ def _beyond_a_session(facts: MemberFacts, silence: Silence, explanation: str) ->
             cause, confidence = (triggers.SESSION_EXPIRED, 0.7) if is_static else (triggers.LEFT, 0.5)
             return Guess(cause, confidence, explanation)
         explanation += f", its only commit {silence.first_ms} ms after the assignment"
-    if not is_static and session_ms < poll_ms <= silence.silence_ms:
+    if not is_static and poll_ms is not None and session_ms < poll_ms <= silence.silence_ms:
         explanation += f", rebalance timeout {poll_ms} ms"
         return Guess(triggers.LEFT_POLL_TIMEOUT, 0.7 if is_regular else 0.5, explanation)
     return Guess(triggers.SESSION_EXPIRED, 0.85 if is_regular else 0.6, explanation)

@@ -1,0 +1,84 @@
+"""Tells what is particular to share and to streams groups: what can be shared, the topology, which task reads what.
+
+A share group's epoch without another cause has one of two: partitions became ready to be shared, or a member went and
+its partitions, which nobody is to have by the newest target, are given to others (a real 4.2 broker's log).
+
+A task of a part of the topology reads the partition of its number in each source topic of the part. No record tells how
+many partitions a topic has: where a part reads topics of different sizes without joining them, a task may be told as
+the owner of a partition that does not exist. Topics that a regular expression stands for are told by no record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.kinds import changes as kinds
+from groupledger.schemas.words import TaskRole
+from groupledger.transforms.history.rules.changes import change
+from groupledger.transforms.history.rules.consumer_records import CurrentAssignment
+from groupledger.transforms.history.rules.consumer_state import Topology, by_topic
+from groupledger.transforms.history.rules.rows import put_topology
+
+if TYPE_CHECKING:
+    from groupledger.transforms.history.rules.changes import Change
+    from groupledger.transforms.history.rules.consumer_records import EpochRecord, Units
+    from groupledger.transforms.history.rules.consumer_state import Reconciliation
+    from groupledger.transforms.history.rules.rows import End, Rows
+    from groupledger.transforms.history.rules.state import OpenGroup
+    from groupledger.transforms.history.rules.streams_records import CurrentTasks, Tasks, TopologyRecord
+
+
+def changes_of_epoch(state: Reconciliation, record: EpochRecord) -> list[Change]:
+    """Returns what an epoch shows beside the members and the metadata hash, and remembers it for the next one."""
+    found = []
+    before, state.shareable_before = state.shareable_before, state.shareable
+    if before is not None and state.shareable is not None:
+        ready = by_topic(sorted(set(state.shareable) - set(before)))
+        found += [change(kinds.PARTITIONS_INITIALIZED, topic=topic, partitions=ready[topic]) for topic in ready]
+    was_ready, state.is_topology_ready = state.is_topology_ready, record.is_topology_ready
+    if was_ready is not None and was_ready != record.is_topology_ready:
+        found.append(change(kinds.TOPOLOGY_READY if record.is_topology_ready else kinds.TOPOLOGY_NOT_READY))
+    configs = [list(pair) for pair in record.assignment_configs]
+    configs_before, state.assignment_configs = state.assignment_configs, configs
+    if configs_before is not None and configs_before != configs:
+        found.append(change(kinds.ASSIGNMENT_CONFIGURED))
+    return found
+
+
+def fold_topology(group: OpenGroup, state: Reconciliation, record: TopologyRecord, rows: Rows, here: End) -> bool:
+    """Takes in a topology; returns whether the group had another one before."""
+    before = state.topology
+    subtopologies = [*record.subtopologies]
+    if before is not None and (before.epoch, before.subtopologies) == (record.epoch, subtopologies):
+        return False
+    if before is not None:
+        put_topology(rows, group, before, here)
+        state.topology = None
+    if record.epoch is not None:
+        state.topology = Topology(
+            epoch=record.epoch,
+            subtopologies=subtopologies,
+            from_offset=here.kafka_offset,
+            valid_from_ms=here.at_ms,
+        )
+        put_topology(rows, group, state.topology)
+    return before is not None and here.is_known
+
+
+def partitions_of(topology: Topology | None, tasks: Tasks) -> Units:
+    """Returns the partitions that the active ones of the tasks read; none as long as the topology is not known."""
+    parts = {} if topology is None else {part["subtopology"]: part for part in topology.subtopologies}
+    found = {
+        TopicPartition(topic, task.partition)
+        for task in tasks
+        if task.role == TaskRole.ACTIVE and task.subtopology in parts
+        for name in ("source_topics", "repartition_source_topics")
+        for topic in parts[task.subtopology][name]
+    }
+    return tuple(sorted(found))
+
+
+def current_of(topology: Topology | None, told: CurrentTasks) -> CurrentAssignment:
+    assigned, pending = partitions_of(topology, told.tasks), partitions_of(topology, told.pending)
+    return CurrentAssignment(told.member_epoch, told.previous_member_epoch, told.state, assigned, pending)

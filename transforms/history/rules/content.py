@@ -1,0 +1,26 @@
+"""Reads what a record of a group of KIP-848's kind says: the contents of `OtherGroupType`, for each type of group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from groupledger.transforms.history.rules import consumer_records, share_records, streams_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from groupledger.transforms.history.rules.consumer_records import TopicNames
+
+_READERS: dict[str, Callable[[Mapping[str, Any], TopicNames, bool], object]] = {
+    **consumer_records.READERS,
+    **share_records.READERS,
+    **streams_records.READERS,
+}
+
+
+def content_of(record_type: str, fields: Mapping[str, Any], names: TopicNames, *, is_tombstone: bool) -> object | None:
+    """Returns what a record says, and None for those that say nothing of their group's history: the group's own
+    tombstone, and the partition metadata of brokers before 4.1. `fields` are those of `record_json`, of a tombstone
+    those of its key; `names` are the known names of topics by id."""
+    read = _READERS.get(record_type)
+    return None if read is None else read(fields, names, is_tombstone)

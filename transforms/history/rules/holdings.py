@@ -1,0 +1,79 @@
+"""Keeps the intervals of each member by itself: partitions in a share group, tasks in a streams group.
+
+What a member has does not depend on who else has it, other than the owners of `assignments`. An interval goes from the
+member's first step that names what is held to the first one that does not, or to the member's end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from groupledger.schemas.words import GroupType
+from groupledger.transforms.history.rules.consumer_state import Holding
+from groupledger.transforms.history.rules.rows import micros
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from groupledger.transforms.history.rules.consumer_state import Held
+    from groupledger.transforms.history.rules.rows import End, Rows
+    from groupledger.transforms.history.rules.state import OpenGroup
+
+_TABLES = {
+    GroupType.SHARE: ("share_assignments", ("topic", "partition")),
+    GroupType.STREAMS: ("stream_tasks", ("subtopology", "partition", "role")),
+}
+
+
+def hold(group: OpenGroup, member_id: str, now: Iterable[Held], rows: Rows, here: End) -> None:
+    """Ends and begins intervals, so that the member has what it has `now`; a member that is not known yet has none."""
+    state = group.reconciliation
+    if state is None or group.members.get(member_id) is None or state.group_type not in _TABLES:
+        return
+    open_ones = state.holdings.setdefault(member_id, {})
+    wanted = set(now)
+    for held in sorted(open_ones.keys() - wanted):
+        _put(rows, group, member_id, held, open_ones.pop(held), here)
+    for held in sorted(wanted - open_ones.keys()):
+        open_ones[held] = Holding(
+            from_generation=group.number or 0,
+            from_offset=here.kafka_offset,
+            valid_from_ms=here.at_ms,
+            is_start_known=here.is_known,
+        )
+        _put(rows, group, member_id, held, open_ones[held])
+    if not open_ones:
+        del state.holdings[member_id]
+
+
+def close(group: OpenGroup, rows: Rows, end: End) -> None:
+    """Ends all intervals, where the group ends or a hole hides what became of them."""
+    if group.reconciliation is not None:
+        for member_id in [*group.reconciliation.holdings]:
+            hold(group, member_id, (), rows, end)
+
+
+def _put(rows: Rows, group: OpenGroup, member_id: str, held: Held, holding: Holding, end: End | None = None) -> None:
+    state = group.reconciliation
+    if state is None:
+        return
+    table, columns = _TABLES[state.group_type]
+    rows.put(
+        table,
+        (group.incarnation, member_id, *held, holding.from_offset),
+        {
+            "group_id": group.group_id,
+            "incarnation": group.incarnation,
+            "member_id": member_id,
+            **dict(zip(columns, held, strict=True)),
+            "from_offset": holding.from_offset,
+            "to_offset": end and end.kafka_offset,
+            "client_id": group.members[member_id].facts.client_id,
+            "from_generation": holding.from_generation,
+            "to_generation": end and (group.number or 0),
+            "valid_from": micros(holding.valid_from_ms),
+            "valid_to": micros(None if end is None else end.at_ms),
+            "is_start_known": holding.is_start_known,
+            "is_end_known": end and end.is_known,
+        },
+    )

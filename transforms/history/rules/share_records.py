@@ -1,0 +1,88 @@
+"""Defines what the records of a `share` group (KIP-932) say, in the terms of `consumer_records`.
+
+Members, epochs, targets and current assignments are told as in a `consumer` group, but that a partition may be given to
+several members, and that nobody waits for anybody: a member has no states. One record more says which partitions can be
+shared: the broker first makes a state for each of them, and assigns only those that have one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.wire import share_group as wire
+from groupledger.transforms.history.rules.consumer_records import (
+    STABLE,
+    CurrentAssignment,
+    CurrentRecord,
+    EpochRecord,
+    MemberRecord,
+    TargetEpochRecord,
+    TargetRecord,
+    units_of,
+)
+from groupledger.transforms.history.rules.events import MemberFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from groupledger.transforms.history.rules.consumer_records import TopicNames, Units
+
+
+@dataclass(frozen=True, slots=True)
+class ShareableRecord:
+    """The partitions that have a state, and so can be given to members; None in a tombstone."""
+
+    units: Units | None
+
+
+def _epoch(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> EpochRecord | None:
+    return None if is_tombstone else EpochRecord(fields["epoch"], fields["metadata_hash"])
+
+
+def _member(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> MemberRecord:
+    member_id = fields["member_id"]
+    if is_tombstone:
+        return MemberRecord(member_id, None)
+    facts = MemberFacts(
+        member_id,
+        None,
+        fields["client_id"],
+        fields["client_host"],
+        None,
+        None,
+        fields["rack_id"],
+        tuple(sorted(set(fields["subscribed_topic_names"]))),
+        is_classic=False,
+    )
+    return MemberRecord(member_id, facts)
+
+
+def _target_epoch(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> TargetEpochRecord:
+    return TargetEpochRecord(None if is_tombstone else fields["assignment_epoch"])
+
+
+def _target(fields: Mapping[str, Any], names: TopicNames, is_tombstone: bool) -> TargetRecord:
+    return TargetRecord(fields["member_id"], None if is_tombstone else units_of(fields["topic_partitions"], names))
+
+
+def _current(fields: Mapping[str, Any], names: TopicNames, is_tombstone: bool) -> CurrentRecord:
+    if is_tombstone:
+        return CurrentRecord(fields["member_id"], None)
+    assigned = units_of(fields["assigned_partitions"], names)
+    epochs = fields["member_epoch"], fields["previous_member_epoch"]
+    return CurrentRecord(fields["member_id"], CurrentAssignment(*epochs, STABLE, assigned, ()))
+
+
+def _shareable(fields: Mapping[str, Any], names: TopicNames, is_tombstone: bool) -> ShareableRecord:
+    return ShareableRecord(None if is_tombstone else units_of(fields["initialized_topics"], names))
+
+
+READERS = {
+    wire.SHARE_GROUP_METADATA.record_type: _epoch,
+    wire.SHARE_GROUP_MEMBER_METADATA.record_type: _member,
+    wire.SHARE_GROUP_TARGET_ASSIGNMENT_METADATA.record_type: _target_epoch,
+    wire.SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER.record_type: _target,
+    wire.SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT.record_type: _current,
+    wire.SHARE_GROUP_STATE_PARTITION_METADATA.record_type: _shareable,
+}
