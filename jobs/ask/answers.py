@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.terminal import printable
 from groupledger.transforms.history.rules.never_seen import unseen_group
+from groupledger.transforms.history.rules.shared_ownership import shared_ownership
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -35,6 +36,13 @@ def no_group(tables: ClusterRows, name: str) -> UnknownNameError:
 
 def coverage_rows(tables: ClusterRows, *kafka_partitions: int) -> list[Answer]:
     return tables.rows("coverage", ("kafka_partition", "in", kafka_partitions))
+
+
+def ownership_rows(tables: ClusterRows, *filters: Filter) -> list[Answer]:
+    """Returns intervals of ownership in the form of `assignments`, those of share groups among them."""
+    return tables.rows("assignments", *filters) + shared_ownership(
+        tables.scan_if_any("share_assignments", *filters).read_all().to_pylist()
+    )
 
 
 def known_until(tables: ClusterRows) -> datetime:

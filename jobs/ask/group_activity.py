@@ -53,7 +53,11 @@ WITH newest AS (
     WHERE topic = $topic
     GROUP BY group_id, partition
 ),
-owned AS (SELECT group_id, count(*) AS partitions_owned FROM assignments GROUP BY group_id),
+owned AS (
+    SELECT group_id, count(DISTINCT partition) AS partitions_owned
+    FROM (FROM assignments UNION ALL FROM share_assignments)
+    GROUP BY group_id
+),
 subscribed AS (
     SELECT group_id, count(*) AS members_subscribed
     FROM members
@@ -132,12 +136,13 @@ def _true_rebalances(
 def readers(tables: ClusterRows, topic: str) -> list[Answer]:
     """Returns the groups that own partitions of a topic now, have members that subscribe to it, or have committed
     offsets in it, as a simple consumer has and a group that read the topic once; owners first."""
-    is_open = ("is_open", "=", 1)
+    is_open, place = ("is_open", "=", 1), ("group_id", "partition")
     return tables.query(
         READERS,
         {"topic": topic},
         groups=tables.scan("groups", columns=("group_id", "group_type", "is_simple")),
-        assignments=tables.scan("assignments", is_open, ("topic", "=", topic), columns=("group_id",)),
+        assignments=tables.scan("assignments", is_open, ("topic", "=", topic), columns=place),
+        share_assignments=tables.scan_if_any("share_assignments", is_open, ("topic", "=", topic), columns=place),
         members=tables.scan("members", is_open, columns=("group_id", "subscribed_topics")),
         commit_log=commit_log(tables),
     )

@@ -7,7 +7,7 @@ from datetime import timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ask.answers import group_row, within
+from groupledger.jobs.ask.answers import group_row, ownership_rows, within
 from groupledger.jobs.ask.told_rebalances import rebalances_told
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.terminal import printable
@@ -72,7 +72,7 @@ def owners_now(tables: ClusterRows, name: str) -> list[Answer]:
     current = tables.rows("generations", *present, columns=("is_ownership_known",))
     nothing = "" if all(generation["is_ownership_known"] for generation in current) else Ownership.UNKNOWN
     owned = defaultdict(list)
-    for row in sorted(tables.rows("assignments", *present), key=itemgetter("topic", "partition")):
+    for row in sorted(ownership_rows(tables, *present), key=itemgetter("topic", "partition")):
         for member_id in (row["member_id"], *row["other_member_ids"]):
             owned[member_id].append((row["topic"], row["partition"]))
     return [

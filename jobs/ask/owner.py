@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from groupledger.jobs.ask.answers import coverage_rows
+from groupledger.jobs.ask.answers import coverage_rows, ownership_rows
 from groupledger.jobs.ask.commits import commit_log
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.retention import above_history_floor, read_history_floor_ms
@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 MEMBER_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id")
 GENERATION_COLUMNS = (
     *("incarnation", "generation", "kafka_offset", "to_offset", "started_at", "ended_at", "ended_by"),
-    *("is_start_known", "is_ownership_known", "protocol_type"),
+    *("is_start_known", "is_ownership_known", "group_type", "protocol_type"),
 )
 # The highest partition of each topic that was seen, null where only its name was.
 PLACES = """
 SELECT topic, max(partition) AS partition
 FROM (
-    FROM assignments UNION ALL FROM watermarks UNION ALL SELECT unnest(subscribed_topics), NULL FROM members
+    FROM assignments UNION ALL FROM share_assignments UNION ALL FROM watermarks
+    UNION ALL SELECT unnest(subscribed_topics), NULL FROM members
 ) AS places (topic, partition)
 GROUP BY topic
 """
@@ -43,7 +44,8 @@ COMMITTED_PLACES = "SELECT topic, max(partition) AS partition FROM commit_log GR
 
 
 def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: datetime) -> list[Answer]:
-    """Returns one answer, or several where the assignor gave the partition to several members."""
+    """Returns one answer, or several where several members had the partition: those of a share group, or those to whom
+    an assignor gave it."""
     found: Answer = {"group_id": name, "topic": topic, "partition": partition, "at": at, "status": Ownership.UNKNOWN}
     found |= dict.fromkeys(("incarnation", "generation", "since", "until", *MEMBER_COLUMNS))
     found |= dict.fromkeys(("reason", "never_seen", "nearest_names"))
@@ -56,7 +58,7 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
     floor_ms = read_history_floor_ms(tables.small_files, tables.cluster)
     coverage = above_history_floor(coverage_rows(tables, group["kafka_partition"]), floor_ms)
     generations = tables.rows("generations", of_group, columns=GENERATION_COLUMNS)
-    intervals = tables.rows("assignments", of_group, ("topic", "=", topic), ("partition", "=", partition))
+    intervals = ownership_rows(tables, of_group, ("topic", "=", topic), ("partition", "=", partition))
     answer = owner_at(group, generations, intervals, coverage, topic, partition, at)
     unseen = None if intervals else _unseen(tables, topic, partition)
     if unseen is not None:
@@ -99,6 +101,7 @@ def _unseen(tables: ClusterRows, topic: str, partition: int) -> Unseen | None:
     seen = tables.query(
         PLACES,
         assignments=tables.scan("assignments", columns=place),
+        share_assignments=tables.scan_if_any("share_assignments", columns=place),
         watermarks=tables.scan_if_any("watermarks", columns=place),
         members=tables.scan("members", columns=("subscribed_topics",)),
     )
@@ -129,7 +132,7 @@ def _why_removed(floor_ms: int | None, at: datetime) -> str | None:
 
 
 def _why_unreadable(group: Answer, generation: Mapping[str, Any] | None) -> str:
-    if generation is not None and generation["group_type"] == GroupType.CONSUMER:
+    if generation is not None and generation["group_type"] not in (None, GroupType.CLASSIC):
         return "not all members of then are known: their records lie in a part of the log that was not read in full"
     if generation is not None and generation["protocol_type"] not in (CONSUMER, CONNECT):
         protocol_type = printable(generation["protocol_type"])
@@ -138,6 +141,4 @@ def _why_unreadable(group: Answer, generation: Mapping[str, Any] | None) -> str:
         return "an assignment in the group's record of then can't be read: see the members' assignment_error"
     if group["is_simple"]:
         return "the group has commits and no members: a simple consumer tells nobody what it reads"
-    if group["group_type"] in (GroupType.SHARE, GroupType.STREAMS):
-        return f"the group is of type {group['group_type']}, whose owners the ledger does not keep yet"
     return "the group's record of then is not known: it was written before the log was followed, and may be superseded"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ask.answers import coverage_rows, group_row
+from groupledger.jobs.ask.answers import coverage_rows, group_row, ownership_rows
 from groupledger.jobs.warehouse.retention import above_history_floor, read_history_floor_ms
 from groupledger.transforms.history.rules.ownership_answer import generation_at, owners_at
 
@@ -24,9 +24,6 @@ GENERATION_COLUMNS = (
 )
 MEMBER_COLUMNS = (
     *("incarnation", "member_id", "client_id", "client_host", "group_instance_id", "from_offset", "to_offset"),
-)
-ASSIGNMENT_COLUMNS = (
-    *("topic", "partition", "member_id", "other_member_ids", "from_offset", "to_offset", "valid_from", "valid_to"),
 )
 # The end of a stretch that is known is not part of it.
 LAST_KNOWN = timedelta(microseconds=1)
@@ -78,7 +75,7 @@ def read_history(tables: ClusterRows, name: str) -> GroupHistory:
         group=group,
         generations=tables.rows("generations", of_group, columns=GENERATION_COLUMNS),
         members=tables.rows("members", of_group, columns=MEMBER_COLUMNS),
-        assignments=tables.rows("assignments", of_group, columns=ASSIGNMENT_COLUMNS),
+        assignments=ownership_rows(tables, of_group),
         coverage=above_history_floor(coverage_rows(tables, group["kafka_partition"]), floor_ms),
     )
 

@@ -3,10 +3,8 @@ their topics became known. The log is a real broker's (`tests.transforms.history
 
 from __future__ import annotations
 
-import json
 import math
-import re
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +13,19 @@ import pytest
 from groupledger.jobs.ask import engine
 from groupledger.jobs.ask.named_queries import named_queries
 from groupledger.jobs.ask.snapshots import Snapshots
-from groupledger.jobs.derive.history import TABLES, update_history
+from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.derive.validate import damaged_groups, validate
 from groupledger.jobs.warehouse.upsert import of_rows
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
-from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
-from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from lab.warehouses.ledgers import open_test_ledger
-from tests.jobs.simulated_log import append, content, run, table
+from tests.jobs.derive.recorded_log import BEGAN_AT, add, log_rows, tables_of
+from tests.jobs.simulated_log import content, run, table
 from tests.transforms.history.rules.consumer_groups import consumer_groups
 from tests.transforms.history.rules.consumer_groups import topic_names as names_by_id
 
@@ -44,31 +41,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-BEGAN_AT = datetime(2026, 1, 5, tzinfo=timezone.utc)
 BEHIND_THE_LOG = 100_000
-
-
-def with_long_ids(text: str) -> str:
-    """Gives the topic ids of the fixture the length of real ones."""
-    return re.sub(r'"topic_id": "(id-\d+)"', lambda found: f'"topic_id": "{found[1]:A<22}"', text)
-
-
-def log_rows(slower: int = 1) -> list[Row]:
-    """Returns the log's rows; it can be played slower."""
-    rows = []
-    for record in consumer_groups():
-        fields = {name: each for name, each in record["key"].items() if name != "group_id"} | (record["value"] or {})
-        rows.append(
-            {
-                "group_id": record["key"]["group_id"],
-                "kafka_offset": record["kafka_offset"],
-                "kafka_timestamp": BEGAN_AT + timedelta(milliseconds=slower * record["after_ms"]),
-                "record_type": record["record_type"],
-                "is_tombstone": record["value"] is None,
-                "record_json": with_long_ids(json.dumps(fields)),
-            }
-        )
-    return rows
 
 
 def topic_names() -> dict[str, str]:
@@ -88,21 +61,6 @@ def telling_commits() -> list[Row]:
         }
         for number, (topic_id, name) in enumerate(sorted(topic_names().items()))
     ]
-
-
-def add(spark: SparkSession, warehouse: Path, rows: list[Row]) -> None:
-    schema = COORDINATOR_RECORDS.without("cluster", "ingest_date")
-    filled = [{"kafka_partition": 0, **row} for row in rows]
-    append(
-        spark,
-        warehouse,
-        spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in filled], schema),
-    )
-
-
-def tables_of(spark: SparkSession, warehouse: Path) -> dict[str, list[str]]:
-    """Returns the history; the state of a group that has nothing new still holds the ids."""
-    return {each.name: content(spark, warehouse, each) for each in TABLES if each is not OPEN_GROUPS}
 
 
 @pytest.fixture(scope="module")
