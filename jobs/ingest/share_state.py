@@ -114,9 +114,13 @@ def _last_stretches(ledger: Ledger, topic: StateTopic) -> dict[int, StateStretch
                 f"{SHARE_STATE_TOPIC} was made anew: the ledger of cluster {ledger.cluster} has read another topic of"
                 " that name; use another --cluster name or another --warehouse for it."
             )
-        times = (_milliseconds(row[name]) for name in ("from_time", "to_time"))
         last[row["kafka_partition"]] = StateStretch(
-            row["kafka_partition"], row["from_offset"], row["to_offset"], *times, row["completeness"]
+            row["kafka_partition"],
+            row["from_offset"],
+            row["to_offset"],
+            _milliseconds(row["from_time"]),
+            _milliseconds(row["to_time"]),
+            row["completeness"],
         )
     return last
 

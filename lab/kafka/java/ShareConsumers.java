@@ -13,14 +13,16 @@ import org.apache.kafka.common.config.ConfigResource;
 
 /**
  * Kafka's own share consumer, which does to each record what the record says: its value has a word for each delivery
- * (accept, release or reject, the last one for all further deliveries), parted by commas. Each delivery is a line on
- * standard output, once the broker has taken the acknowledgement: partition, offset, delivery count, word. The end of
- * standard input ends the consumer.
+ * (accept, release or reject, the last one for all further deliveries), parted by commas. With `leave` it releases the
+ * record and ends, as it does with the first byte on standard input. Each delivery is a line on standard output, once
+ * the broker has taken the acknowledgement: partition, offset, delivery count, word.
  *
  * Arguments: the bootstrap servers, the group (which begins at the start of the log), the topic.
  */
 public final class ShareConsumers {
     private static final String DESERIALIZER = "org.apache.kafka.common.serialization.ByteArrayDeserializer";
+
+    private static boolean isLeaving;
 
     private static void beginAtTheStart(String bootstrapServers, String group) throws Exception {
         ConfigResource resource = new ConfigResource(ConfigResource.Type.GROUP, group);
@@ -39,7 +41,8 @@ public final class ShareConsumers {
     private static String acknowledge(
             KafkaShareConsumer<byte[], byte[]> consumer, ConsumerRecord<byte[], byte[]> record) {
         String word = wordFor(record);
-        consumer.acknowledge(record, AcknowledgeType.valueOf(word.toUpperCase()));
+        isLeaving |= word.equals("leave");
+        consumer.acknowledge(record, AcknowledgeType.valueOf(word.equals("leave") ? "RELEASE" : word.toUpperCase()));
         return String.join("\t", Integer.toString(record.partition()), Long.toString(record.offset()),
             Short.toString(record.deliveryCount().orElseThrow()), word);
     }
@@ -55,7 +58,7 @@ public final class ShareConsumers {
             "value.deserializer", DESERIALIZER));
         try (KafkaShareConsumer<byte[], byte[]> consumer = new KafkaShareConsumer<>(settings)) {
             consumer.subscribe(List.of(arguments[2]));
-            while (System.in.available() == 0) {
+            while (!isLeaving && System.in.available() == 0) {
                 StringBuilder said = new StringBuilder();
                 for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
                     said.append(acknowledge(consumer, record)).append('\n');
