@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from kafka.errors import KafkaError, OffsetOutOfRangeError
+from kafka.errors import KafkaError, OffsetOutOfRangeError, TopicAuthorizationFailedError
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.ingest.coverage import instant
@@ -44,8 +44,8 @@ LATEST_MS = 253_402_300_799_999  # the end of the year 9999, the last that Pytho
 
 
 def read_share_state(ledger: Ledger, brokers: Brokers, bootstrap_servers: str) -> StateTopic | None:
-    """Reads up to the topic's present ends, and returns how far it reached; None if there is no such topic. Raises
-    InputError if it is not the topic that was read before, OutsideError if it can't be read."""
+    """Reads up to the topic's present ends, and returns how far it reached; None if there is no such topic, or we
+    may not read it. Raises InputError if it is not the topic that was read before, OutsideError if it can't be read."""
     for _ in range(ATTEMPTS):
         topic = describe_state_topic(brokers, ledger.settings.sampling)
         if topic is None:
@@ -54,6 +54,9 @@ def read_share_state(ledger: Ledger, brokers: Brokers, bootstrap_servers: str) -
             count = _read(ledger, topic, bootstrap_servers)
         except OffsetOutOfRangeError:
             continue
+        except TopicAuthorizationFailedError:
+            ledger.say(f"share groups: not read, since the principal lacks Read on {SHARE_STATE_TOPIC}")
+            return None
         except KafkaError as error:
             raise OutsideError(f"The records of {SHARE_STATE_TOPIC} can't be read: {error}.") from error
         if count:
