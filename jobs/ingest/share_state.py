@@ -47,11 +47,12 @@ def read_share_state(ledger: Ledger, brokers: Brokers, bootstrap_servers: str) -
     """Reads up to the topic's present ends, and returns how far it reached; None if there is no such topic, or we
     may not read it. Raises InputError if it is not the topic that was read before, OutsideError if it can't be read."""
     for _ in range(ATTEMPTS):
+        at_ms = now_ms()
         topic = describe_state_topic(brokers, ledger.settings.sampling)
         if topic is None:
             return None
         try:
-            count = _read(ledger, topic, bootstrap_servers)
+            count = _read(ledger, topic, bootstrap_servers, at_ms)
         except OffsetOutOfRangeError:
             continue
         except TopicAuthorizationFailedError:
@@ -65,10 +66,9 @@ def read_share_state(ledger: Ledger, brokers: Brokers, bootstrap_servers: str) -
     raise OutsideError(f"{SHARE_STATE_TOPIC} is pruned faster than it can be read: run the command again.")
 
 
-def _read(ledger: Ledger, topic: StateTopic, bootstrap_servers: str) -> int:
-    """Returns the number of records that were new."""
+def _read(ledger: Ledger, topic: StateTopic, bootstrap_servers: str, at_ms: int) -> int:
+    """Returns the number of records that were new. The ends of the topic were asked for at `at_ms`."""
     ledger.create(*TABLES)
-    at_ms = now_ms()
     last = _last_stretches(ledger, topic)
     positions = _positions(ledger, last)
     _check(topic, last, positions)

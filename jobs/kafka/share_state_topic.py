@@ -6,12 +6,14 @@ skips: where a broker has pruned what was about to be read, OffsetOutOfRangeErro
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaTimeoutError
 from kafka.protocol.admin.groups import ListGroupsRequest
 
 from groupledger.jobs.kafka.brokers import ask_each
@@ -87,29 +89,44 @@ def state_records(
     unread = {
         TopicPartition(SHARE_STATE_TOPIC, partition): end for partition, end in ends.items() if begins[partition] < end
     }
-    if not unread:
-        return
-    with closing(
-        KafkaConsumer(
-            bootstrap_servers=bootstrap_servers.split(","),
-            client_id="groupledger",
-            enable_auto_commit=False,
-            auto_offset_reset="none",
-            allow_auto_create_topics=False,
-            request_timeout_ms=settings.kafka.request_timeout_ms,
-            **kafka_python_security(settings.kafka),
-        )
-    ) as consumer:
-        consumer.assign(list(unread))
-        for place in unread:
-            consumer.seek(place, begins[place.partition])
-        found: list[StateRecord] = []
-        while unread:
-            found += _polled(consumer, unread)
-            unread = {place: end for place, end in unread.items() if consumer.position(place) < end}
-            if len(found) >= RECORDS_AT_ONCE or not unread:
-                yield found
-                found = []
+    if unread:
+        with closing(_consumer(bootstrap_servers, settings)) as consumer:
+            consumer.assign(list(unread))
+            for place in unread:
+                consumer.seek(place, begins[place.partition])
+            yield from _pieces(consumer, unread, settings.kafka.request_timeout_ms / 1_000)
+
+
+def _consumer(bootstrap_servers: str, settings: Settings) -> KafkaConsumer:
+    return KafkaConsumer(
+        bootstrap_servers=bootstrap_servers.split(","),
+        client_id="groupledger",
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        allow_auto_create_topics=False,
+        request_timeout_ms=settings.kafka.request_timeout_ms,
+        **kafka_python_security(settings.kafka),
+    )
+
+
+def _pieces(
+    consumer: KafkaConsumer, unread: Mapping[TopicPartition, int], silent_s_max: float
+) -> Iterator[list[StateRecord]]:
+    found: list[StateRecord] = []
+    positions: list[int] = []
+    moved_s = time.monotonic()
+    while unread:
+        found += _polled(consumer, unread)
+        before, positions = positions, [consumer.position(place) or 0 for place in unread]
+        if positions != before:
+            moved_s = time.monotonic()
+        elif time.monotonic() - moved_s > silent_s_max:
+            raise KafkaTimeoutError("the brokers send no records")
+        ends = zip(unread.items(), positions, strict=True)
+        unread = {place: end for (place, end), position in ends if position < end}
+        if len(found) >= RECORDS_AT_ONCE or not unread:
+            yield found
+            found = []
 
 
 def _polled(consumer: KafkaConsumer, unread: Mapping[TopicPartition, int]) -> list[StateRecord]:
