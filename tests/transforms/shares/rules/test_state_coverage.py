@@ -22,8 +22,10 @@ def test_pruning_of_what_was_read_changes_nothing() -> None:
 
 
 def test_a_hole() -> None:
-    """Goal: it begins behind the last row, even if the stretch was not brought up to it, and a stretch follows."""
+    """Goal: it begins behind the last row, to which the stretch before is brought, and a stretch follows it."""
     assert new_stretches({0: FIRST}, {0: 12}, {0: 20}, 5_000) == [
+        StateStretch(0, 3, 12, 1_000, 2_000, "complete"),
         StateStretch(0, 12, 20, 2_000, 5_000, "unknown"),
         StateStretch(0, 20, 20, 5_000, None, "complete"),
     ]
+    assert len(new_stretches({0: FIRST}, {0: 10}, {0: 20}, 5_000)) == 2
