@@ -31,6 +31,7 @@ from groupledger.jobs.cli.questions import QUESTIONS
 from groupledger.jobs.cli.report import report
 from groupledger.jobs.cli.serve import serve
 from groupledger.jobs.cli.setup import setup
+from groupledger.jobs.cli.share import share
 from groupledger.jobs.cli.sql import register, sql
 from groupledger.jobs.cli.what_if import what_if
 from groupledger.jobs.cli.why import why
@@ -131,11 +132,12 @@ def pipeline(
     samples_directory: str | None,
     recover: bool,
 ) -> bool:
-    """Run every step once: ingest, then history, lag, incidents and offset events."""
+    """Run every step once: ingest, then history, lag, incidents, offset events and share partitions."""
     check_source(bootstrap_servers, capture_directory)
     if samples_directory is not None and capture_directory is None:
         raise click.UsageError("A cluster is sampled by itself: --samples goes with --capture.")
     from groupledger.jobs.derive.pipeline import derive
+    from groupledger.jobs.derive.share_partitions import update_share_partitions
     from groupledger.jobs.ingest.import_samples import import_samples
     from groupledger.jobs.ingest.samples import sample
 
@@ -147,6 +149,8 @@ def pipeline(
             import_samples(ledger, samples_directory)
         run_ingest(ledger, stop, bootstrap_servers, capture_directory, recover=recover)
         derive(ledger, stop)
+        if bootstrap_servers is not None and not stop.is_set():
+            update_share_partitions(ledger, bootstrap_servers)
         if ledger.settings.notify.receivers and not stop.is_set():
             from groupledger.jobs.notify.notify import Notifier
 
@@ -291,6 +295,7 @@ for command in (
     sample,
     monitor,
     lag,
+    share,
     maintain,
     forget,
     quality,

@@ -30,11 +30,16 @@ from groupledger.schemas.codec.records import Record
 from groupledger.schemas.wire.consumer_protocol import ASSIGNMENT, SUBSCRIPTION
 from groupledger.schemas.wire.model import Array, Field, Message, Struct, WireType
 from groupledger.schemas.wire.record_types import RECORD_TYPE_BY_NAME
+from groupledger.schemas.wire.share_state import SHARE_STATE_TYPES
+
+KINDS = RECORD_TYPE_BY_NAME | {kind.record_type: kind for kind in SHARE_STATE_TYPES}
 
 
 def to_json_form(record: Record) -> dict[str, Any]:
-    """Returns {"key": .., "value": .. or None}, which `json.dumps` prints as the tool does."""
-    kind = RECORD_TYPE_BY_NAME[record.record_type]
+    """Returns {"key": .., "value": .. or None}, which `json.dumps` prints as the tool does.
+
+    A record of `__share_group_state` has the form of `DumpLogSegments --share-group-state-decoder`."""
+    kind = KINDS[record.record_type]
     key = {"type": str(kind.id), "data": fields_to_json_form(kind.key, record.key, 0)}
     if record.value is None or record.value_version is None:
         return {"key": key, "value": None}

@@ -1,6 +1,7 @@
 """Names that Kafka itself gives: its internal topics, the UUID that means none, and the client that may do more."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
+SHARE_STATE_TOPIC = "__share_group_state"
 ZERO_UUID = "A" * 22
 """`Uuid.ZERO_UUID` in Kafka's 22 characters of base64: the topic has no id, or the request does not give it."""
 ADMIN_CLIENT_ID = "__admin_client"

@@ -79,6 +79,13 @@ GOOD: dict[str, Row] = {
         "inferred_trigger": "joined",
     },
     "replay_findings": {"severity": "error"},
+    "share_partitions": {"start_offset": 3, "delivery_complete_count": 1, "high_watermark": 6, "lag": 2},
+    "share_state_coverage": {"from_offset": 0, "to_offset": 5, "completeness": "complete"},
+    "share_state_records": {
+        "record_type": "share_update",
+        "is_tombstone": False,
+        **dict.fromkeys(("decode_error", "decode_error_detail", "raw_key", "raw_value")),
+    },
     "topic_names": {"topic_id": "x" * 22},
     "what_if_effects": {
         "refusal": None,

@@ -138,10 +138,7 @@ def decoded_or_kept(key: bytes | None, value: bytes | None, privacy: Privacy) ->
     try:
         record = decode_record(key, value)
     except DecodeError as error:
-        kept = {"is_tombstone": value is None, "decode_error": error.reason}
-        if privacy.keeps_hosts:
-            return kept | {"decode_error_detail": str(error), "raw_key": key, "raw_value": value}
-        return kept | {"decode_error_detail": f"{error}{BYTES_NOT_KEPT}"}
+        return undecoded(key, value, error, privacy)
     columns: dict[str, Any] = {
         "record_type": record.record_type,
         "value_version": record.value_version,
@@ -154,3 +151,11 @@ def decoded_or_kept(key: bytes | None, value: bytes | None, privacy: Privacy) ->
     if record.record_type not in OFFSET_COMMIT_TYPES or UNKNOWN_TAGGED_FIELDS in fields:
         columns["record_json"] = record_json(fields if privacy.keeps_hosts else privacy.hosts_in_record(fields))
     return columns
+
+
+def undecoded(key: bytes | None, value: bytes | None, error: DecodeError, privacy: Privacy) -> dict[str, Any]:
+    """Returns the columns of a record that is kept with the reason why it can't be decoded."""
+    kept = {"is_tombstone": value is None, "decode_error": error.reason}
+    if privacy.keeps_hosts:
+        return kept | {"decode_error_detail": str(error), "raw_key": key, "raw_value": value}
+    return kept | {"decode_error_detail": f"{error}{BYTES_NOT_KEPT}"}

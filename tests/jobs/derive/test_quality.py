@@ -111,6 +111,12 @@ BREAKS: dict[str, dict[str, Row]] = {
         "trigger_has_confidence": {"inferred_trigger_confidence": None},
     },
     "requests": {"answered_after_arrival": {"logged_at": EARLY}},
+    "share_partitions": {"lag_is_the_difference": {"lag": 3}, "nothing_read_no_lag": {"start_offset": None}},
+    "share_state_coverage": {"goes_forward": {"to_offset": -1}, "times_in_order": {"to_time": EARLY}},
+    "share_state_records": {
+        "decoded_or_kept": {"decode_error": "truncated"},
+        "tombstone_has_no_version": {"is_tombstone": True},
+    },
     "topic_names": {"is_a_topic_id": {"topic_id": "x"}, "has_a_name": {"topic": None, "is_awaited": False}},
     "what_if_effects": {
         "told_or_refused": {"refusal": "no"},

@@ -50,6 +50,7 @@ def _protocol(block: dict[str, str]) -> SimpleNamespace:
 
 
 RECORDS = [_record(block) for block in _blocks("records_*.txt")]
+SHARE_STATE = [_record(block) for block in _blocks("share_state.txt")]
 PROTOCOLS = [
     _protocol(block)
     for name in ("consumer_protocol", "connect_protocol", "sticky_assignor", "streams_assignor")
@@ -58,7 +59,11 @@ PROTOCOLS = [
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    for fixture, vectors in (("golden_record", RECORDS), ("golden_protocol", PROTOCOLS)):
+    for fixture, vectors in (
+        ("golden_record", RECORDS),
+        ("golden_share_state", SHARE_STATE),
+        ("golden_protocol", PROTOCOLS),
+    ):
         if fixture in metafunc.fixturenames:
             metafunc.parametrize(fixture, vectors, ids=[vector.name for vector in vectors])
 
@@ -71,6 +76,16 @@ def golden_records() -> list[SimpleNamespace]:
 @pytest.fixture(scope="session")
 def hostile_records() -> list[SimpleNamespace]:
     return [_record(block) for block in _blocks("hostile.txt")]
+
+
+@pytest.fixture(scope="session")
+def golden_share_states() -> list[SimpleNamespace]:
+    return SHARE_STATE
+
+
+@pytest.fixture(scope="session")
+def hostile_share_state() -> list[SimpleNamespace]:
+    return [_record(block) for block in _blocks("share_state_hostile.txt")]
 
 
 @pytest.fixture(scope="session")

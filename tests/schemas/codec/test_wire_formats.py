@@ -18,9 +18,10 @@ from groupledger.schemas.wire.record_types import (
     RECORD_TYPES,
     RETIRED_RECORD_TYPES,
 )
+from groupledger.schemas.wire.share_state import SHARE_STATE_TYPES
 
 MESSAGES = [
-    *(kind.value for kind in RECORD_TYPES),
+    *(kind.value for kind in (*RECORD_TYPES, *SHARE_STATE_TYPES)),
     consumer_protocol.SUBSCRIPTION,
     consumer_protocol.ASSIGNMENT,
     connect_protocol.METADATA,

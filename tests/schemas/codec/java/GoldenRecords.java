@@ -1,7 +1,8 @@
-// Writes tests/codec/golden/records_*.txt and hostile.txt: records as Kafka's own classes encode them,
-// beside what Kafka's own DumpLogSegments --offsets-decoder prints for them. From the root of the tree:
+// Writes records_*.txt, share_state.txt and both hostile files: records as Kafka's own classes encode them,
+// beside what Kafka's own DumpLogSegments prints for them (--offsets-decoder, and for the other topic
+// --share-group-state-decoder). From the root of the tree:
 //
-//   java -cp '.jars/kafka/*' tests/codec/java/GoldenRecords.java tests/codec/golden
+//   java -cp '.jars/kafka/*' tests/schemas/codec/java/GoldenRecords.java tests/schemas/codec/golden
 //
 // Every record type and every value version is filled by reflection over the generated classes, once per
 // profile, so that a field can't be forgotten; the classic group gets realistic members besides. The
@@ -39,6 +40,7 @@ import org.apache.kafka.common.protocol.types.Type;
 import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.record.SimpleRecord;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
+import org.apache.kafka.coordinator.common.runtime.CoordinatorRecordSerde;
 import org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde;
 import org.apache.kafka.coordinator.group.generated.ConsumerGroupRegularExpressionKey;
 import org.apache.kafka.coordinator.group.generated.ConsumerGroupRegularExpressionValue;
@@ -48,6 +50,7 @@ import org.apache.kafka.coordinator.group.generated.CoordinatorRecordType;
 import org.apache.kafka.coordinator.group.generated.GroupMetadataKey;
 import org.apache.kafka.coordinator.group.generated.GroupMetadataValue;
 import org.apache.kafka.coordinator.group.generated.GroupMetadataValue.MemberMetadata;
+import org.apache.kafka.coordinator.share.ShareCoordinatorRecordSerde;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 
 public class GoldenRecords {
@@ -56,8 +59,8 @@ public class GoldenRecords {
     static final String UNICODE = "caf\u00e9 \u6d88\u8cbb\u8005 \ud83d\ude00 \"\\/\b\f\n\r\t\u0000\u2028 '; --";
     static final String LONG = "l".repeat(130) + "\u00fc";
     static final HexFormat HEX = HexFormat.of();
-    static final GroupCoordinatorRecordSerde SERDE = new GroupCoordinatorRecordSerde();
-    static final DumpLogSegments.OffsetsMessageParser TOOL = new DumpLogSegments.OffsetsMessageParser();
+    static CoordinatorRecordSerde serde = new GroupCoordinatorRecordSerde();
+    static DumpLogSegments.MessageParser<String, String> tool = new DumpLogSegments.OffsetsMessageParser();
     static final Map<String, StringBuilder> FILES = new TreeMap<>();
     static final List<byte[][]> SEEDS = new ArrayList<>();
 
@@ -68,7 +71,8 @@ public class GoldenRecords {
         longArrays();
         classicGroups();
         legacyVersions();
-        hostile();
+        hostile("hostile.txt");
+        shareState();
         for (Map.Entry<String, StringBuilder> file : FILES.entrySet()) {
             Files.writeString(Path.of(args[0], file.getKey()), file.getValue(), StandardCharsets.UTF_8);
         }
@@ -290,26 +294,47 @@ public class GoldenRecords {
     static void legacyVersions() throws Exception {
         CoordinatorRecordType type = CoordinatorRecordType.OFFSET_COMMIT;
         Schema[] schemas = (Schema[]) type.newRecordValue().getClass().getField("SCHEMAS").get(null);
-        byte[] key = SERDE.serializeKey(CoordinatorRecord.tombstone(filledKey(type, Profile.TYPICAL)));
+        byte[] key = serde.serializeKey(CoordinatorRecord.tombstone(filledKey(type, Profile.TYPICAL)));
         key[1] = 0;
         for (short version = 1; version <= 4; version++) {
             ApiMessage value = type.newRecordValue();
             fill(value, schemas[version], Profile.TYPICAL, 1);
-            byte[] bytes = SERDE.serializeValue(CoordinatorRecord.record(filledKey(type, Profile.TYPICAL), new ApiMessageAndVersion(value, version)));
+            byte[] bytes = serde.serializeValue(CoordinatorRecord.record(filledKey(type, Profile.TYPICAL), new ApiMessageAndVersion(value, version)));
             block("records_offset_commit.txt", "legacy_offset_commit v" + version + " typical", key, bytes);
         }
     }
 
+    // ---- the other topic, __share_group_state
+
+    static void shareState() throws Exception {
+        serde = new ShareCoordinatorRecordSerde();
+        tool = new DumpLogSegments.ShareGroupStateMessageParser();
+        SEEDS.clear();
+        for (var type : org.apache.kafka.coordinator.share.generated.CoordinatorRecordType.values()) {
+            String name = type.name().toLowerCase();
+            Schema schema = ((Schema[]) type.newRecordValue().getClass().getField("SCHEMAS").get(null))[0];
+            for (Profile profile : Profile.values()) {
+                ApiMessage key = type.newRecordKey();
+                fill(key, ((Schema[]) key.getClass().getField("SCHEMAS").get(null))[0], profile, 0);
+                ApiMessage filled = type.newRecordValue();
+                fill(filled, schema, profile, 1);
+                record("share_state.txt", name + " v0 " + profile.name().toLowerCase(), key, new ApiMessageAndVersion(filled, (short) 0));
+                if (profile == Profile.TYPICAL) record("share_state.txt", name + " tombstone", key, null);
+            }
+        }
+        hostile("share_state_hostile.txt");
+    }
+
     // ---- damaged records
 
-    static void hostile() {
+    static void hostile(String file) {
         Random random = new Random(20260211);
         for (int i = 0; i < 1000; i++) {
             byte[][] seed = SEEDS.get(random.nextInt(SEEDS.size()));
             boolean damageKey = random.nextInt(8) == 0;
             byte[] key = damageKey ? damaged(seed[0], random) : seed[0];
             byte[] value = damageKey || seed[1] == null ? seed[1] : damaged(seed[1], random);
-            block("hostile.txt", "hostile " + i, key, value);
+            block(file, "hostile " + i, key, value);
         }
     }
 
@@ -336,8 +361,8 @@ public class GoldenRecords {
 
     static void record(String file, String name, ApiMessage key, ApiMessageAndVersion value) {
         CoordinatorRecord record = value == null ? CoordinatorRecord.tombstone(key) : CoordinatorRecord.record(key, value);
-        byte[] keyBytes = SERDE.serializeKey(record);
-        byte[] valueBytes = SERDE.serializeValue(record);
+        byte[] keyBytes = serde.serializeKey(record);
+        byte[] valueBytes = serde.serializeValue(record);
         if (valueBytes == null || valueBytes.length < 400) SEEDS.add(new byte[][] {keyBytes, valueBytes});
         block(file, name, keyBytes, valueBytes);
     }
@@ -345,7 +370,7 @@ public class GoldenRecords {
     /** One record as hex, and the two columns of the tool; no payload where it prints none (an error). */
     static void block(String file, String name, byte[] key, byte[] value) {
         MemoryRecords batch = MemoryRecords.withRecords(Compression.NONE, new SimpleRecord(0L, key, value));
-        scala.Tuple2<scala.Option<String>, scala.Option<String>> printed = TOOL.parse(batch.records().iterator().next());
+        scala.Tuple2<scala.Option<String>, scala.Option<String>> printed = tool.parse(batch.records().iterator().next());
         StringBuilder out = FILES.computeIfAbsent(file, GoldenRecords::header);
         out.append("name: ").append(name).append('\n');
         out.append("key: ").append(HEX.formatHex(key)).append('\n');
@@ -360,9 +385,15 @@ public class GoldenRecords {
     }
 
     static StringBuilder header(String file) {
-        return new StringBuilder("# Made by tests/codec/java/GoldenRecords.java with the classes of Apache Kafka 4.2.0:\n"
+        if (file.startsWith("share_state")) {
+            return new StringBuilder("# Made by tests/schemas/codec/java/GoldenRecords.java with the classes of Apache Kafka 4.2.0:\n"
+                + "# bytes by ShareCoordinatorRecordSerde (kafka-share-coordinator-4.2.0.jar), text by the parser of\n"
+                + "# DumpLogSegments --share-group-state-decoder (kafka_2.13-4.2.0.jar). To make it again, as the others:\n"
+                + "# java -cp '.jars/kafka/*' tests/schemas/codec/java/GoldenRecords.java tests/schemas/codec/golden\n\n");
+        }
+        return new StringBuilder("# Made by tests/schemas/codec/java/GoldenRecords.java with the classes of Apache Kafka 4.2.0:\n"
             + "# bytes by GroupCoordinatorRecordSerde (kafka-group-coordinator-4.2.0.jar), text by the parser of\n"
             + "# DumpLogSegments --offsets-decoder (kafka_2.13-4.2.0.jar). To make it again, from the root of the tree:\n"
-            + "# java -cp '.jars/kafka/*' tests/codec/java/GoldenRecords.java tests/codec/golden\n\n");
+            + "# java -cp '.jars/kafka/*' tests/schemas/codec/java/GoldenRecords.java tests/schemas/codec/golden\n\n");
     }
 }

@@ -1,0 +1,75 @@
+"""`groupledger share`: where a share group stands in each partition, in the newest pass or the last one by an instant.
+
+The first columns are those of `kafka-share-groups --describe --offsets`, with its names; then ours. What was delivered
+at least so and so often, and still waits to be delivered again, is what the group can't process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from groupledger.jobs.ask.rounds import last_round, of_round
+from groupledger.jobs.process.errors import InputError, UnknownNameError
+from groupledger.jobs.process.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.process.output import Answer
+
+# Heading of the table, and column of the answer.
+COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "START-OFFSET": "start_offset",
+    "LAG": "lag",
+    "BROKER-LAG": "broker_lag",
+    "WAITING-AGAIN": "available_count",
+    "DELIVERIES-MAX": "delivery_count_max",
+    "REDELIVERED": "redelivered",
+    "ACKNOWLEDGED": "acknowledged",
+    "ARCHIVED": "archived",
+}
+OPTIONAL = ("ARCHIVED", "ACKNOWLEDGED", "DELIVERIES-MAX", "BROKER-LAG")
+TABLE = "share_partitions"
+
+
+def share_partitions(
+    tables: ClusterRows, name: str, at: datetime | None, deliveries_min: int
+) -> tuple[datetime, list[Answer]]:
+    """Returns the instant of the pass that answers, and the group's rows, each with the ranges `redelivered`: those
+    available again that were delivered at least so often. Raises InputError if there was no pass by then,
+    UnknownNameError if it saw no such share group."""
+    sampled_at = last_round(tables, TABLE, at)
+    if sampled_at is None:
+        raise InputError(
+            f"The ledger of cluster {tables.cluster} has not looked at share groups by then: run `groupledger pipeline"
+            " --bootstrap-servers`."
+        )
+    rows = tables.rows(TABLE, *of_round(sampled_at), ("group_id", "=", name))
+    if not rows:
+        others = {row["group_id"] for row in tables.rows(TABLE, *of_round(sampled_at), columns=("group_id",))}
+        raise UnknownNameError(
+            f"The ledger of cluster {tables.cluster} knows no state of a share group {printable(name)} then; it knows"
+            f" that of {', '.join(sorted(map(printable, others))[:5])}."
+        )
+    for row in rows:
+        row["redelivered"] = [each for each in row["available"] if each["delivery_count"] >= deliveries_min]
+    return sampled_at, sorted(rows, key=lambda row: (row["topic"], row["partition"]))
+
+
+def cells(row: Answer) -> list[Any]:
+    """Returns what the table shows of an answer: `4-7 (3)` is a range of offsets that was delivered three times."""
+    return [_ranges(row[name]) if isinstance(row[name], list) else row[name] for name in COLUMNS.values()]
+
+
+def _ranges(ranges: Iterable[Mapping[str, int]]) -> str:
+    return ", ".join(f"{_offsets(each)} ({each['delivery_count']})" for each in ranges)
+
+
+def _offsets(one: Mapping[str, int]) -> str:
+    first, last = one["first_offset"], one["last_offset"]
+    return f"{first}" if first == last else f"{first}-{last}"

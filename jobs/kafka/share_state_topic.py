@@ -1,0 +1,184 @@
+"""Reads `__share_group_state`, and asks brokers where share groups stand.
+
+The topic is small, since brokers prune it, so that one reader in this process is enough. It joins no group. It never
+skips: where a broker has pruned what was about to be read, OffsetOutOfRangeError says so.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaTimeoutError
+from kafka.protocol.admin.groups import ListGroupsRequest
+
+from groupledger.jobs.kafka.brokers import ask_each
+from groupledger.jobs.kafka.messages import DescribeShareGroupOffsetsRequest
+from groupledger.jobs.kafka.offsets_topic import kafka_python_security
+from groupledger.jobs.kafka.sampling import chunks, sample_watermarks
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.schemas.kafka.names import SHARE_STATE_TOPIC
+from groupledger.schemas.kafka.share_states import NO_OFFSET
+from groupledger.schemas.kafka.uuids import kafka_id_of
+from groupledger.schemas.words import GroupType
+from groupledger.transforms.shares.rules.share_state import SharePartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from groupledger.jobs.kafka.brokers import Brokers
+    from groupledger.jobs.process.settings import SamplingSettings, Settings
+
+POLL_MS = 500
+RECORDS_AT_ONCE = 20_000
+
+
+@dataclass(frozen=True)
+class StateTopic:
+    """How far each partition of the topic reaches."""
+
+    topic_id: str
+    log_starts: Mapping[int, int]
+    ends: Mapping[int, int]
+
+
+class StateRecord(NamedTuple):
+    """A record as it came."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a broker says of a share partition; None where it says nothing."""
+
+    topic: str
+    start_offset: int | None
+    lag: int | None
+
+
+def describe_state_topic(brokers: Brokers, settings: SamplingSettings) -> StateTopic | None:
+    """Returns None if the cluster has no such topic, or we may not see it. Raises OutsideError if a partition's leader
+    does not answer."""
+    rows, _ = sample_watermarks(brokers, settings, [SHARE_STATE_TOPIC])
+    if not rows:
+        return None
+    silent = next((row for row in rows if row.offsets is None), None)
+    if silent is not None:
+        raise OutsideError(
+            f"Partition {silent.partition} of {SHARE_STATE_TOPIC} can't be read ({silent.error}): run the command again"
+            " when its leader is back."
+        )
+    starts = {row.partition: row.log_start_offset or 0 for row in rows}
+    return StateTopic(rows[0].topic_id or "", starts, {row.partition: row.high_watermark or 0 for row in rows})
+
+
+def state_records(
+    bootstrap_servers: str, settings: Settings, begins: Mapping[int, int], ends: Mapping[int, int]
+) -> Iterator[list[StateRecord]]:
+    """Yields what lies from `begins` up to `ends`, in pieces that go on where the one before has ended. Raises
+    KafkaError, and OffsetOutOfRangeError if records are gone that were to be read."""
+    unread = {
+        TopicPartition(SHARE_STATE_TOPIC, partition): end for partition, end in ends.items() if begins[partition] < end
+    }
+    if unread:
+        with closing(_consumer(bootstrap_servers, settings)) as consumer:
+            consumer.assign(list(unread))
+            for place in unread:
+                consumer.seek(place, begins[place.partition])
+            yield from _pieces(consumer, unread, settings.kafka.request_timeout_ms / 1_000)
+
+
+def _consumer(bootstrap_servers: str, settings: Settings) -> KafkaConsumer:
+    return KafkaConsumer(
+        bootstrap_servers=bootstrap_servers.split(","),
+        client_id="groupledger",
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        allow_auto_create_topics=False,
+        request_timeout_ms=settings.kafka.request_timeout_ms,
+        **kafka_python_security(settings.kafka),
+    )
+
+
+def _pieces(
+    consumer: KafkaConsumer, unread: Mapping[TopicPartition, int], silent_s_max: float
+) -> Iterator[list[StateRecord]]:
+    found: list[StateRecord] = []
+    positions: list[int] = []
+    moved_s = time.monotonic()
+    while unread:
+        found += _polled(consumer, unread)
+        before, positions = positions, [consumer.position(place) or 0 for place in unread]
+        if positions != before:
+            moved_s = time.monotonic()
+        elif time.monotonic() - moved_s > silent_s_max:
+            raise KafkaTimeoutError("the brokers send no records")
+        ends = zip(unread.items(), positions, strict=True)
+        unread = {place: end for (place, end), position in ends if position < end}
+        if len(found) >= RECORDS_AT_ONCE or not unread:
+            yield found
+            found = []
+
+
+def _polled(consumer: KafkaConsumer, unread: Mapping[TopicPartition, int]) -> list[StateRecord]:
+    return [
+        StateRecord(place.partition, each.offset, each.timestamp, each.key, each.value)
+        for place, records in consumer.poll(timeout_ms=POLL_MS).items()
+        for each in records
+        if each.offset < unread.get(place, 0)
+    ]
+
+
+def described_offsets(
+    brokers: Brokers, settings: SamplingSettings, group_ids: Collection[str]
+) -> dict[SharePartition, Told]:
+    """Returns what the groups' coordinators answer, without the groups and partitions of which none tells."""
+    if not group_ids:
+        return {}
+
+    def ask(node: int, _: None) -> dict[SharePartition, Told]:
+        return _described_by(brokers, settings, node, group_ids)
+
+    answers = ask_each(settings, dict.fromkeys(brokers.nodes()), ask)
+    found: dict[SharePartition, Told] = {}
+    for answer in answers.values():
+        if isinstance(answer, dict):
+            found |= answer
+    return found
+
+
+def _described_by(
+    brokers: Brokers, settings: SamplingSettings, node: int, group_ids: Collection[str]
+) -> dict[SharePartition, Told]:
+    listed = brokers.send(ListGroupsRequest(), node).groups
+    names = sorted(
+        each.group_id
+        for each in listed
+        if (each.group_type or "").lower() == GroupType.SHARE and each.group_id in group_ids
+    )
+    asked = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+    return {
+        SharePartition(group.group_id, kafka_id_of(UUID(str(topic.topic_id))), one.partition_index): Told(
+            topic.topic_name, _known(one.start_offset), _known(one.lag)
+        )
+        for some in chunks(names, settings.groups_per_request)
+        for group in brokers.send(
+            DescribeShareGroupOffsetsRequest(groups=[asked(group_id=name, topics=None) for name in some]), node
+        ).groups
+        for topic in group.topics
+        for one in topic.partitions
+        if not one.error_code
+    }
+
+
+def _known(number: Any) -> int | None:
+    return None if number is None or number == NO_OFFSET else int(number)

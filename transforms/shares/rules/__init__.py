@@ -1,0 +1,1 @@
+"""The rules of share groups' state, in plain Python."""

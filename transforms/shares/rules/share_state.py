@@ -1,0 +1,185 @@
+"""Folds the records of `__share_group_state` into the state of each share partition, as the share coordinator does.
+
+    snapshot    is all that is known, in place of what was known before
+    update      has what has changed: a start offset (-1 leaves it), batches (see `combined`), and the count of
+                completed deliveries, which replaces the one before; without a snapshot before it, it is taken for one
+    tombstone   removes the share partition
+
+A broker that loads a partition of the topic begins at the log's start, so that what lies behind the start is enough
+(`ShareCoordinatorShard.java`, `PersisterStateBatchCombiner.java`). Records that can't be decoded are passed over.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from groupledger.schemas.kafka.share_states import ACKNOWLEDGED, ARCHIVED, AVAILABLE, NO_OFFSET
+from groupledger.schemas.wire.share_state import SHARE_SNAPSHOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+
+OFFSET_MAX = 2**63 - 1
+
+
+class SharePartition(NamedTuple):
+    """A share group on a partition of a topic."""
+
+    group_id: str
+    topic_id: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A range of offsets, both ends included, in one state of delivery."""
+
+    first_offset: int
+    last_offset: int
+    delivery_state: int
+    delivery_count: int
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Returns what decides between two batches of an offset: the greater one is the later."""
+        return self.delivery_count, self.delivery_state
+
+
+@dataclass(frozen=True, slots=True)
+class ShareState:
+    """What is known of a share partition, and the newest record that says so."""
+
+    start_offset: int
+    delivery_complete_count: int
+    batches: tuple[Batch, ...]
+    state_epoch: int
+    leader_epoch: int
+    written_at: datetime
+    kafka_partition: int
+    kafka_offset: int
+
+    def of_state(self, delivery_state: int) -> list[Batch]:
+        return [batch for batch in self.batches if batch.delivery_state == delivery_state]
+
+
+def share_states(records: Iterable[Mapping[str, Any]]) -> dict[SharePartition, ShareState]:
+    """Returns the states after some records, rows of `share_state_records` in the order of each partition's log."""
+    states: dict[SharePartition, ShareState] = {}
+    for record in records:
+        if record["decode_error"] is not None:
+            continue
+        key = SharePartition(record["group_id"], record["topic_id"], record["partition"])
+        if record["is_tombstone"]:
+            states.pop(key, None)
+        elif record["record_type"] == SHARE_SNAPSHOT.record_type or key not in states:
+            states[key] = _taken_for_all(record)
+        else:
+            states[key] = _updated(states[key], record)
+    return states
+
+
+def _taken_for_all(record: Mapping[str, Any]) -> ShareState:
+    return ShareState(
+        start_offset=record["start_offset"],
+        delivery_complete_count=record["delivery_complete_count"],
+        batches=_batches(record),
+        state_epoch=record["state_epoch"] or 0,
+        leader_epoch=record["leader_epoch"],
+        written_at=record["kafka_timestamp"],
+        kafka_partition=record["kafka_partition"],
+        kafka_offset=record["kafka_offset"],
+    )
+
+
+def _updated(state: ShareState, record: Mapping[str, Any]) -> ShareState:
+    start_offset = state.start_offset if record["start_offset"] == NO_OFFSET else record["start_offset"]
+    return replace(
+        state,
+        start_offset=start_offset,
+        delivery_complete_count=record["delivery_complete_count"],
+        batches=combined((*state.batches, *_batches(record)), start_offset),
+        leader_epoch=state.leader_epoch if record["leader_epoch"] == NO_OFFSET else record["leader_epoch"],
+        written_at=record["kafka_timestamp"],
+        kafka_offset=record["kafka_offset"],
+    )
+
+
+def _batches(record: Mapping[str, Any]) -> tuple[Batch, ...]:
+    return tuple(Batch(**batch) for batch in record["state_batches"])
+
+
+def combined(batches: Iterable[Batch], start_offset: int) -> tuple[Batch, ...]:
+    """Returns batches without overlap, in order and from the start offset on. Of two batches that hold an offset the
+    one with more deliveries counts, and then the one in the greater state; neighbours that are alike become one."""
+    waiting = sorted(
+        (
+            batch if batch.first_offset >= start_offset else replace(batch, first_offset=start_offset)
+            for batch in batches
+            if batch.last_offset >= max(start_offset, batch.first_offset)
+        ),
+        key=lambda batch: batch.first_offset,
+        reverse=True,
+    )
+    cuts = {cut for batch in waiting for cut in (batch.first_offset, batch.last_offset + 1)}
+    found: list[Batch] = []
+    open_batches: list[tuple[int, int, int]] = []  # the greatest rank first, and the last offset
+    for begin, end in pairwise(sorted(cuts)):
+        while waiting and waiting[-1].first_offset == begin:
+            batch = waiting.pop()
+            count, state = batch.rank
+            heapq.heappush(open_batches, (-count, -state, batch.last_offset))
+        while open_batches and open_batches[0][2] < begin:
+            heapq.heappop(open_batches)
+        if open_batches:
+            _extend(found, Batch(begin, end - 1, -open_batches[0][1], -open_batches[0][0]))
+    return tuple(found)
+
+
+def _extend(found: list[Batch], piece: Batch) -> None:
+    if found and found[-1].last_offset + 1 == piece.first_offset and found[-1].rank == piece.rank:
+        found[-1] = replace(found[-1], last_offset=piece.last_offset)
+    else:
+        found.append(piece)
+
+
+def share_lag(start_offset: int | None, delivery_complete_count: int | None, high_watermark: int | None) -> int | None:
+    """Returns the lag as Kafka 4.2 counts it (`GroupCoordinatorService.java`), None where it counts none."""
+    if start_offset is None or delivery_complete_count is None or high_watermark is None:
+        return None
+    return high_watermark - start_offset - delivery_complete_count
+
+
+def state_columns(state: ShareState) -> dict[str, Any]:
+    """Returns the columns of `share_partitions` that the state tells."""
+    available = state.of_state(AVAILABLE)
+    return {
+        "start_offset": _counted(state.start_offset),
+        "delivery_complete_count": _counted(state.delivery_complete_count),
+        "acknowledged": _ranges(state.of_state(ACKNOWLEDGED)),
+        "archived": _ranges(state.of_state(ARCHIVED)),
+        "available": _ranges(available),
+        "available_count": min(sum(each.last_offset - each.first_offset + 1 for each in available), OFFSET_MAX),
+        "delivery_count_max": max((batch.delivery_count for batch in available), default=0),
+        "state_epoch": state.state_epoch,
+        "leader_epoch": state.leader_epoch,
+        "written_at": state.written_at,
+        "kafka_partition": state.kafka_partition,
+        "kafka_offset": state.kafka_offset,
+    }
+
+
+def _counted(number: int) -> int | None:
+    """Returns a number that counts from 0; what is below stands for none."""
+    return None if number < 0 else number
+
+
+def _ranges(batches: Iterable[Batch]) -> list[dict[str, int]]:
+    return [
+        {"first_offset": each.first_offset, "last_offset": each.last_offset, "delivery_count": each.delivery_count}
+        for each in batches
+    ]

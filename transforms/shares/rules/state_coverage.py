@@ -1,0 +1,48 @@
+"""Says which stretches of `__share_group_state` begin with a pass, from those known and the starts of the logs.
+
+A partition that was not read yet begins a stretch at its log's start: what was pruned before is nobody's loss. Where
+the log's start has passed the next offset to read, there is a hole up to it, and a stretch begins behind the hole; the
+one before ends where rows end, if a pass that was cut short had not noted that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from groupledger.schemas.words import Completeness
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class StateStretch:
+    """A row of `share_state_coverage`: offsets [from_offset, to_offset); a time is None where it is not known."""
+
+    kafka_partition: int
+    from_offset: int
+    to_offset: int
+    from_time_ms: int | None
+    to_time_ms: int | None
+    completeness: str
+
+
+def new_stretches(
+    last: Mapping[int, StateStretch], positions: Mapping[int, int], log_starts: Mapping[int, int], at_ms: int
+) -> list[StateStretch]:
+    """Returns the holes, the stretches before them that end now, and those that begin, still empty, at `at_ms`.
+
+    `last` is the last stretch of each partition that was read before, `positions` the next offset to read of each."""
+    found: list[StateStretch] = []
+    for partition, log_start in sorted(log_starts.items()):
+        before = last.get(partition)
+        if before is not None and positions[partition] >= log_start:
+            continue
+        if before is not None:
+            if positions[partition] > before.to_offset:
+                found.append(replace(before, to_offset=positions[partition]))
+            span = (positions[partition], log_start, before.to_time_ms, at_ms)
+            found.append(StateStretch(partition, *span, Completeness.UNKNOWN))
+        found.append(StateStretch(partition, log_start, log_start, at_ms, None, Completeness.COMPLETE))
+    return found
