@@ -285,7 +285,7 @@ class Evidence:
 
     OBSERVED = "observed"  # a line of a log
     REPLAYED = "replayed"  # the reference coordinator refuses a request whose answer the log lacks
-    INFERRED = "inferred"  # the records of __consumer_offsets alone
+    INFERRED = "inferred"  # records of __consumer_offsets, and samples of what topics hold
 
 
 class Severity:

@@ -77,7 +77,7 @@ class Sum:
     expire_at: datetime
 
 
-def expiries(  # noqa: PLR0913 - one for each table
+def expiries(
     *,
     groups: Iterable[Row],
     committed: Iterable[Row],

@@ -36,8 +36,8 @@ CLOCK_SKEW_MS = 5_000
 class OffsetRules:
     """The brokers' settings of the same names."""
 
-    retention_ms: int
-    retention_check_interval_ms: int
+    retention_ms: int = 604_800_000
+    retention_check_interval_ms: int = 600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
