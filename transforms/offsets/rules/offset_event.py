@@ -3,7 +3,8 @@
 Commits. One that is lower than the one before makes the group read again. One that is higher is usual, unless no member
 of the group can have made it: while a group has no members, the coordinator takes commits of a reset, and of consumers
 that assign themselves their partitions. The latter commit the leader epoch of what they read, which no reset of Kafka's
-tools does; so only a commit without an epoch counts as `skipped`. Another topic id is another topic, and nothing is
+tools does; so only a commit without an epoch counts as `skipped`, and in a group that never had members only if the
+commit before it had one: clients that name no epoch go on so. Another topic id is another topic, and nothing is
 compared.
 
 Removals. Kafka writes the same tombstone when an offset expires, is deleted, or goes with its topic. What tells them
@@ -120,11 +121,20 @@ def _move(step: Step, after: Commit) -> OffsetEvent | None:
         return None
     if after.offset < before.offset:
         return _rewind(step, before.offset - after.offset, is_same_topic=after.topic_id == before.topic_id is not None)
-    is_of_nobody = after.leader_epoch is None and step.generation is not None and step.generation.has_emptied
-    if after.offset == before.offset or step.was_removed or not is_of_nobody:
+    if after.offset == before.offset or step.was_removed or not _is_of_nobody(step, before, after):
         return None
     skipped = after.offset - before.offset
     return OffsetEvent(kind=OffsetEventKind.SKIPPED, cause=OffsetEventCause.NO_MEMBER, records_skipped=skipped)
+
+
+def _is_of_nobody(step: Step, before: Commit, after: Commit) -> bool:
+    """Returns whether neither a member made the commit, nor a consumer that has read up to there."""
+    if after.leader_epoch is not None:
+        return False
+    if step.generation is not None and step.generation.has_emptied:
+        return True
+    is_simple = step.is_group_known and (step.generation is None or not step.generation.member_count)
+    return is_simple and before.leader_epoch is not None
 
 
 def _rewind(step: Step, repeated: int, *, is_same_topic: bool) -> OffsetEvent | None:

@@ -27,6 +27,7 @@ STABLE = Generation(protocol_type="consumer", member_count=2, since_ms=90_000)
 EMPTY = Generation(protocol_type="consumer", member_count=0, since_ms=EMPTY_MS)
 UNJOINED = Generation(protocol_type="", member_count=0, since_ms=EMPTY_MS)
 BEFORE = Commit(kafka_offset=5, offset=40, committed_at_ms=COMMITTED_MS)
+WITH_EPOCH = replace(BEFORE, leader_epoch=0)
 
 
 def commit(offset: int | None, **fields: Any) -> Commit:
@@ -74,13 +75,22 @@ def test_lower_commit(generation: Generation | None, cause: str | None) -> None:
         (commit(50), {"generation": STABLE}, False),  # a member goes on
         (commit(50), {"generation": UNJOINED}, False),  # a simple consumer, whose group somebody tried to join
         (commit(50), {"generation": None}, False),  # a simple consumer, or nobody knows
+        (
+            commit(50),
+            {"generation": None, "before": replace(BEFORE, leader_epoch=0)},
+            True,
+        ),  # a reset of a simple group
+        (commit(50), {"generation": UNJOINED, "before": replace(BEFORE, leader_epoch=0)}, True),
+        (commit(50), {"generation": STABLE, "before": replace(BEFORE, leader_epoch=0)}, False),
+        (commit(50), {"generation": None, "is_group_known": False, "before": WITH_EPOCH}, False),
         (commit(50, leader_epoch=0), {}, False),  # a consumer without a membership that has read up to there
         (commit(50), {"was_removed": True}, False),  # nobody knows where the group began again
         (commit(40), {}, False),
     ],
 )
 def test_higher_commit(after: Commit, fields: dict[str, Any], *, is_skipped: bool) -> None:
-    """Goal: only a commit that no member can have made, nor a consumer that has read, skips records."""
+    """Goal: only a commit that no member can have made, nor a consumer that has read, skips records: that of a simple
+    consumer names the leader epoch of what it has read, if that before did."""
     event = offset_event(step(after, **fields), RULES)
     skipped = OffsetEvent(kind=OffsetEventKind.SKIPPED, cause=OffsetEventCause.NO_MEMBER, records_skipped=10)
     assert event == (skipped if is_skipped else None)
