@@ -29,7 +29,7 @@ from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.words import Completeness, CoordinatorEventKind, HoleCause, words_of
 from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.group_history import GROUP_METADATA
-from groupledger.transforms.incidents.offset_facts import expiring, moves_and_losses, readers, returns
+from groupledger.transforms.incidents.offset_facts import expiring, moves_and_losses, old_offsets, readers, returns
 from groupledger.transforms.incidents.rules import (
     Commit,
     CommitStep,
@@ -107,9 +107,10 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
         held = held_partitions(tables.member_epochs, rules, as_of_ms)
         candidates.append(held.select("group_id"))
         parts.append(_facts("held", held, "from_offset"))
-    for name, rows, order in _of_offsets(tables, rules, as_of_ms):
-        candidates.append(rows.select("group_id"))
-        parts.append(_facts(name, rows, order))
+    for name, rows in _of_offsets(tables, rules, as_of_ms):
+        if name != "readers":
+            candidates.append(rows.select("group_id"))
+        parts.append(_facts(name, rows, "kafka_offset"))
     groups = reduce(lambda one, other: one.union(other), candidates).distinct()
     for name, order in (
         *(("generations", "kafka_offset"), ("rebalances", "kafka_offset")),
@@ -117,6 +118,8 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
     ):
         rows = getattr(tables, name).join(groups, "group_id", "left_semi")
         parts.append(_facts(name, rows, order))
+    if tables.groups is not None:
+        parts.append(_facts("groups", tables.groups.join(groups, "group_id", "left_semi"), "last_kafka_offset"))
     if tables.watermarks is not None:
         parts.append(_samples(tables.watermarks))
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
@@ -255,18 +258,16 @@ def with_ends(steps: DataFrame, watermarks: DataFrame | None) -> DataFrame:
     return steps.join(told, key, "left")
 
 
-def _of_offsets(tables: IncidentTables, rules: Rules, as_of_ms: int) -> Iterator[tuple[str, DataFrame, str]]:
-    """Yields sources about offsets that were lost, or will be, with what their rows are in order of."""
+def _of_offsets(tables: IncidentTables, rules: Rules, as_of_ms: int) -> Iterator[tuple[str, DataFrame]]:
+    """Yields sources about offsets that were lost, or will be."""
     if tables.offset_events is not None:
-        yield "offset_events", moves_and_losses(tables.offset_events), "kafka_offset"
+        yield "offset_events", moves_and_losses(tables.offset_events)
         told = (tables.coordinator_records, tables.coverage, tables.generations, tables.watermarks)
-        yield "returns", returns(tables.offset_events, *told), "kafka_offset"
+        yield "returns", returns(tables.offset_events, *told)
     if tables.committed_offsets is not None and tables.groups is not None:
-        rows = expiring(tables.committed_offsets, tables.generations, tables.watermarks, rules, as_of_ms)
-        groups = tables.groups.join(rows.select("group_id").distinct(), "group_id", "left_semi")
-        yield "committed", rows, "kafka_offset"
-        yield "groups", groups, "last_kafka_offset"
-        yield "readers", readers(tables.coordinator_records, groups), "kafka_offset"
+        old = old_offsets(tables.committed_offsets, tables.generations, rules, as_of_ms)
+        yield "committed", expiring(old, tables.watermarks)
+        yield "readers", readers(tables.coordinator_records, tables.groups, old)
 
 
 # Which groups

@@ -2,8 +2,9 @@
 
     moves_and_losses(offset_events)              what moved an offset, or took its records, of groups that it may harm
     returns(offset_events, ..., watermarks)      the first commit of each partition behind the expiry of its offset
-    expiring(committed_offsets, ..., watermarks) offsets that will expire soon unless somebody keeps them
-    readers(coordinator_records, groups)         the records that say whether members of modern groups do
+    old_offsets(committed_offsets, generations)  offsets that will expire soon unless somebody keeps them
+    expiring(old, watermarks)                    those of them whose loss would cost something
+    readers(coordinator_records, groups, old)    the records that say whether members of modern groups keep them
 
 Each of them returns few rows however long the log is: it begins with the events, or with the offsets that are old.
 """
@@ -156,14 +157,8 @@ def _with_begin(found: DataFrame, generations: DataFrame) -> DataFrame:
 # About to expire
 
 
-def expiring(
-    committed_offsets: DataFrame,
-    generations: DataFrame,
-    watermarks: DataFrame | None,
-    rules: Rules,
-    as_of_ms: int,
-) -> DataFrame:
-    """Returns offsets that will expire soon by their age, and behind or before which the topic's log has records."""
+def old_offsets(committed_offsets: DataFrame, generations: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
+    """Returns the offsets that will expire soon by their age alone."""
     is_committed = ~F.col("is_removed") & F.col("committed_offset").isNotNull()
     empty = generations.where("is_current AND member_count = 0").select(
         "group_id", F.unix_millis("current_state_at").alias("empty_since_ms")
@@ -171,7 +166,7 @@ def expiring(
     # An administrator's commit does not make the offsets of an empty group younger.
     since_ms = F.least("committed_at_ms", F.coalesce("empty_since_ms", "committed_at_ms"))
     due_ms = F.coalesce("expire_at_ms", since_ms + rules.offsets.retention_ms)
-    rows = (
+    return (
         committed_offsets.where(is_committed)
         .join(F.broadcast(empty), "group_id", "left")
         .where(due_ms <= as_of_ms + rules.expires_soon_ms)
@@ -182,15 +177,20 @@ def expiring(
             F.lit(as_of_ms).alias("as_of_ms"),
         )
     )
-    told = with_sample(rows, watermarks, "as_of_ms").drop("as_of_ms", "topic_id")
+
+
+def expiring(old: DataFrame, watermarks: DataFrame | None) -> DataFrame:
+    """Returns the offsets behind or before which the topic's log has records."""
+    told = with_sample(old, watermarks, "as_of_ms").drop("as_of_ms", "topic_id")
     is_harm = F.col("high_watermark") > F.col("committed_offset") + MARKER_OFFSETS
     is_harm |= F.col("committed_offset") > F.coalesce("log_start_offset", F.lit(0)) + MARKER_OFFSETS
     return told.where(is_harm & F.col("high_watermark").isNotNull())
 
 
-def readers(coordinator_records: DataFrame, groups: DataFrame) -> DataFrame:
-    """Returns the records about members and subscriptions of the modern ones among some groups."""
+def readers(coordinator_records: DataFrame, groups: DataFrame, old: DataFrame) -> DataFrame:
+    """Returns the records about members and subscriptions of the modern groups among those with old offsets."""
     modern = groups.where(F.col("group_type") != GroupType.CLASSIC).select("group_id")
+    modern = modern.join(old.select("group_id").distinct(), "group_id", "left_semi")
     is_told = F.col("record_type").isin(*KEY_OF_RECORD) & F.col("decode_error").isNull()
     return (
         coordinator_records.where(is_told)

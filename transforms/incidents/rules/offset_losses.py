@@ -95,12 +95,12 @@ def _happening(things: Iterable[OffsetEvent | OffsetReturn]) -> str:
 
 
 def _skips(facts: GroupFacts) -> Iterator[Sighting]:
-    moves: defaultdict[tuple[TopicPartition, int], list[OffsetEvent]] = defaultdict(list)
+    moves: defaultdict[tuple[TopicPartition, int | None], list[OffsetEvent]] = defaultdict(list)
     for event in facts.offset_events:
         if event.kind in (OffsetEventKind.SKIPPED, OffsetEventKind.REWOUND):
             generation = generation_at_offset(facts.generations, event.kafka_offset)
-            if generation is not None and not generation["member_count"]:
-                moves[event.place, generation["kafka_offset"]].append(event)
+            if generation is None or not generation["member_count"]:
+                moves[event.place, None if generation is None else generation["kafka_offset"]].append(event)
     harmful = [line for line in moves.values() if _moved_on(line) > MARKER_OFFSETS and not _is_reading(line)]
     for lines in _together(harmful, lambda line: line[-1].at_ms, TOGETHER_MS):
         events = [event for line in lines for event in line]

@@ -145,7 +145,8 @@ def harm(one: OffsetReturn, generations: Any = RETURNED) -> tuple[int | None, in
 def test_a_group_comes_back_without_its_offsets(
     one: OffsetReturn, expected: tuple[int | None, int | None, int | None]
 ) -> None:
-    """Goal: what a sample from before its return shows decides whether records were read again or never, and how many."""
+    """Goal: what a sample from before its return shows decides whether records were read again or never, and how many
+    they are."""
     assert harm(one) == expected
 
 
