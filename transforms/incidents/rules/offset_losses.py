@@ -177,7 +177,7 @@ def _returns(facts: GroupFacts) -> Iterator[Sighting]:
         returns = [each for each, _ in together]
         low, high, never = (sum(column) for column in zip(*(harm for _, harm in together), strict=True))
         parts = [f"at most {high:,} records were read again"] if high else []
-        parts += [f"at most {never:,} were never read"] if never else []
+        parts += [f"at most {never:,} records were never read"] if never else []
         yield _sighting(
             OFFSETS_EXPIRED,
             *(min(each.expired_at_ms for each in returns), max(each.commit.at_ms for each in returns)),
@@ -282,7 +282,7 @@ def _when(expire_ms: int, records: int, *, is_kept: bool) -> str:
     at = f"{EPOCH + timedelta(milliseconds=expire_ms):%Y-%m-%d %H:%M} UTC"
     if is_kept:
         return (
-            f"at the first cleanup without members from {at} on, since they age though members keep them: {records:,}"
-            " records would be read again"
+            f"at the first cleanup from {at} on that finds no member subscribed, since they age from the commit: at"
+            f" most {records:,} records would be read again"
         )
-    return f"from {at} on, and {records:,} records wait there that would never be read"
+    return f"from {at} on, and {records:,} records wait there"
