@@ -15,7 +15,8 @@
   never be read; where only members keep it, if there is something that would be read again once all of them stop at the
   same time. One that is overdue is kept by what is not in the records, or has gone unseen.
 
-Transaction markers take offsets, too, so that a single one is nothing to lose.
+Transaction markers take offsets, too, so that a single one is nothing to lose. Nobody comes back to a group that the
+console consumer made up, so nothing of it is lost.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from collections import defaultdict
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from groupledger.schemas.kafka.names import CONSOLE_GROUP_PREFIX
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds.incidents import (
     LOST_TO_RETENTION,
@@ -54,6 +56,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def offset_losses(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
+    if (facts.group_id or "").startswith(CONSOLE_GROUP_PREFIX):
+        return
     yield from _skips(facts)
     yield from _passed_by_the_log(facts, rules)
     yield from _returns(facts)

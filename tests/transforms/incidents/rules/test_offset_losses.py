@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.kafka.names import CONSOLE_GROUP_PREFIX
 from groupledger.schemas.kinds.incidents import (
     LOST_TO_RETENTION,
     OFFSET_SKIP,
@@ -256,6 +256,9 @@ def test_no_warning(parts: Row) -> None:
     assert expiring(**parts) == []
 
 
-def test_places_are_named() -> None:
-    """Goal: an event names its partition as all facts do."""
-    assert event(Kind.SKIPPED, 1, 0, 1).place == TopicPartition("orders", 0)
+def test_groups_of_the_console_consumer() -> None:
+    """Goal: nobody is told of a group that nobody will use again."""
+    lost = facts(assignments=[], members=[], rebalances=[], offset_events=[event(Kind.LOST_TO_RETENTION, 40, 0, 100)])
+    assert len(incidents(lost, RULES)) == 1
+    lost.group_id = f"{CONSOLE_GROUP_PREFIX}4711"
+    assert incidents(lost, RULES) == []
