@@ -216,7 +216,7 @@ def _with_generation(steps: DataFrame, generations: DataFrame) -> DataFrame:
         *("group_id", "kafka_offset"),
         F.struct(
             *("protocol_type", "member_count", F.unix_millis("current_state_at").alias("since_ms")),
-            *("to_offset", "ended_by"),
+            *(F.unix_millis("started_at").alias("begun_ms"), "to_offset", "ended_by"),
         ).alias("stated"),
     )
     so_far = Window.partitionBy("group_id").orderBy("kafka_offset").rowsBetween(Window.unboundedPreceding, 0)
@@ -248,6 +248,7 @@ def _step(row: Row) -> Step:
             protocol_type=generation["protocol_type"],
             member_count=generation["member_count"],
             since_ms=generation["since_ms"],
+            begun_ms=generation["begun_ms"],
         ),
         is_group_known=row["is_group_known"],
         ends_group=row["ends_group"],

@@ -11,7 +11,8 @@ Removals. Kafka writes the same tombstone when an offset expires, is deleted, or
 apart is the offset's age (`offsets.retention.minutes`), counted as the broker counts it
 (OffsetExpirationConditionImpl): from when the group lost its last member, in a classic group that had some, and else
 from the commit. An offset that is removed before its time did not expire. When its time has come, the next cleanup
-takes it, at most `offsets.retention.check.interval.ms` later. One that was removed later than that was kept by what is
+takes it, at most `offsets.retention.check.interval.ms` later; one that had aged while members of a KIP-848 group kept
+it goes as soon after the last of them. One that was removed later than that was kept by what is
 not in these records (a subscription, a coordinator that was down, another retention), and nobody can tell what ended
 that.
 
@@ -55,11 +56,13 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """The generation or epoch that was in force; `since_ms` is Kafka's currentStateTimestamp, which an epoch lacks."""
+    """The generation or epoch that was in force, and when it began; `since_ms` is Kafka's currentStateTimestamp, which
+    an epoch lacks."""
 
     protocol_type: str
     member_count: int
     since_ms: int | None
+    begun_ms: int | None = None
 
     @property
     def has_emptied(self) -> bool:
@@ -161,6 +164,7 @@ def _removal(step: Step, rules: OffsetRules) -> OffsetEvent:
         return OffsetEvent(kind=OffsetEventKind.REMOVED, cause=None)
     since_ms = _counted_from_ms(before, step.generation)
     due_ms = since_ms + rules.retention_ms if before.expire_at_ms is None else before.expire_at_ms
+    due_ms = max(due_ms, _kept_until_ms(step.generation))
     kind, cause = _removed_by(step, step.at_ms - due_ms, rules)
     if cause == OffsetEventCause.RETENTION and before.expire_at_ms is not None:
         cause = OffsetEventCause.OWN_EXPIRY
@@ -178,6 +182,13 @@ def _removed_by(step: Step, late_ms: int, rules: OffsetRules) -> tuple[str, str 
     if step.groups_at_once > 1:
         return OffsetEventKind.TOPIC_DELETED, OffsetEventCause.TOPIC_DELETION
     return OffsetEventKind.DELETED, OffsetEventCause.DELETE_REQUEST_OR_TOPIC
+
+
+def _kept_until_ms(generation: Generation | None) -> int:
+    """Returns until when members of a KIP-848 group may have kept an offset that had aged from its commit meanwhile."""
+    if generation is None or not generation.has_emptied or generation.since_ms is not None:
+        return 0
+    return generation.begun_ms or 0
 
 
 def _counted_from_ms(before: Commit, generation: Generation | None) -> int:

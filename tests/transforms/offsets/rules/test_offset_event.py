@@ -25,6 +25,7 @@ RULES = OffsetRules(retention_ms=60_000, retention_check_interval_ms=2_000)
 COMMITTED_MS, EMPTY_MS = 100_000, 110_000
 STABLE = Generation(protocol_type="consumer", member_count=2, since_ms=90_000)
 EMPTY = Generation(protocol_type="consumer", member_count=0, since_ms=EMPTY_MS)
+EMPTY_EPOCH = Generation(protocol_type="consumer", member_count=0, since_ms=None, begun_ms=500_000)
 UNJOINED = Generation(protocol_type="", member_count=0, since_ms=EMPTY_MS)
 BEFORE = Commit(kafka_offset=5, offset=40, committed_at_ms=COMMITTED_MS)
 WITH_EPOCH = replace(BEFORE, leader_epoch=0)
@@ -139,6 +140,18 @@ DUE_MS = EMPTY_MS + RULES.retention_ms
         (COMMITTED_MS + 60_000, {"generation": None}, (OffsetEventKind.EXPIRED, OffsetEventCause.RETENTION)),
         (COMMITTED_MS + 60_000, {"generation": STABLE}, (OffsetEventKind.EXPIRED, OffsetEventCause.RETENTION)),
         (COMMITTED_MS + 60_000, {"generation": UNJOINED}, (OffsetEventKind.EXPIRED, OffsetEventCause.RETENTION)),
+        # Members of a KIP-848 group kept the offset, and left at 500 s.
+        (
+            501_000,
+            {"generation": EMPTY_EPOCH, "ends_group": True},
+            (OffsetEventKind.EXPIRED, OffsetEventCause.RETENTION),
+        ),
+        (520_000, {"generation": EMPTY_EPOCH}, (OffsetEventKind.REMOVED, None)),
+        (
+            COMMITTED_MS + 50_000,
+            {"generation": replace(EMPTY_EPOCH, begun_ms=COMMITTED_MS + 10_000), "ends_group": True},
+            (OffsetEventKind.GROUP_DELETED, OffsetEventCause.DELETE_REQUEST),
+        ),
         (DUE_MS, {"is_known": False}, (OffsetEventKind.REMOVED, None)),
         (DUE_MS, {"is_group_known": False}, (OffsetEventKind.REMOVED, None)),
         (DUE_MS, {"before": None, "is_known": False}, (OffsetEventKind.REMOVED, None)),
