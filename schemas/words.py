@@ -133,6 +133,7 @@ class ExpiryCause:
     NO_MEMBERS = "no_members"
     NOT_SUBSCRIBED = "not_subscribed"  # the group has members, but none of them subscribes to the topic
     EXPLICIT = "explicit"  # the commit names its own expiry
+    KEPT_BY_MEMBERS = "kept_by_members"  # of a modern group: it goes when no member subscribes to the topic any more
 
 
 class EndedBy:
@@ -292,7 +293,7 @@ class Evidence:
 
     OBSERVED = "observed"  # a line of a log
     REPLAYED = "replayed"  # the reference coordinator refuses a request whose answer the log lacks
-    INFERRED = "inferred"  # the records of __consumer_offsets alone
+    INFERRED = "inferred"  # records of __consumer_offsets, and samples of what topics hold
 
 
 class Severity:

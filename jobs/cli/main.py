@@ -132,7 +132,7 @@ def pipeline(
     samples_directory: str | None,
     recover: bool,
 ) -> bool:
-    """Run every step once: ingest, then history, lag, incidents, offset events and share partitions."""
+    """Run every step once: ingest, then history, lag, offset events, incidents and share partitions."""
     check_source(bootstrap_servers, capture_directory)
     if samples_directory is not None and capture_directory is None:
         raise click.UsageError("A cluster is sampled by itself: --samples goes with --capture.")

@@ -160,7 +160,7 @@ def offsets(job: Job, *, names: tuple[str, ...], at: datetime, form: str, as_jso
 )
 def idle(job: Job, *, retention_days: float, fraction: float, as_json: bool) -> None:
     """Show the groups whose committed offsets will expire: of groups without members, of topics that no member of a
-    group subscribes to, and those that name their own expiry."""
+    group subscribes to, those that name their own expiry, and those that only the members of a modern group keep."""
     tables = job.rows()
     from groupledger.jobs.ask.idle import COLUMNS
     from groupledger.jobs.ask.idle import idle as idle_groups

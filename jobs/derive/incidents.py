@@ -15,15 +15,18 @@ from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.judged_logs import note_judged
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.group_states import GROUP_STATES
+from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.log_files import LOG_FILES
 from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
@@ -34,12 +37,14 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
 
 NEEDED = (COORDINATOR_RECORDS, COVERAGE, GENERATIONS, REBALANCES, MEMBERS, ASSIGNMENTS)
-READ_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, WATERMARKS, GROUP_STATES, MEMBER_EPOCHS)
+OF_OFFSETS = (OFFSET_EVENTS, COMMITTED_OFFSETS, GROUPS)
+READ_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, WATERMARKS, GROUP_STATES, MEMBER_EPOCHS, *OF_OFFSETS)
 
 
 def update_incidents(ledger: Ledger) -> int:
     """Replaces the incidents and returns their number. Raises InputError if the ledger has no history yet."""
-    rules = rules_from(Rules, ledger.settings.incidents, ledger.settings.history)
+    settings = ledger.settings
+    rules = rules_from(Rules, settings.incidents, settings.history, settings.offsets)
     log_rows = _imported_log_rows(ledger)  # before they are read: more may be imported meanwhile
     tables = _tables(ledger)
     as_of_ms = _known_until_ms(tables)

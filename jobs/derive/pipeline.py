@@ -1,4 +1,4 @@
-"""Derives history, lag, incidents and offset events from the records that a pass has read."""
+"""Derives history, lag, offset events and incidents from the records that a pass has read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.derive.lag import update_lag
 from groupledger.jobs.derive.offset_events import update_offset_events
-from groupledger.jobs.process.worker import together
 
 if TYPE_CHECKING:
     import threading
@@ -17,10 +16,13 @@ if TYPE_CHECKING:
 
 
 def derive(ledger: Ledger, stop: threading.Event) -> None:
-    """Runs each step from where it ended the last time; none is begun once `stop` is set."""
+    """Runs each step from where it ended the last time; none is begun once `stop` is set. Each reads what those before
+    it have written."""
     if not stop.is_set():
         update_history(ledger, stop)
     if not stop.is_set():
-        together(lambda: update_lag(ledger, stop), lambda: update_incidents(ledger))
+        update_lag(ledger, stop)
     if not stop.is_set():
         update_offset_events(ledger)
+    if not stop.is_set():
+        update_incidents(ledger)

@@ -129,6 +129,7 @@ class IncidentSettings(Section):
     stalled_transaction_s: Annotated[int, Field(ge=1)]
     stuck_rebalance_s: Annotated[int, Field(ge=1)]
     stuck_reconciliation_s: Annotated[int, Field(ge=1)]
+    expires_soon_s: Annotated[int, Field(ge=1)]
 
 
 class MonitorSettings(Section):

@@ -102,6 +102,7 @@ def generation(number: int, kafka_offset: int, to_offset: int | None, **fields: 
         "revision": 0,
         "kafka_offset": kafka_offset,
         "to_offset": to_offset,
+        "protocol_type": "consumer",
         "member_count": 2,
         "started_at": at_us,
         "current_state_at": at_us,

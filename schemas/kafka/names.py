@@ -1,4 +1,5 @@
-"""Names that Kafka itself gives: its internal topics, the UUID that means none, and the client that may do more."""
+"""Names that Kafka itself gives: its internal topics, the UUID that means none, the client that may do more, and the
+groups of its console consumer."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SHARE_STATE_TOPIC = "__share_group_state"
@@ -6,3 +7,5 @@ ZERO_UUID = "A" * 22
 """`Uuid.ZERO_UUID` in Kafka's 22 characters of base64: the topic has no id, or the request does not give it."""
 ADMIN_CLIENT_ID = "__admin_client"
 """The only client id of a producer that a broker lets write to an internal topic."""
+CONSOLE_GROUP_PREFIX = "console-consumer-"
+"""A console consumer that is given no group makes one up, with a random number behind this: it is never used again."""

@@ -144,6 +144,42 @@ OFFSET_REWIND = IncidentKind(
     settings=(),
     confidence=0.95,
 )
+OFFSET_SKIP = IncidentKind(
+    name="offset_skip",
+    meaning="Committed offsets were moved on by no member of the group.",
+    happened="Committed offsets of {count} partitions were moved on while the group had no members, over at most"
+    " {detail} records that it had not read.",
+    settings=(),
+    root=roots.ADMIN_SKIP,
+    confidence=0.95,
+)
+OFFSETS_EXPIRED = IncidentKind(
+    name="offsets_expired",
+    meaning="A group lost its offsets to offsets.retention.minutes and came back: it reads again, or never reads,"
+    " records.",
+    happened="Kafka expired the committed offsets of {count} partitions, and the group came back without them:"
+    " {detail}.",
+    root=roots.OFFSETS_RETENTION,
+    severity=Severity.ERROR,
+    confidence=0.8,
+)
+LOST_TO_RETENTION = IncidentKind(
+    name="lost_to_retention",
+    meaning="A topic's log was removed up to behind what a group had committed.",
+    happened="The logs of {count} partitions begin behind the group's committed offsets: at most {detail} records were"
+    " removed before it read them.",
+    root=roots.LOG_RETENTION,
+    confidence=0.95,
+)
+OFFSETS_EXPIRE_SOON = IncidentKind(
+    name="offsets_expire_soon",
+    meaning="Kafka is about to expire committed offsets, with which records would be read again or never read.",
+    happened="Kafka expires the committed offsets of {count} partitions {detail}.",
+    advice="The group would then begin where auto.offset.reset says: let it commit before, or raise"
+    " offsets.retention.minutes; `groupledger offsets` writes the offsets down that a reset can bring back.",
+    root=roots.OFFSETS_RETENTION,
+    confidence=0.95,
+)
 REBALANCE_STORM = IncidentKind(
     name="rebalance_storm",
     meaning="A group rebalanced more often than restarting every member explains.",

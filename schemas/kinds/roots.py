@@ -56,6 +56,22 @@ ADMIN_RESET = Root(
     name="admin_reset",
     advice="The group had no members then, so somebody reset it: what lies between is read again{duplicates}.",
 )
+ADMIN_SKIP = Root(
+    name="admin_skip",
+    advice="The group had no members then, so somebody moved it on: what lies between is never read.",
+)
+OFFSETS_RETENTION = Root(
+    name="offsets_retention",
+    advice="Kafka forgets the offsets of a group that stays away for offsets.retention.minutes, and auto.offset.reset"
+    " then decides where it begins: raise the one, and choose the other on purpose.",
+    settings=("offsets.retention.minutes", "auto.offset.reset"),
+)
+LOG_RETENTION = Root(
+    name="log_retention",
+    advice="The topic's retention, or DeleteRecords, removed what the group had not read yet: keep records for longer"
+    " than the group may be behind or away.",
+    settings=("retention.ms", "retention.bytes"),
+)
 CLIENT_SEEK_OR_RESET = Root(
     name="client_seek_or_reset",
     advice="A member sought back, or its offset was reset: what lies between is read again{duplicates}; look at"

@@ -24,6 +24,7 @@ COMMITTED_OFFSETS = Table(
         column("is_removed", T.BooleanType(), "The offset was deleted or has expired."),
         column("commit_kafka_offset", T.LongType(), "Offset of the last commit; null if only a removal was seen."),
         column("committed_offset", T.LongType(), "The last commit; null for offset -1, which Kafka takes for none."),
+        column("leader_epoch", T.IntegerType(), "The leader epoch that the commit names; null where it names none."),
         column("topic_id", T.StringType(), "The topic's id in that commit; null where it names none."),
         column("committed_at_ms", T.LongType(), "When the coordinator took it, in milliseconds since 1970."),
         column("expire_at_ms", T.LongType(), "When it expires, if the commit itself says so; else null."),

@@ -69,6 +69,11 @@ INCIDENTS = Table(
         ),
         column("duplicates_min", T.LongType(), "So many records were processed twice for certain; null if unknown."),
         column("duplicates_max", T.LongType(), "At most so many records were processed twice; null if unknown."),
+        column(
+            "never_read_max",
+            T.LongType(),
+            "At most so many records were never read, or would be; null if none were, or nobody can tell.",
+        ),
         column("first_seen_at", T.TimestampType(), "When it was first seen."),
         column("last_seen_at", T.TimestampType(), "When it was last seen."),
         column("occurrences", T.LongType(), "How often it was seen."),

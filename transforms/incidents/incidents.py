@@ -5,8 +5,8 @@
 
 A subject is a group, or a partition of `__consumer_offsets`, and goes through one task. Of the history only groups come
 that may have an incident: those with a refusal, a removal, a hole, a rewind, a gap in their commits, a long rebalance,
-or enough of them for a storm. Of commits only those come that went back, or were long followed by none, and those of
-partitions whose commits were refused.
+enough of them for a storm, or an offset that was lost or will be (`offset_facts`). Of commits only those come that went
+back, or were long followed by none, and those of partitions whose commits were refused.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.words import Completeness, CoordinatorEventKind, HoleCause, words_of
 from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.group_history import GROUP_METADATA
+from groupledger.transforms.incidents.offset_facts import expiring, moves_and_losses, old_offsets, readers, returns
 from groupledger.transforms.incidents.rules import (
     Commit,
     CommitStep,
@@ -37,6 +38,8 @@ from groupledger.transforms.incidents.rules import (
     GroupFacts,
     GroupState,
     HeldPartition,
+    OffsetEvent,
+    OffsetReturn,
     RebalanceStretch,
     Rules,
     request_fact,
@@ -76,6 +79,9 @@ class IncidentTables:
     watermarks: DataFrame | None = None
     group_states: DataFrame | None = None
     member_epochs: DataFrame | None = None
+    offset_events: DataFrame | None = None
+    committed_offsets: DataFrame | None = None
+    groups: DataFrame | None = None
 
 
 def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
@@ -101,6 +107,10 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
         held = held_partitions(tables.member_epochs, rules, as_of_ms)
         candidates.append(held.select("group_id"))
         parts.append(_facts("held", held, "from_offset"))
+    for name, rows in _of_offsets(tables, rules, as_of_ms):
+        if name != "readers":
+            candidates.append(rows.select("group_id"))
+        parts.append(_facts(name, rows, "kafka_offset"))
     groups = reduce(lambda one, other: one.union(other), candidates).distinct()
     for name, order in (
         *(("generations", "kafka_offset"), ("rebalances", "kafka_offset")),
@@ -108,6 +118,8 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
     ):
         rows = getattr(tables, name).join(groups, "group_id", "left_semi")
         parts.append(_facts(name, rows, order))
+    if tables.groups is not None:
+        parts.append(_facts("groups", tables.groups.join(groups, "group_id", "left_semi"), "last_kafka_offset"))
     if tables.watermarks is not None:
         parts.append(_samples(tables.watermarks))
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
@@ -246,6 +258,18 @@ def with_ends(steps: DataFrame, watermarks: DataFrame | None) -> DataFrame:
     return steps.join(told, key, "left")
 
 
+def _of_offsets(tables: IncidentTables, rules: Rules, as_of_ms: int) -> Iterator[tuple[str, DataFrame]]:
+    """Yields sources about offsets that were lost, or will be."""
+    if tables.offset_events is not None:
+        yield "offset_events", moves_and_losses(tables.offset_events)
+        told = (tables.coordinator_records, tables.coverage, tables.generations, tables.watermarks)
+        yield "returns", returns(tables.offset_events, *told)
+    if tables.committed_offsets is not None and tables.groups is not None:
+        old = old_offsets(tables.committed_offsets, tables.generations, rules, as_of_ms)
+        yield "committed", expiring(old, tables.watermarks)
+        yield "readers", readers(tables.coordinator_records, tables.groups, old)
+
+
 # Which groups
 
 
@@ -342,6 +366,12 @@ def _step(row: Row) -> CommitStep:
     return CommitStep(commit=_commit(row), next_commit=following, **told)
 
 
+def _return(row: Row) -> OffsetReturn:
+    following = _commit({**row, **{name: row[f"next_{name}"] for name in NEXT_COLUMNS}})
+    told = {field.name: row[field.name] for field in fields(OffsetReturn) if field.name in row}
+    return OffsetReturn(commit=following, **told)
+
+
 _MAKERS: dict[str, Callable[[Row], Any]] = {
     "requests": request_fact,
     "events": _maker(CoordinatorEvent),
@@ -351,4 +381,6 @@ _MAKERS: dict[str, Callable[[Row], Any]] = {
     "samples": _maker(EndSample),
     "stretches": _maker(RebalanceStretch),
     "held": _maker(HeldPartition),
+    "offset_events": _maker(OffsetEvent),
+    "returns": _return,
 }

@@ -94,7 +94,7 @@ def offset_log(records: DataFrame, committed: DataFrame) -> DataFrame:
                 F.col("commit_kafka_offset").alias("kafka_offset"),
                 F.col("committed_offset").alias("offset"),
                 "committed_at_ms",
-                F.lit(None).cast("int").alias("leader_epoch"),
+                "leader_epoch",
                 "topic_id",
                 "expire_at_ms",
             ),
@@ -113,7 +113,7 @@ def committed_offsets(log: DataFrame) -> DataFrame:
         *(*PLACE, "newest.*"),
         F.col("commit.kafka_offset").alias("commit_kafka_offset"),
         F.col("commit.offset").alias("committed_offset"),
-        *(f"commit.{name}" for name in ("topic_id", "committed_at_ms", "expire_at_ms")),
+        *(f"commit.{name}" for name in ("leader_epoch", "topic_id", "committed_at_ms", "expire_at_ms")),
     )
 
 
@@ -135,8 +135,10 @@ def offset_events(
     steps = _with_coverage(_steps(log), coverage)
     steps = _with_generation(_with_end_of_group(steps, records), generations)
     # Clients that commit no leader epoch commit all the time, and mostly as members.
-    has_emptied = (F.col("generation.member_count") == 0) & (F.col("generation.protocol_type") != "")
-    steps = steps.where(~F.col("is_higher") | has_emptied)
+    is_empty = F.coalesce(F.col("generation.member_count") == 0, F.lit(True))
+    has_emptied = F.coalesce(is_empty & (F.col("generation.protocol_type") != ""), F.lit(False))
+    is_simple = is_empty & F.col("is_group_known") & F.col("before.leader_epoch").isNotNull()
+    steps = steps.where(~F.col("is_higher") | has_emptied | is_simple)
 
     def of_task(rows: Iterator[Row]) -> Iterable[Row]:
         for row in rows:
@@ -214,7 +216,7 @@ def _with_generation(steps: DataFrame, generations: DataFrame) -> DataFrame:
         *("group_id", "kafka_offset"),
         F.struct(
             *("protocol_type", "member_count", F.unix_millis("current_state_at").alias("since_ms")),
-            *("to_offset", "ended_by"),
+            *(F.unix_millis("started_at").alias("begun_ms"), "to_offset", "ended_by"),
         ).alias("stated"),
     )
     so_far = Window.partitionBy("group_id").orderBy("kafka_offset").rowsBetween(Window.unboundedPreceding, 0)
@@ -246,6 +248,7 @@ def _step(row: Row) -> Step:
             protocol_type=generation["protocol_type"],
             member_count=generation["member_count"],
             since_ms=generation["since_ms"],
+            begun_ms=generation["begun_ms"],
         ),
         is_group_known=row["is_group_known"],
         ends_group=row["ends_group"],

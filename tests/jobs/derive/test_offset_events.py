@@ -20,14 +20,25 @@ from pyspark.sql import functions as F
 
 import groupledger.jobs.derive.offset_events
 from groupledger.jobs.derive.history import rebuild_history
+from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.derive.offset_events import update_offset_events
+from groupledger.jobs.ingest.coverage import write_coverage
 from groupledger.jobs.ingest.samples import append_rows
 from groupledger.jobs.process.settings import OffsetSettings
 from groupledger.jobs.warehouse.delta_log import open_table
 from groupledger.jobs.warehouse.source import read_source, write_source
 from groupledger.jobs.warehouse.upsert import upsert_arrow
+from groupledger.schemas.kinds.incidents import (
+    LOST_TO_RETENTION,
+    OFFSET_REWIND,
+    OFFSET_SKIP,
+    OFFSETS_EXPIRE_SOON,
+    OFFSETS_EXPIRED,
+)
 from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.words import OffsetEventCause as Cause
@@ -216,6 +227,25 @@ def test_lost_to_retention(spark: SparkSession, told: Path, tmp_path: Path) -> N
     )
     assert [tuple(row) for row in found.collect()] == [("g", 7, 12, 5, Cause.LOG_START, False, played_at_ms(1))]
     assert events.count() == table(spark, told, OFFSET_EVENTS).count() + 1
+
+
+def test_what_was_meant_is_no_incident(spark: SparkSession, told: Path, tmp_path: Path) -> None:
+    """Goal: of all that a broker was made to do to offsets, only what went back is an incident: deletions are meant, a
+    skip was taken back, and nobody came back to what had expired."""
+    warehouse = tmp_path / "copy"
+    copytree(told, warehouse)
+    with open_test_ledger(spark, warehouse) as ledger:
+        source = read_source(ledger.storage, ledger.cluster)
+        assert source is not None
+        ledger.create(COVERAGE)
+        write_coverage(ledger, source, {0: 10**6}, None)
+        update_incidents(ledger)
+    found = table(spark, warehouse, INCIDENTS).select("kind", "group_id").collect()
+    about_offsets = {OFFSET_REWIND, OFFSET_SKIP, OFFSETS_EXPIRED, LOST_TO_RETENTION, OFFSETS_EXPIRE_SOON}
+    names = {kind.name for kind in about_offsets}
+    assert {(row.kind, row.group_id) for row in found if row.kind in names} == {
+        (OFFSET_REWIND.name, group) for group in (played.RESET, played.WENT_BACK)
+    }
 
 
 LOST = {"group_id": "g", "topic": "t", "partition": 0, "kafka_partition": 0, "kafka_offset": 3, "committed_offset": 7}

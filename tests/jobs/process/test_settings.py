@@ -52,7 +52,7 @@ def test_rules_are_filled_by_name(tmp_path: Path) -> None:
     """Goal: every rule has its setting, in milliseconds where that is in seconds; the shipped ones are the defaults."""
     settings = load_settings()
     assert rules_from(LagRules, settings.lag) == LagRules()
-    assert rules_from(Rules, settings.incidents, settings.history) == Rules()
+    assert rules_from(Rules, settings.incidents, settings.history, settings.offsets) == Rules()
     changed = load_settings(write(tmp_path, "lag: {window_s: 90, burrow_intervals: 7, burrow_min_distance_s: 2}")).lag
     rules = rules_from(LagRules, changed)
     assert rules.status == StatusRules(window_ms=90_000)

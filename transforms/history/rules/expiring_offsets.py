@@ -6,6 +6,11 @@
   some time after their commit. Other members (of Connect, of a schema registry) keep all offsets of their group, and so
   does a subscription that can't be read here.
 - A commit may name its own expiry (value version 1), which takes the place of that time.
+- Members of a modern group that subscribe to a topic keep its offsets however old these are. But age goes on from the
+  commit, and no time is given them when the members leave: what is older than that is gone at the next cleanup then.
+
+One rule decides about one offset (`expiries`): the question `idle` sums up what it says, and the warning of an
+incident rests on it. Instants and spans are of whatever type the rows have, since they are only compared and added.
 
 Members of classic groups are those of the history; those of modern groups are the newest records of their keys. Share
 groups commit no offsets.
@@ -51,14 +56,54 @@ class Readers:
         self.are_topics_known &= is_known
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Expiry:
+    """Says when and why the broker expires one committed offset: age counts from `idle_since`."""
+
+    group: Row
+    committed: Row
+    cause: str
+    idle_since: Any
+    expire_at: Any
+
+
+@dataclass(slots=True)
+class Sum:
     """Sums up the partitions of a group that expire for one cause."""
 
     partitions: int
     last_commit_at: datetime
     idle_since: datetime
     expire_at: datetime
+
+
+def expiries(
+    *,
+    groups: Iterable[Row],
+    committed: Iterable[Row],
+    generations: Iterable[Row],
+    members: Iterable[Row],
+    records: Iterable[Row],
+    retention: Any,
+) -> Iterator[Expiry]:
+    """Yields each committed offset that the broker expires, now or later, unless the group commits it again.
+
+    `committed` has `committed_at` and `expire_at` of each partition, `generations` those in force without members,
+    `members` those of today, and `records` those of `KEY_OF_RECORD`; all are of one cluster.
+    """
+    living = {row["group_id"]: row for row in groups if row["is_alive"]}
+    readers = _readers(living, members, records)
+    empty_since = {row["group_id"]: row["current_state_at"] for row in generations if row["protocol_type"] != ""}
+    for row in committed:
+        group = living.get(row["group_id"])
+        cause = None if group is None else _cause(group, row, readers.get(row["group_id"]))
+        if group is None or cause is None:
+            continue
+        begin = row["committed_at"]
+        if group["group_type"] == GroupType.CLASSIC and _is_empty(group, None):
+            begin = empty_since.get(row["group_id"]) or begin
+        expire_at = begin + retention if row["expire_at"] is None else row["expire_at"]
+        yield Expiry(group=group, committed=row, cause=cause, idle_since=begin, expire_at=expire_at)
 
 
 def expiring_offsets(  # noqa: PLR0913 - one for each table
@@ -74,28 +119,22 @@ def expiring_offsets(  # noqa: PLR0913 - one for each table
 ) -> list[dict[str, Any]]:
     """Returns a row for each group and cause, and for each topic that no member subscribes to, with the time at which
     the last of the offsets goes; only those that were idle for so long, or will expire as soon. What expires first
-    comes first.
-
-    `committed` has `committed_at` and `expire_at` of each partition, `generations` those in force without members, and
-    `records` those of `KEY_OF_RECORD`; all are of one cluster.
-    """
-    living = {row["group_id"]: row for row in groups if row["is_alive"]}
-    readers = _readers(living, members, records)
-    empty_since = {row["group_id"]: row["current_state_at"] for row in generations if row["protocol_type"] != ""}
-    found: dict[tuple[str, str, str | None], Expiry] = {}
-    for row in committed:
-        group = living.get(row["group_id"])
-        if group is None:
-            continue
-        cause = _cause(group, row, readers.get(row["group_id"]))
-        if cause is None:
-            continue
-        begin = row["committed_at"]
-        if group["group_type"] == GroupType.CLASSIC and _is_empty(group, None):
-            begin = empty_since.get(row["group_id"]) or begin
-        key = (row["group_id"], cause, row["topic"] if cause == ExpiryCause.NOT_SUBSCRIBED else None)
-        expiry = Expiry(1, row["committed_at"], begin, row["expire_at"] or begin + retention)
-        found[key] = _together(found.get(key), expiry)
+    comes first. `expiries` says what the tables are."""
+    living = {row["group_id"]: row for row in groups}
+    told = expiries(
+        groups=living.values(),
+        committed=committed,
+        generations=generations,
+        members=members,
+        records=records,
+        retention=retention,
+    )
+    found: dict[tuple[str, str, str | None], Sum] = {}
+    for each in told:
+        topic = each.committed["topic"] if each.cause == ExpiryCause.NOT_SUBSCRIBED else None
+        key = (each.group["group_id"], each.cause, topic)
+        one = Sum(1, each.committed["committed_at"], each.idle_since, each.expire_at)
+        found[key] = _together(found.get(key), one)
     until = as_of + retention - idle_for
     rows = [_row(living[key[0]], key, each) for key, each in found.items() if each.expire_at <= until]
     return sorted(rows, key=lambda row: (row["offsets_expire_at"], row["group_id"], row["cause"], row["topic"] or ""))
@@ -104,11 +143,11 @@ def expiring_offsets(  # noqa: PLR0913 - one for each table
 def _cause(group: Row, committed: Row, readers: Readers | None) -> str | None:
     """Returns why the offset expires, or None if it does not."""
     is_empty = _is_empty(group, readers)
-    is_left_out = (
-        readers is not None and readers.are_topics_known and committed["topic"] not in readers.topics and not is_empty
-    )
-    if not is_empty and not (is_left_out and _member_count(group, readers)):
-        return None
+    if not is_empty:
+        if readers is None or not readers.are_topics_known or not _member_count(group, readers):
+            return None
+        if committed["topic"] in readers.topics:
+            return None if group["group_type"] == GroupType.CLASSIC else ExpiryCause.KEPT_BY_MEMBERS
     if committed["expire_at"] is not None:
         return ExpiryCause.EXPLICIT
     return ExpiryCause.NO_MEMBERS if is_empty else ExpiryCause.NOT_SUBSCRIBED
@@ -126,10 +165,10 @@ def _member_count(group: Row, readers: Readers | None) -> int | None:
     return 0 if readers is None else readers.members
 
 
-def _together(one: Expiry | None, other: Expiry) -> Expiry:
+def _together(one: Sum | None, other: Sum) -> Sum:
     if one is None:
         return other
-    return Expiry(
+    return Sum(
         one.partitions + other.partitions,
         max(one.last_commit_at, other.last_commit_at),
         max(one.idle_since, other.idle_since),
@@ -137,7 +176,7 @@ def _together(one: Expiry | None, other: Expiry) -> Expiry:
     )
 
 
-def _row(group: Row, key: tuple[str, str, str | None], expiry: Expiry) -> dict[str, Any]:
+def _row(group: Row, key: tuple[str, str, str | None], expiry: Sum) -> dict[str, Any]:
     return {
         "group_id": key[0],
         "group_type": group["group_type"],

@@ -5,6 +5,7 @@
     replayed   the reference coordinator refuses it           roots      what probably began it
     inferred   the records of __consumer_offsets alone        explain    two sentences and a setting
     patterns   storms, flapping, transactions without end     jobs       whose restarts are no pattern
+    offset_losses  what a lost offset costs: records that are read again, or never
     incidents  all of it together
 
 The kinds of incidents, with their sentences and settings, are rows of `schemas.kinds.incidents`.
@@ -18,6 +19,8 @@ from groupledger.transforms.incidents.rules.facts import (
     GroupFacts,
     GroupState,
     HeldPartition,
+    OffsetEvent,
+    OffsetReturn,
     RebalanceStretch,
     Request,
     Rules,
@@ -33,6 +36,8 @@ __all__ = [
     "GroupFacts",
     "GroupState",
     "HeldPartition",
+    "OffsetEvent",
+    "OffsetReturn",
     "RebalanceStretch",
     "Request",
     "Rules",

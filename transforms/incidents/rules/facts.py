@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.transforms.offsets.rules.offset_event import OffsetRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -175,9 +176,65 @@ class HeldPartition:
         return TopicPartition(self.topic, self.partition)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OffsetEvent:
+    """A row of `offset_events` in which an offset was moved, or its records were lost. `row_key` is the row's."""
+
+    kind: str
+    topic: str
+    partition: int
+    at_ms: int
+    kafka_partition: int
+    kafka_offset: int
+    offset_before: int
+    offset_after: int
+    row_key: str
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def proof(self) -> Proof:
+        return Proof("offset_events", self.row_key)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OffsetReturn:
+    """The first commit of a partition behind the expiry of its offset, with nothing unseen in between.
+
+    No consumer began there before `began_at_ms`: the first generation with members since then, or else the expiry. The
+    ends of the topic's log are those of the last sample until then, and None without one. `records_per_ms` is the
+    fastest pace between two commits before the expiry; None if there was one commit only. Whether the topic is the same
+    is told by the ids in the commits: both are false if these are not known.
+    """
+
+    kafka_partition: int
+    kafka_offset: int
+    expired_at_ms: int
+    offset_before: int
+    commit: Commit
+    leader_epoch: int | None
+    is_same_topic: bool
+    is_other_topic: bool
+    began_at_ms: int
+    high_watermark: int | None
+    log_start_offset: int | None
+    records_per_ms: float | None
+    row_key: str
+
+    @property
+    def proof(self) -> Proof:
+        return Proof("offset_events", self.row_key)
+
+
 @dataclass(slots=True)
 class GroupFacts:
-    """Rows of the history tables are dicts by column, with instants in microseconds, as the fold writes them."""
+    """Rows of the history tables are dicts by column, with instants in microseconds, as the fold writes them.
+
+    `committed` are offsets that will expire soon, if nobody keeps them, with the ends of their topics' logs; `groups`
+    (the group's own row) and `readers` (records of modern members) say whether somebody does.
+    """
 
     group_id: str | None
     as_of_ms: int
@@ -193,6 +250,11 @@ class GroupFacts:
     samples: list[EndSample] = field(default_factory=list)
     stretches: list[RebalanceStretch] = field(default_factory=list)
     held: list[HeldPartition] = field(default_factory=list)
+    offset_events: list[OffsetEvent] = field(default_factory=list)
+    returns: list[OffsetReturn] = field(default_factory=list)
+    committed: list[dict[str, Any]] = field(default_factory=list)
+    groups: list[dict[str, Any]] = field(default_factory=list)
+    readers: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +278,7 @@ class EndSample:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """The parameters of the rules, from the settings `incidents` and `history`."""
+    """The parameters of the rules, from the settings `incidents`, `history` and `offsets`."""
 
     open_ms: int = 600_000
     link_ms: int = 120_000
@@ -231,6 +293,8 @@ class Rules:
     storm_window_ms: int = 600_000
     flapping_tenures: int = 3
     flapping_tenure_ms: int = 600_000
+    expires_soon_ms: int = 86_400_000
+    offsets: OffsetRules = field(default_factory=OffsetRules)
 
 
 _TAKEN_OVER = (

@@ -19,6 +19,7 @@ from groupledger.transforms.incidents.rules.episodes import Episode, episode_id,
 from groupledger.transforms.incidents.rules.explain import explanation, setting_to_change
 from groupledger.transforms.incidents.rules.inferred import closed_static_members, inferred
 from groupledger.transforms.incidents.rules.observed import lasting_refusals, observed
+from groupledger.transforms.incidents.rules.offset_losses import offset_losses
 from groupledger.transforms.incidents.rules.patterns import patterns
 from groupledger.transforms.incidents.rules.replayed import replayed
 from groupledger.transforms.incidents.rules.roots import probable_root
@@ -40,7 +41,7 @@ def incidents(facts: GroupFacts, rules: Rules) -> list[Row]:
     """Returns the rows of a group, in order of their episodes."""
     context = Context(facts)
     seen = [*observed(facts), *lasting_refusals(facts.requests, rules)]
-    found = [*seen, *replayed(facts), *inferred(facts, rules), *patterns(facts, rules)]
+    found = [*seen, *replayed(facts), *inferred(facts, rules), *patterns(facts, rules), *offset_losses(facts, rules)]
     sightings = _severities([context.completed(sighting) for sighting in _without_refuted(found, facts)], facts, rules)
     expired = [sighting for sighting in sightings if sighting.kind == SESSION_EXPIRED]
     rows = []
@@ -114,6 +115,7 @@ def _incident(
         "probable_root": root.name,
         "duplicates_min": low,
         "duplicates_max": high,
+        "never_read_max": first.never_read,
         "first_seen_at": first.first_ms * 1_000,
         "last_seen_at": last_ms * 1_000,
         "occurrences": len({sighting.happening for sighting in sightings}),

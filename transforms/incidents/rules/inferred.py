@@ -36,7 +36,7 @@ from groupledger.transforms.incidents.rules.facts import Proof, host
 from groupledger.transforms.incidents.rules.sighting import Sighting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from groupledger.transforms.incidents.rules.facts import Commit, CommitStep, GroupFacts, Rules
 
@@ -59,7 +59,7 @@ def milliseconds(instant_us: int | None) -> int:
     return (instant_us or 0) // 1_000
 
 
-def row_proof(table: str, row: Row, *key: str) -> Proof:
+def row_proof(table: str, row: Mapping[str, Any], *key: str) -> Proof:
     return Proof(table, "/".join(str(row[name]) for name in key))
 
 

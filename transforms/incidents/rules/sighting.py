@@ -38,6 +38,7 @@ class Sighting:
     incarnation: int | None = None
     offsets: tuple[tuple[TopicPartition, int | None], ...] = ()
     duplicates: tuple[int | None, int | None] = (None, None)
+    never_read: int | None = None
     root: Root | None = None
     detail: str | None = None
     is_ambiguous: bool = False

@@ -3,14 +3,16 @@
 Commits. One that is lower than the one before makes the group read again. One that is higher is usual, unless no member
 of the group can have made it: while a group has no members, the coordinator takes commits of a reset, and of consumers
 that assign themselves their partitions. The latter commit the leader epoch of what they read, which no reset of Kafka's
-tools does; so only a commit without an epoch counts as `skipped`. Another topic id is another topic, and nothing is
+tools does; so only a commit without an epoch counts as `skipped`, and in a group that never had members only if the
+commit before it had one: clients that name no epoch go on so. Another topic id is another topic, and nothing is
 compared.
 
 Removals. Kafka writes the same tombstone when an offset expires, is deleted, or goes with its topic. What tells them
 apart is the offset's age (`offsets.retention.minutes`), counted as the broker counts it
 (OffsetExpirationConditionImpl): from when the group lost its last member, in a classic group that had some, and else
 from the commit. An offset that is removed before its time did not expire. When its time has come, the next cleanup
-takes it, at most `offsets.retention.check.interval.ms` later. One that was removed later than that was kept by what is
+takes it, at most `offsets.retention.check.interval.ms` later; one that had aged while members of a KIP-848 group kept
+it goes as soon after the last of them. One that was removed later than that was kept by what is
 not in these records (a subscription, a coordinator that was down, another retention), and nobody can tell what ended
 that.
 
@@ -36,8 +38,8 @@ CLOCK_SKEW_MS = 5_000
 class OffsetRules:
     """The brokers' settings of the same names."""
 
-    retention_ms: int
-    retention_check_interval_ms: int
+    retention_ms: int = 604_800_000
+    retention_check_interval_ms: int = 600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +56,13 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """The generation or epoch that was in force; `since_ms` is Kafka's currentStateTimestamp, which an epoch lacks."""
+    """The generation or epoch that was in force, and when it began; `since_ms` is Kafka's currentStateTimestamp, which
+    an epoch lacks."""
 
     protocol_type: str
     member_count: int
     since_ms: int | None
+    begun_ms: int | None = None
 
     @property
     def has_emptied(self) -> bool:
@@ -120,11 +124,20 @@ def _move(step: Step, after: Commit) -> OffsetEvent | None:
         return None
     if after.offset < before.offset:
         return _rewind(step, before.offset - after.offset, is_same_topic=after.topic_id == before.topic_id is not None)
-    is_of_nobody = after.leader_epoch is None and step.generation is not None and step.generation.has_emptied
-    if after.offset == before.offset or step.was_removed or not is_of_nobody:
+    if after.offset == before.offset or step.was_removed or not _is_of_nobody(step, before, after):
         return None
     skipped = after.offset - before.offset
     return OffsetEvent(kind=OffsetEventKind.SKIPPED, cause=OffsetEventCause.NO_MEMBER, records_skipped=skipped)
+
+
+def _is_of_nobody(step: Step, before: Commit, after: Commit) -> bool:
+    """Returns whether neither a member made the commit, nor a consumer that has read up to there."""
+    if after.leader_epoch is not None:
+        return False
+    if step.generation is not None and step.generation.has_emptied:
+        return True
+    is_simple = step.is_group_known and (step.generation is None or not step.generation.member_count)
+    return is_simple and before.leader_epoch is not None
 
 
 def _rewind(step: Step, repeated: int, *, is_same_topic: bool) -> OffsetEvent | None:
@@ -151,6 +164,7 @@ def _removal(step: Step, rules: OffsetRules) -> OffsetEvent:
         return OffsetEvent(kind=OffsetEventKind.REMOVED, cause=None)
     since_ms = _counted_from_ms(before, step.generation)
     due_ms = since_ms + rules.retention_ms if before.expire_at_ms is None else before.expire_at_ms
+    due_ms = max(due_ms, _kept_until_ms(step.generation))
     kind, cause = _removed_by(step, step.at_ms - due_ms, rules)
     if cause == OffsetEventCause.RETENTION and before.expire_at_ms is not None:
         cause = OffsetEventCause.OWN_EXPIRY
@@ -168,6 +182,13 @@ def _removed_by(step: Step, late_ms: int, rules: OffsetRules) -> tuple[str, str 
     if step.groups_at_once > 1:
         return OffsetEventKind.TOPIC_DELETED, OffsetEventCause.TOPIC_DELETION
     return OffsetEventKind.DELETED, OffsetEventCause.DELETE_REQUEST_OR_TOPIC
+
+
+def _kept_until_ms(generation: Generation | None) -> int:
+    """Returns until when members of a KIP-848 group may have kept an offset that had aged from its commit meanwhile."""
+    if generation is None or not generation.has_emptied or generation.since_ms is not None:
+        return 0
+    return generation.begun_ms or 0
 
 
 def _counted_from_ms(before: Commit, generation: Generation | None) -> int:

@@ -69,8 +69,9 @@ def every_type() -> Topic:
 
 
 def test_every_type_of_group() -> None:
-    """Goal: empty groups of every type, topics that a live group does not read any more, and commits with an expiry of
-    their own; not what somebody may still read, and what is fresh; what expires first comes first."""
+    """Goal: empty groups of every type, topics that a live group does not read any more, commits with an expiry of
+    their own, and what only the members of a modern group keep; not what else somebody may still read, and what is
+    fresh; what expires first comes first."""
     topic = every_type()
     subscriptions: dict[str, list[list[str] | None]] = {
         "reading": [["orders"]],
@@ -103,7 +104,10 @@ def test_every_type_of_group() -> None:
             ("explicit", "explicit", None, 1, 9, 11),
             ("reading", "not_subscribed", "payments", 1, 2, 9),
             ("modern", "not_subscribed", "payments", 1, 2, 9),
+            ("modern", "kept_by_members", None, 1, 2, 9),
             ("modern left", "no_members", None, 1, 2, 9),
+            ("pattern", "kept_by_members", None, 1, 2, 9),
+            ("streams", "kept_by_members", None, 2, 2, 9),
             ("streams", "not_subscribed", "payments", 1, 2, 9),
         )
     }

@@ -25,8 +25,10 @@ RULES = OffsetRules(retention_ms=60_000, retention_check_interval_ms=2_000)
 COMMITTED_MS, EMPTY_MS = 100_000, 110_000
 STABLE = Generation(protocol_type="consumer", member_count=2, since_ms=90_000)
 EMPTY = Generation(protocol_type="consumer", member_count=0, since_ms=EMPTY_MS)
+EMPTY_EPOCH = Generation(protocol_type="consumer", member_count=0, since_ms=None, begun_ms=500_000)
 UNJOINED = Generation(protocol_type="", member_count=0, since_ms=EMPTY_MS)
 BEFORE = Commit(kafka_offset=5, offset=40, committed_at_ms=COMMITTED_MS)
+WITH_EPOCH = replace(BEFORE, leader_epoch=0)
 
 
 def commit(offset: int | None, **fields: Any) -> Commit:
@@ -74,13 +76,22 @@ def test_lower_commit(generation: Generation | None, cause: str | None) -> None:
         (commit(50), {"generation": STABLE}, False),  # a member goes on
         (commit(50), {"generation": UNJOINED}, False),  # a simple consumer, whose group somebody tried to join
         (commit(50), {"generation": None}, False),  # a simple consumer, or nobody knows
+        (
+            commit(50),
+            {"generation": None, "before": replace(BEFORE, leader_epoch=0)},
+            True,
+        ),  # a reset of a simple group
+        (commit(50), {"generation": UNJOINED, "before": replace(BEFORE, leader_epoch=0)}, True),
+        (commit(50), {"generation": STABLE, "before": replace(BEFORE, leader_epoch=0)}, False),
+        (commit(50), {"generation": None, "is_group_known": False, "before": WITH_EPOCH}, False),
         (commit(50, leader_epoch=0), {}, False),  # a consumer without a membership that has read up to there
         (commit(50), {"was_removed": True}, False),  # nobody knows where the group began again
         (commit(40), {}, False),
     ],
 )
 def test_higher_commit(after: Commit, fields: dict[str, Any], *, is_skipped: bool) -> None:
-    """Goal: only a commit that no member can have made, nor a consumer that has read, skips records."""
+    """Goal: only a commit that no member can have made, nor a consumer that has read, skips records: that of a simple
+    consumer names the leader epoch of what it has read, if that before did."""
     event = offset_event(step(after, **fields), RULES)
     skipped = OffsetEvent(kind=OffsetEventKind.SKIPPED, cause=OffsetEventCause.NO_MEMBER, records_skipped=10)
     assert event == (skipped if is_skipped else None)
@@ -129,6 +140,18 @@ DUE_MS = EMPTY_MS + RULES.retention_ms
         (COMMITTED_MS + 60_000, {"generation": None}, (OffsetEventKind.EXPIRED, OffsetEventCause.RETENTION)),
         (COMMITTED_MS + 60_000, {"generation": STABLE}, (OffsetEventKind.EXPIRED, OffsetEventCause.RETENTION)),
         (COMMITTED_MS + 60_000, {"generation": UNJOINED}, (OffsetEventKind.EXPIRED, OffsetEventCause.RETENTION)),
+        # Members of a KIP-848 group kept the offset, and left at 500 s.
+        (
+            501_000,
+            {"generation": EMPTY_EPOCH, "ends_group": True},
+            (OffsetEventKind.EXPIRED, OffsetEventCause.RETENTION),
+        ),
+        (520_000, {"generation": EMPTY_EPOCH}, (OffsetEventKind.REMOVED, None)),
+        (
+            COMMITTED_MS + 50_000,
+            {"generation": replace(EMPTY_EPOCH, begun_ms=COMMITTED_MS + 10_000), "ends_group": True},
+            (OffsetEventKind.GROUP_DELETED, OffsetEventCause.DELETE_REQUEST),
+        ),
         (DUE_MS, {"is_known": False}, (OffsetEventKind.REMOVED, None)),
         (DUE_MS, {"is_group_known": False}, (OffsetEventKind.REMOVED, None)),
         (DUE_MS, {"before": None, "is_known": False}, (OffsetEventKind.REMOVED, None)),

@@ -1,0 +1,199 @@
+"""Rows of the ledger to what the rules of lost offsets need (`transforms.incidents.rules.offset_losses`).
+
+    moves_and_losses(offset_events)              what moved an offset, or took its records, of groups that it may harm
+    returns(offset_events, ..., watermarks)      the first commit of each partition behind the expiry of its offset
+    old_offsets(committed_offsets, generations)  offsets that will expire soon unless somebody keeps them
+    expiring(old, watermarks)                    those of them whose loss would cost something
+    readers(coordinator_records, groups, old)    the records that say whether members of modern groups keep them
+
+Each of them returns few rows however long the log is: it begins with the events, or with the offsets that are old.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from groupledger.schemas.words import Completeness, GroupType, OffsetEventKind
+from groupledger.transforms.history.rules.expiring_offsets import KEY_OF_RECORD
+from groupledger.transforms.incidents.rules.facts import MARKER_OFFSETS
+from groupledger.transforms.offsets.offset_commits import commit_log
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from groupledger.transforms.incidents.rules import Rules
+
+HARMFUL = (OffsetEventKind.SKIPPED, OffsetEventKind.LOST_TO_RETENTION)
+MOVES = (*HARMFUL, OffsetEventKind.REWOUND)
+PLACE = ("group_id", "topic", "partition")
+RECORD = ("kafka_partition", "kafka_offset")
+ENDS = ("high_watermark", "log_start_offset")
+
+
+def _row_key() -> Column:
+    at = F.date_format("happened_at", "yyyy-MM-dd'T'HH:mm:ss.SSSX")
+    return F.concat_ws("/", *PLACE, "kind", at, "kafka_offset").alias("row_key")
+
+
+def moves_and_losses(offset_events: DataFrame) -> DataFrame:
+    harmed = offset_events.where(F.col("kind").isin(*HARMFUL)).select("group_id").distinct()
+    return (
+        offset_events.where(F.col("kind").isin(*MOVES))
+        .join(harmed, "group_id", "left_semi")
+        .select(
+            *(*PLACE, "kind", *RECORD, "offset_before", "offset_after", _row_key()),
+            F.unix_millis("happened_at").alias("at_ms"),
+        )
+    )
+
+
+def with_sample(rows: DataFrame, watermarks: DataFrame | None, until_ms: str) -> DataFrame:
+    """Adds the ends of each row's topic partition by the last sample until an instant; null where there is none, or
+    where it is of another topic of that name."""
+    if watermarks is None:
+        return rows.withColumns({name: F.lit(None).cast("long") for name in ENDS})
+    sample = watermarks.where(F.col("high_watermark").isNotNull()).select(
+        *("topic", "partition", *ENDS), "sampled_at", F.col("topic_id").alias("sampled_topic_id")
+    )
+    is_same = F.coalesce(F.col("topic_id") == F.col("sampled_topic_id"), F.lit(True))
+    told = (
+        rows.select(*PLACE, "topic_id", until_ms, "kafka_offset")
+        .join(sample, ["topic", "partition"])
+        .where((F.unix_millis("sampled_at") <= F.col(until_ms)) & is_same)
+        .groupBy(*PLACE, "kafka_offset")
+        .agg(F.max_by(F.struct(*ENDS), "sampled_at").alias("sample"))
+    )
+    joined = rows.join(told, [*PLACE, "kafka_offset"], "left")
+    return joined.select(*rows.columns, *(F.col(f"sample.{name}").alias(name) for name in ENDS))
+
+
+# Expired, and come back
+
+
+def returns(
+    offset_events: DataFrame,
+    coordinator_records: DataFrame,
+    coverage: DataFrame,
+    generations: DataFrame,
+    watermarks: DataFrame | None,
+) -> DataFrame:
+    """Returns a row for each expired offset whose partition was committed again, where nothing lies unseen between."""
+    is_expired = (F.col("kind") == OffsetEventKind.EXPIRED) & F.col("offset_before").isNotNull()
+    expired = offset_events.where(is_expired).select(
+        *(*PLACE, *RECORD, "offset_before", _row_key()),
+        F.unix_millis("happened_at").alias("expired_at_ms"),
+    )
+    found = _with_commits(_with_end_of_stretch(expired, coverage), coordinator_records)
+    return with_sample(_with_begin(found, generations), watermarks, "began_at_ms")
+
+
+def _with_end_of_stretch(expired: DataFrame, coverage: DataFrame) -> DataFrame:
+    complete = coverage.where(F.col("completeness") == Completeness.COMPLETE).select(
+        "kafka_partition", "from_offset", F.col("to_offset").alias("known_to")
+    )
+    is_inside = (F.col("kafka_offset") >= F.col("from_offset")) & (F.col("kafka_offset") < F.col("known_to"))
+    return expired.join(F.broadcast(complete), "kafka_partition").where(is_inside).drop("from_offset")
+
+
+def _with_commits(expired: DataFrame, coordinator_records: DataFrame) -> DataFrame:
+    """Adds the first commit behind each expiry, and what the commits before it tell."""
+    line = Window.partitionBy(*PLACE).orderBy("kafka_offset")
+    at_ms = F.unix_millis("kafka_timestamp")
+    commits = (
+        commit_log(coordinator_records)
+        .join(F.broadcast(expired.select(*PLACE).distinct()), list(PLACE), "left_semi")
+        .where(F.col("committed_offset").isNotNull())
+    )
+    pace = (F.col("committed_offset") - F.lag("committed_offset").over(line)) / (at_ms - F.lag(at_ms).over(line))
+    commits = commits.select(
+        *PLACE,
+        F.struct(
+            "kafka_offset", at_ms.alias("at_ms"), F.col("committed_offset").alias("offset"), "leader_epoch", "topic_id"
+        ).alias("each"),
+        F.when(at_ms > F.lag(at_ms).over(line), pace).alias("pace"),
+    )
+    is_before = F.col("each.kafka_offset") < F.col("kafka_offset")
+    behind = F.when(F.col("each.kafka_offset") > F.col("kafka_offset"), F.col("each"))
+    found = (
+        expired.join(commits, list(PLACE))
+        .groupBy(*expired.columns)
+        .agg(
+            F.min_by(behind, behind["kafka_offset"]).alias("next"),
+            F.max_by("each.topic_id", F.when(is_before, F.col("each.kafka_offset"))).alias("topic_id"),
+            F.max(F.when(is_before & (F.col("pace") > 0), F.col("pace"))).alias("records_per_ms"),
+        )
+        .where(F.col("next.kafka_offset") < F.col("known_to"))
+    )
+    return found.select(
+        *(*(name for name in expired.columns if name != "known_to"), "topic_id", "records_per_ms"),
+        *(F.col(f"next.{name}").alias(f"next_{name}") for name in ("kafka_offset", "at_ms", "offset")),
+        F.col("next.leader_epoch").alias("leader_epoch"),
+        F.coalesce(F.col("next.topic_id") == F.col("topic_id"), F.lit(False)).alias("is_same_topic"),
+        F.coalesce(F.col("next.topic_id") != F.col("topic_id"), F.lit(False)).alias("is_other_topic"),
+    )
+
+
+def _with_begin(found: DataFrame, generations: DataFrame) -> DataFrame:
+    """Adds `began_at_ms`: before it no consumer began to read there."""
+    begun = generations.where(F.col("member_count") > 0).select(
+        F.col("group_id").alias("of_group"),
+        F.col("kafka_offset").alias("of_offset"),
+        F.unix_millis("started_at").alias("started_at_ms"),
+    )
+    is_between = (
+        (F.col("of_group") == F.col("group_id"))
+        & (F.col("of_offset") > F.col("kafka_offset"))
+        & (F.col("of_offset") < F.col("next_kafka_offset"))
+    )
+    first = F.min("started_at_ms").alias("started_at_ms")
+    joined = found.join(begun, is_between, "left").groupBy(*found.columns).agg(first)
+    began_at_ms = F.greatest(F.coalesce("started_at_ms", "expired_at_ms"), F.col("expired_at_ms"))
+    return joined.withColumn("began_at_ms", began_at_ms).drop("started_at_ms")
+
+
+# About to expire
+
+
+def old_offsets(committed_offsets: DataFrame, generations: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
+    """Returns the offsets that will expire soon by their age alone."""
+    is_committed = ~F.col("is_removed") & F.col("committed_offset").isNotNull()
+    empty = generations.where("is_current AND member_count = 0").select(
+        "group_id", F.unix_millis("current_state_at").alias("empty_since_ms")
+    )
+    # An administrator's commit does not make the offsets of an empty group younger.
+    since_ms = F.least("committed_at_ms", F.coalesce("empty_since_ms", "committed_at_ms"))
+    due_ms = F.coalesce("expire_at_ms", since_ms + rules.offsets.retention_ms)
+    return (
+        committed_offsets.where(is_committed)
+        .join(F.broadcast(empty), "group_id", "left")
+        .where(due_ms <= as_of_ms + rules.expires_soon_ms)
+        .select(
+            *(*PLACE, *RECORD, "commit_kafka_offset", "committed_offset", "topic_id"),
+            F.timestamp_millis("committed_at_ms").alias("committed_at"),
+            F.timestamp_millis("expire_at_ms").alias("expire_at"),
+            F.lit(as_of_ms).alias("as_of_ms"),
+        )
+    )
+
+
+def expiring(old: DataFrame, watermarks: DataFrame | None) -> DataFrame:
+    """Returns the offsets behind or before which the topic's log has records."""
+    told = with_sample(old, watermarks, "as_of_ms").drop("as_of_ms", "topic_id")
+    is_harm = F.col("high_watermark") > F.col("committed_offset") + MARKER_OFFSETS
+    is_harm |= F.col("committed_offset") > F.coalesce("log_start_offset", F.lit(0)) + MARKER_OFFSETS
+    return told.where(is_harm & F.col("high_watermark").isNotNull())
+
+
+def readers(coordinator_records: DataFrame, groups: DataFrame, old: DataFrame) -> DataFrame:
+    """Returns the records about members and subscriptions of the modern groups among those with old offsets."""
+    modern = groups.where(F.col("group_type") != GroupType.CLASSIC).select("group_id")
+    modern = modern.join(old.select("group_id").distinct(), "group_id", "left_semi")
+    is_told = F.col("record_type").isin(*KEY_OF_RECORD) & F.col("decode_error").isNull()
+    return (
+        coordinator_records.where(is_told)
+        .join(F.broadcast(modern), "group_id", "left_semi")
+        .select("group_id", "kafka_offset", "record_type", "is_tombstone", "record_json")
+    )

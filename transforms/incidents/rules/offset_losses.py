@@ -1,0 +1,292 @@
+"""Sights what happened to committed offsets, or is about to, at the cost of records: read again, or never read.
+
+`offset_events` tells what happened. What an administrator deletes is no incident, nor is an offset that nobody missed:
+
+- An offset was moved on while the group had no members (`skipped`). What counts is where all such moves left it, as one
+  may take back another. Who moves it again and again is no administrator: a consumer that assigns itself its partitions
+  commits so, if it names no leader epoch. Offsets that went back are sighted in `inferred`.
+- The start of the log passed a commit (`lost_to_retention`).
+- An offset expired, and a consumer came back. No record says where it began: at the log's end of that time, at its
+  start, or where it sought to. A sample of both ends from before it came back tells them apart. A first commit below
+  that end shows that it did not begin there. One at or above it began there or read everything in between, if the time
+  was long enough for that, by the fastest pace that the partition was ever read at.
+- An offset will expire (`expiries`, the rule of `groupledger idle`). It is no event, since a commit makes it untrue; it
+  is sighted as long as it holds, at the last instant that the ledger knows of. It is harm if records wait that may then
+  never be read; where only members keep it, if there is something that would be read again once all of them stop at the
+  same time. One that is overdue is kept by what is not in the records, or has gone unseen.
+
+Transaction markers take offsets, too, so that a single one is nothing to lose. Nobody comes back to a group that the
+console consumer made up, so nothing of it is lost.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from groupledger.schemas.kafka.names import CONSOLE_GROUP_PREFIX
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.kinds.incidents import (
+    LOST_TO_RETENTION,
+    OFFSET_SKIP,
+    OFFSETS_EXPIRE_SOON,
+    OFFSETS_EXPIRED,
+)
+from groupledger.schemas.words import Evidence, ExpiryCause, OffsetEventKind, Severity
+from groupledger.transforms.history.rules.expiring_offsets import Expiry, expiries
+from groupledger.transforms.incidents.rules.facts import MARKER_OFFSETS
+from groupledger.transforms.incidents.rules.inferred import generation_at_offset, milliseconds, row_proof
+from groupledger.transforms.incidents.rules.sighting import Sighting
+from groupledger.transforms.offsets.rules.offset_event import CLOCK_SKEW_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from groupledger.schemas.kinds.incidents import IncidentKind
+    from groupledger.transforms.incidents.rules.facts import GroupFacts, OffsetEvent, OffsetReturn, Rules
+
+    Row = Mapping[str, Any]
+
+Thing = TypeVar("Thing")
+TOGETHER_MS = 60_000  # what happens to partitions of a group no further apart is one thing
+MOVES_OF_A_READER = 3  # while a group has no members, an administrator moves an offset less often
+PACES = 10  # a consumer that comes back reads at most so many times as fast as it ever did
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def offset_losses(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
+    if (facts.group_id or "").startswith(CONSOLE_GROUP_PREFIX):
+        return
+    yield from _skips(facts)
+    yield from _passed_by_the_log(facts, rules)
+    yield from _returns(facts)
+    yield from _expiring(facts, rules)
+
+
+def _together(things: Iterable[Thing], at_ms: Callable[[Thing], int], within_ms: int) -> Iterator[list[Thing]]:
+    """Yields lists of things of which each is at most so long after the one before."""
+    together: list[Thing] = []
+    for thing in sorted(things, key=at_ms):
+        if together and at_ms(thing) - at_ms(together[-1]) > within_ms:
+            yield together
+            together = []
+        together.append(thing)
+    if together:
+        yield together
+
+
+def _sighting(
+    kind: IncidentKind, first_ms: int, last_ms: int, offsets: Iterable[tuple[TopicPartition, int]], **fields: Any
+) -> Sighting:
+    return Sighting(
+        kind=kind,
+        evidence=Evidence.INFERRED,
+        confidence=kind.confidence,
+        first_ms=first_ms,
+        last_ms=last_ms,
+        offsets=tuple(sorted(offsets)),
+        **{"severity": kind.severity, **fields},
+    )
+
+
+def _happening(things: Iterable[OffsetEvent | OffsetReturn]) -> str:
+    first = min(things, key=lambda each: each.kafka_offset)
+    return f"{first.kafka_partition}/{first.kafka_offset}"
+
+
+# Moved on
+
+
+def _skips(facts: GroupFacts) -> Iterator[Sighting]:
+    moves: defaultdict[tuple[TopicPartition, int | None], list[OffsetEvent]] = defaultdict(list)
+    for event in facts.offset_events:
+        if event.kind in (OffsetEventKind.SKIPPED, OffsetEventKind.REWOUND):
+            generation = generation_at_offset(facts.generations, event.kafka_offset)
+            if generation is None or not generation["member_count"]:
+                moves[event.place, None if generation is None else generation["kafka_offset"]].append(event)
+    harmful = [line for line in moves.values() if _moved_on(line) > MARKER_OFFSETS and not _is_reading(line)]
+    for lines in _together(harmful, lambda line: line[-1].at_ms, TOGETHER_MS):
+        events = [event for line in lines for event in line]
+        records = sum(map(_moved_on, lines))
+        yield _sighting(
+            OFFSET_SKIP,
+            *(min(event.at_ms for event in events), max(event.at_ms for event in events)),
+            ((line[0].place, line[0].offset_before) for line in lines),
+            happening=_happening(events),
+            proofs=tuple(event.proof for event in events),
+            never_read=records,
+            detail=f"{records:,}",
+        )
+
+
+def _moved_on(line: Sequence[OffsetEvent]) -> int:
+    """Returns how far all moves of an offset, in the order of the log, left it from where it was."""
+    return line[-1].offset_after - line[0].offset_before
+
+
+def _is_reading(line: Sequence[OffsetEvent]) -> bool:
+    return len(line) >= MOVES_OF_A_READER and all(event.kind == OffsetEventKind.SKIPPED for event in line)
+
+
+# Passed by the start of the log
+
+
+def _passed_by_the_log(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
+    """Yields one sighting for as long as the log goes on to pass the group's commits."""
+    passed = [
+        event
+        for event in facts.offset_events
+        if event.kind == OffsetEventKind.LOST_TO_RETENTION and event.offset_after - event.offset_before > MARKER_OFFSETS
+    ]
+    for events in _together(passed, lambda event: event.at_ms, rules.open_ms):
+        records = _covered(events)
+        before: dict[TopicPartition, int] = {}
+        for event in events:
+            before.setdefault(event.place, event.offset_before)
+        yield _sighting(
+            LOST_TO_RETENTION,
+            *(events[0].at_ms, events[-1].at_ms),
+            before.items(),
+            severity=Severity.ERROR if _had_members(facts, events[-1].at_ms) else LOST_TO_RETENTION.severity,
+            happening=_happening(events),
+            proofs=tuple(event.proof for event in events),
+            never_read=records,
+            detail=f"{records:,}",
+        )
+
+
+def _covered(events: Sequence[OffsetEvent]) -> int:
+    """Returns how many offsets lie between the commits and the logs' starts, each counted once."""
+    total, reached = 0, dict.fromkeys((event.place for event in events), 0)
+    for event in sorted(events, key=lambda each: (each.offset_before, each.offset_after)):
+        total += max(event.offset_after - max(event.offset_before, reached[event.place]), 0)
+        reached[event.place] = max(reached[event.place], event.offset_after)
+    return total
+
+
+def _had_members(facts: GroupFacts, at_ms: int) -> bool:
+    """Returns whether the group had members then: whoever is away may never come back to what was lost."""
+    begun = [row for row in facts.generations if milliseconds(row["started_at"]) <= at_ms]
+    last = max(begun, key=lambda row: row["kafka_offset"], default=None)
+    return last is not None and bool(last["member_count"])
+
+
+# Expired, and come back
+
+
+def _returns(facts: GroupFacts) -> Iterator[Sighting]:
+    told = [(each, harm) for each in facts.returns if (harm := _harm(facts, each)) is not None]
+    for together in _together(told, lambda each: each[0].commit.at_ms, TOGETHER_MS):
+        returns = [each for each, _ in together]
+        low, high, never = (sum(column) for column in zip(*(harm for _, harm in together), strict=True))
+        parts = [f"at most {high:,} records were read again"] if high else []
+        parts += [f"at most {never:,} records were never read"] if never else []
+        yield _sighting(
+            OFFSETS_EXPIRED,
+            *(min(each.expired_at_ms for each in returns), max(each.commit.at_ms for each in returns)),
+            ((each.commit.place, each.offset_before) for each in returns),
+            happening=_happening(returns),
+            proofs=tuple(proof for each in returns for proof in (each.proof, each.commit.proof)),
+            duplicates=(low, high) if high else (None, None),
+            never_read=never or None,
+            detail=", or ".join(parts),
+        )
+
+
+def _harm(facts: GroupFacts, back: OffsetReturn) -> tuple[int, int, int] | None:
+    """Returns how many records were read again, at least and at most, and how many at most were never read; None if
+    that may be none."""
+    if back.is_other_topic or not _is_of_a_reader(facts, back):
+        return None
+    before, after, end = back.offset_before, back.commit.offset, back.high_watermark
+    start = back.log_start_offset or 0
+    if end is None:  # without a sample nothing shows where the log ended, or that it is the same one
+        return (before - after, before, 0) if back.is_same_topic and after < before else None
+    if not back.is_same_topic and end < before:
+        return None
+    again, waiting = max(before - start, 0), max(end - max(before, start), 0)
+    can_have_read = _can_have_read(back, after - start)
+    if after < max(end, before):  # it began below the end
+        found = (max(before - after, 0), again, 0) if can_have_read or after < before else None
+        return found if found is not None and found[1] > MARKER_OFFSETS else None
+    if waiting <= MARKER_OFFSETS or (can_have_read and again <= MARKER_OFFSETS):
+        return None
+    return (0, again if can_have_read else 0, after - before)
+
+
+def _is_of_a_reader(facts: GroupFacts, back: OffsetReturn) -> bool:
+    """Returns whether the first commit is one of a consumer that has read, and not of a reset."""
+    generation = generation_at_offset(facts.generations, back.commit.kafka_offset)
+    return back.leader_epoch is not None or (generation is not None and bool(generation["member_count"]))
+
+
+def _can_have_read(back: OffsetReturn, records: int) -> bool:
+    if back.records_per_ms is None:
+        return True
+    return records <= PACES * back.records_per_ms * max(back.commit.at_ms - back.began_at_ms, 1)
+
+
+# About to expire
+
+
+def _expiring(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
+    told = expiries(
+        groups=facts.groups,
+        committed=facts.committed,
+        generations=[row for row in facts.generations if row["to_offset"] is None and row["member_count"] == 0],
+        members=[row for row in facts.members if row["to_offset"] is None],
+        records=facts.readers,
+        retention=rules.offsets.retention_ms * 1_000,
+    )
+    costs = [(each, cost) for each in told if (cost := _cost(each, facts.as_of_ms, rules)) > MARKER_OFFSETS]
+    if not costs:
+        return
+    rows = [each.committed for each, _ in costs]
+    expire_ms = min(milliseconds(each.expire_at) for each, _ in costs)
+    records = sum(cost for _, cost in costs)
+    is_kept = costs[0][0].cause == ExpiryCause.KEPT_BY_MEMBERS  # a group has members, or it has not
+    first = min(rows, key=lambda row: row["commit_kafka_offset"])
+    yield _sighting(
+        OFFSETS_EXPIRE_SOON,
+        *(min(expire_ms - _warned_before_ms(rules), facts.as_of_ms), facts.as_of_ms),
+        ((_place(row), row["committed_offset"]) for row in rows),
+        happening=f"{first['kafka_partition']}/{first['commit_kafka_offset']}",
+        proofs=tuple(row_proof("committed_offsets", row, "group_id", "topic", "partition") for row in rows),
+        never_read=None if is_kept else records,
+        detail=_when(expire_ms, records, is_kept=is_kept),
+    )
+
+
+def _place(row: Row) -> TopicPartition:
+    return TopicPartition(row["topic"], row["partition"])
+
+
+def _cost(expiry: Expiry, as_of_ms: int, rules: Rules) -> int:
+    """Returns how many records may never be read, or read again where a member keeps the offset; 0 if it does not
+    expire soon, is overdue, or if nobody knows."""
+    row, due_ms = expiry.committed, milliseconds(expiry.expire_at)
+    is_kept = expiry.cause == ExpiryCause.KEPT_BY_MEMBERS
+    late_ms = as_of_ms - due_ms - rules.offsets.retention_check_interval_ms - CLOCK_SKEW_MS
+    is_due = due_ms - as_of_ms <= _warned_before_ms(rules) and (is_kept or late_ms <= 0)
+    if not is_due or row["high_watermark"] is None or expiry.cause == ExpiryCause.NOT_SUBSCRIBED:
+        return 0
+    start: int = row["log_start_offset"] or 0
+    committed: int = row["committed_offset"]
+    end: int = row["high_watermark"]
+    return max(min(committed, end) - start, 0) if is_kept else max(end - max(committed, start), 0)
+
+
+def _warned_before_ms(rules: Rules) -> int:
+    """Returns how long before its expiry an offset is warned of: at most for half of the time that it has."""
+    return min(rules.expires_soon_ms, rules.offsets.retention_ms // 2)
+
+
+def _when(expire_ms: int, records: int, *, is_kept: bool) -> str:
+    at = f"{EPOCH + timedelta(milliseconds=expire_ms):%Y-%m-%d %H:%M} UTC"
+    if is_kept:
+        return (
+            f"at the first cleanup from {at} on that finds no member subscribed, since they age from the commit: at"
+            f" most {records:,} records would be read again"
+        )
+    return f"from {at} on, and {records:,} records wait there"
