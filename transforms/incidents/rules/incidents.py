@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds.incidents import (
     REBALANCE_IN_PROGRESS_COMMIT,
+    REBALANCE_TIMEOUT_FENCED,
     REMOVALS,
     SESSION_EXPIRED,
     ZOMBIE_COMMIT_SUSPECTED,
 )
+from groupledger.schemas.kinds.triggers import LEFT
 from groupledger.schemas.words import Evidence, Severity, words_of
 from groupledger.transforms.incidents.rules.context import Context
 from groupledger.transforms.incidents.rules.episodes import Episode, episode_id, episodes, incident_id
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
+_NO_LEAVES = (SESSION_EXPIRED, REBALANCE_TIMEOUT_FENCED, ZOMBIE_COMMIT_SUSPECTED)
 PROOFS_MAX = 100  # a client that is refused all night has a hundred thousand
 
 
@@ -60,12 +63,13 @@ def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts) -> Iterat
     spoke = {request.member_id for request in facts.requests}
     answered = {request.response_member_id for request in facts.requests}
     seen = {each.member_id for each in sightings if each.kind in REMOVALS and each.evidence != Evidence.INFERRED}
-    left = {each.member_id for request in facts.requests for each in request.leaving if not each.error_code} - seen
+    left = {each.member_id for request in facts.requests for each in request.leaving if not each.error_code}
+    left = (left | {event.member_id for event in facts.events if event.departure == LEFT}) - seen
     for sighting in sightings:
         if sighting.evidence == Evidence.INFERRED:
             if sighting.kind in REMOVALS and sighting.member_id in seen:
                 continue
-            if sighting.kind in (SESSION_EXPIRED, ZOMBIE_COMMIT_SUSPECTED) and sighting.member_id in left:
+            if sighting.kind in _NO_LEAVES and sighting.member_id in left:
                 continue
             is_zombie = sighting.kind == ZOMBIE_COMMIT_SUSPECTED  # `detail` is the member that came back
             if is_zombie and sighting.member_id in spoke and sighting.detail in answered:
