@@ -89,7 +89,7 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
     parts = [_facts("steps", steps, "kafka_offset")]
     candidates = [*_history_candidates(tables, rules), steps.select("group_id")]
     if tables.requests is not None:
-        requests = _requests(tables.requests)
+        requests = wanted_requests(tables.requests)
         candidates.append(requests.select("group_id"))
         parts.append(_facts("requests", requests, "order"))
         parts.append(_facts("commits", _commits_of_refused(tables, requests), "kafka_offset"))
@@ -136,7 +136,7 @@ def _facts(source: str, rows: DataFrame, order: str) -> DataFrame:
 # Logs
 
 
-def _requests(requests: DataFrame) -> DataFrame:
+def wanted_requests(requests: DataFrame) -> DataFrame:
     """Returns refusals, joins and leaves, commits that may mend a refused one, and all requests of a group that has a
     request without an answer."""
     unanswered = requests.where(F.col("response_json").isNull()).select("group_id").distinct()
