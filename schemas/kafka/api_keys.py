@@ -55,7 +55,7 @@ GROUP_APIS = frozenset(
     }
 )
 
-# By these the members of consumer (KIP-848), share and streams groups join, live and leave: the member epoch says which.
+# By these members of consumer (KIP-848), share and streams groups join, live and leave: the member epoch says which.
 EPOCH_HEARTBEATS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT)
 JOINING_EPOCH, LEAVING_EPOCH = 0, -1
 

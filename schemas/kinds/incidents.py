@@ -118,14 +118,13 @@ UNRELEASED_INSTANCE_ID = IncidentKind(
     severity=Severity.ERROR,
     error_code=Error.UNRELEASED_INSTANCE_ID.value,
     apis=_OF_CONSUMERS,
-    # One that crashed and is started again is refused until its old session ends. Brokers allow 60 s at most by default.
+    # One that crashed and is started again is refused until its old session ends: after 60 s at most, by default.
     mended_within_ms=60_000,
 )
 UNSUPPORTED_ASSIGNOR = IncidentKind(
     name="unsupported_assignor",
     meaning="A member can't join, since it asks for an assignor that the broker does not have (KIP-848).",
-    happened="{who} was refused {times} with UNSUPPORTED_ASSIGNOR: the broker does not have its"
-    " group.remote.assignor.",
+    happened="{who} was refused {times} with UNSUPPORTED_ASSIGNOR: the broker does not have its group.remote.assignor.",
     advice="It does not work until that is changed: leave group.remote.assignor empty, or name one of the brokers'"
     " group.consumer.assignors.",
     settings=("group.remote.assignor", "group.consumer.assignors"),

@@ -146,29 +146,40 @@ def wanted_requests(requests: DataFrame) -> DataFrame:
     is_join_or_leave = F.col("api").isin(*EPOCH_HEARTBEAT_NAMES) & (F.col("generation") <= JOINING_EPOCH)
     is_wanted = F.col("error_code").isin(*INCIDENT_ERRORS) | F.col("api").isin(*NO_HEARTBEATS) | is_join_or_leave
     is_wanted = F.coalesce(is_wanted, F.lit(False)) | is_replayed
-    return found.where(is_wanted).union(_mending(found.where(~is_wanted), requests)).select(
-        *("group_id", "source_file", "line_number", "api", "api_version", "error_code", "member_id"),
-        *("group_instance_id", "generation", "response_member_id", "response_generation", "client_id", "client_host"),
-        *("connection_id", "partitions", "members"),
-        F.unix_micros("happened_at").alias("happened_at_us"),
-        F.unix_micros("logged_at").alias("logged_at_us"),
-        F.unix_micros("happened_at").alias("order"),
-        F.when(is_replayed, F.col("request_json")).alias("request_json"),
-        is_replayed.alias("is_replayed"),
+    return (
+        found.where(is_wanted)
+        .union(_mending(found.where(~is_wanted), requests))
+        .select(
+            *("group_id", "source_file", "line_number", "api", "api_version", "error_code", "member_id"),
+            *(
+                "group_instance_id",
+                "generation",
+                "response_member_id",
+                "response_generation",
+                "client_id",
+                "client_host",
+            ),
+            *("connection_id", "partitions", "members"),
+            F.unix_micros("happened_at").alias("happened_at_us"),
+            F.unix_micros("logged_at").alias("logged_at_us"),
+            F.unix_micros("happened_at").alias("order"),
+            F.when(is_replayed, F.col("request_json")).alias("request_json"),
+            is_replayed.alias("is_replayed"),
+        )
     )
 
 
 def _mending(others: DataFrame, requests: DataFrame) -> DataFrame:
-    """Returns the accepted commits of a member for as long after a refused one as they may mend it."""
+    """Returns the accepted commits of a member so near a refused one that nothing may have been lost with that."""
     is_commit = F.col("api").isin(*COMMITS)
     refused = requests.where(is_commit & (F.col("error_code") == STALE_MEMBER_EPOCH.error_code)).select(
         *("group_id", "member_id"), F.unix_millis("happened_at").alias("refused_ms")
     )
     accepted = others.where(is_commit & (F.col("error_code") == Error.NONE.value)).alias("accepted")
-    late_ms = F.unix_millis("happened_at") - F.col("refused_ms")
+    apart_ms = F.abs(F.unix_millis("happened_at") - F.col("refused_ms"))
     is_of_member = F.col("accepted.group_id") == F.col("refused.group_id")
     is_of_member &= F.col("accepted.member_id") == F.col("refused.member_id")
-    is_soon = late_ms.between(0, STALE_MEMBER_EPOCH.mended_within_ms)
+    is_soon = apart_ms <= STALE_MEMBER_EPOCH.mended_within_ms
     return accepted.join(F.broadcast(refused).alias("refused"), is_of_member & is_soon, "left_semi")
 
 

@@ -164,8 +164,7 @@ def _foresee_departure(group: OpenGroup, state: Reconciliation, member_id: str, 
         operation.causes[member_id] = [
             triggers.REBALANCE_TIMEOUT.name,
             0.9,
-            f"it held back partitions for {here.at_ms - step.valid_from_ms} ms, rebalance timeout"
-            f" {tenure.facts.rebalance_timeout_ms} ms",
+            f"gave up nothing for {here.at_ms - step.valid_from_ms} ms, its rebalance timeout being over",
         ]
     else:
         guess = departure(tenure.facts, silences(group, [tenure], here.at_ms)[member_id], None)

@@ -1,7 +1,8 @@
 """Tells which refusals a client mends at once, so that nothing was stopped, lost or repeated.
 
 A commit of a consumer or streams group is refused with STALE_MEMBER_EPOCH when the epoch rose on its way. The member
-learns of the new epoch by its next heartbeat and commits again: the same partitions, as far or farther. A static member
+learns of the new epoch by its next heartbeat and commits again: the same partitions, as far or farther. If it did so
+just before, nothing was lost either, and lines may be written out of order (`arrivals`). A static member
 that crashed and is started again is refused with UNRELEASED_INSTANCE_ID until the session of its old process ends;
 then the instance, under whatever member id, may join. What has not been mended yet, but still may be, is not told.
 """
@@ -52,9 +53,10 @@ class Answered:
             return True
         if request.api not in COMMITS:
             return _comes(self._joins.get(request.group_instance_id or "", ()), begin_ms, end_ms, 0)
+        who, begin_ms = request.member_id, begin_ms - kind.mended_within_ms
         refused = [each for each in request.offsets if each.error_code == kind.error_code]
         return bool(refused) and all(
-            _comes(self._commits.get((request.member_id, each.topic, each.partition), ()), begin_ms, end_ms, each.offset)
+            _comes(self._commits.get((who, each.topic, each.partition), ()), begin_ms, end_ms, each.offset)
             for each in refused
         )
 

@@ -63,8 +63,8 @@ def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts) -> Iterat
     spoke = {request.member_id for request in facts.requests}
     answered = {request.response_member_id for request in facts.requests}
     seen = {each.member_id for each in sightings if each.kind in REMOVALS and each.evidence != Evidence.INFERRED}
-    left = {each.member_id for request in facts.requests for each in request.leaving if not each.error_code}
-    left = (left | {event.member_id for event in facts.events if event.departure == LEFT}) - seen
+    asked = {each.member_id for request in facts.requests for each in request.leaving if not each.error_code}
+    left = (asked | {event.member_id for event in facts.events if event.departure == LEFT}) - seen
     for sighting in sightings:
         if sighting.evidence == Evidence.INFERRED:
             if sighting.kind in REMOVALS and sighting.member_id in seen:

@@ -51,8 +51,8 @@ JOINED = frozenset(
 )
 KINDS = frozenset({PREPARING, LEFT, BUMPED, *DEPARTED, *JOINED})
 EVENT_COLUMNS = (
-    *("source_file", "line_number", "logged_at", "kind", "generation", "previous_generation", "member_id", "member_ids"),
-    *("reason", "client_reason", "trigger", "is_certain"),
+    *("source_file", "line_number", "logged_at", "kind", "generation", "previous_generation"),
+    *("member_id", "member_ids", "reason", "client_reason", "trigger", "is_certain"),
 )
 # A record's timestamp and the time of a line come from the same clock, read one after the other.
 TOLERANCE_US = 1_000_000

@@ -23,9 +23,10 @@ def commit(error_code: int, after_ms: int = 0, member_id: str = "m-2", *offsets:
 
 
 def test_a_commit_that_is_repeated_with_the_new_epoch() -> None:
-    """Goal: the epoch rose on the way of a commit, and the member committed again: nothing was lost."""
+    """Goal: the epoch rose on a commit's way, and the member committed again, or had got as far: nothing was lost."""
     assert told(commit(STALE), commit(0, 5)) == []
     assert told(commit(STALE), commit(STALE, 100), commit(0, 59_000, "m-2", (0, 130))) == []
+    assert told(commit(STALE), commit(0, -5)) == []
 
 
 @pytest.mark.parametrize(
@@ -36,9 +37,9 @@ def test_a_commit_that_is_repeated_with_the_new_epoch() -> None:
         [commit(0, 5, "m-2", (0, 119))],
         [commit(0, 5, "m-2", (1, 130))],
         [commit(0, 60_001)],
-        [commit(0, -5)],
+        [commit(0, -5, "m-2", (0, 119))],
     ],
-    ids=["never", "another member", "less far", "another partition", "a minute later", "before"],
+    ids=["never", "another member", "less far", "another partition", "a minute later", "less far before"],
 )
 def test_a_commit_that_is_not_repeated(later: list[Request]) -> None:
     """Goal: what was processed and never committed by its member is processed again."""
