@@ -258,14 +258,14 @@ MEMBERS = [letter * 22 for letter in "ABCDEFG"]
 
 
 def beat(connection: Connection, group: str, member: int, epoch: int, **words: Any) -> int:
-    who = {"member_id": MEMBERS[member], "member_epoch": epoch}
+    who: dict[str, Any] = {"member_id": MEMBERS[member], "member_epoch": epoch}
     code: int = connection.call(to_wire(ConsumerGroupHeartbeatRequest(0, group, **who, **words))).error_code
     return code
 
 
 def commit(connection: Connection, group: str, member: int, epoch: int) -> int:
     offsets = (OffsetToCommit(topic=EPOCHS, partition=0, offset=0),)
-    who = {"member_id": MEMBERS[member], "generation_id": epoch, "api_version": 9}
+    who: dict[str, Any] = {"member_id": MEMBERS[member], "generation_id": epoch, "api_version": 9}
     answer = connection.call(to_wire(OffsetCommitRequest(0, group, offsets=offsets, **who)))
     code: int = answer.topics[0].partitions[0].error_code
     return code
