@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,8 @@ def incidents(facts: GroupFacts, rules: Rules) -> list[Row]:
     context = Context(facts)
     seen = [*observed(facts), *lasting_refusals(facts.requests, rules)]
     found = [*seen, *replayed(facts), *inferred(facts, rules), *patterns(facts, rules)]
-    sightings = _severities([context.completed(sighting) for sighting in _without_refuted(found, facts)], facts, rules)
+    kept = _without_refuted(found, facts, rules)
+    sightings = _severities([context.completed(sighting) for sighting in kept], facts, rules)
     expired = [sighting for sighting in sightings if sighting.kind == SESSION_EXPIRED]
     rows = []
     for episode in episodes(sightings, rules):
@@ -54,7 +56,20 @@ def incidents(facts: GroupFacts, rules: Rules) -> list[Row]:
     return rows
 
 
-def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts) -> Iterator[Sighting]:
+def _leaves(facts: GroupFacts) -> dict[str | None, list[int]]:
+    """Returns when a member left, in either log; the id of a modern client comes back with it."""
+    found: dict[str | None, list[int]] = defaultdict(list)
+    for request in facts.requests:
+        for each in request.leaving:
+            if not each.error_code:
+                found[each.member_id].append(request.happened_at_ms)
+    for event in facts.events:
+        if event.departure == LEFT:
+            found[event.member_id].append(event.logged_at_ms)
+    return found
+
+
+def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
     """Drops guesses that a log refutes.
 
     A removal is not guessed where a log shows another one, or that the member left; a zombie is not suspected where the
@@ -63,13 +78,14 @@ def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts) -> Iterat
     spoke = {request.member_id for request in facts.requests}
     answered = {request.response_member_id for request in facts.requests}
     seen = {each.member_id for each in sightings if each.kind in REMOVALS and each.evidence != Evidence.INFERRED}
-    asked = {each.member_id for request in facts.requests for each in request.leaving if not each.error_code}
-    left = (asked | {event.member_id for event in facts.events if event.departure == LEFT}) - seen
+    leaves = _leaves(facts)
     for sighting in sightings:
         if sighting.evidence == Evidence.INFERRED:
             if sighting.kind in REMOVALS and sighting.member_id in seen:
                 continue
-            if sighting.kind in _NO_LEAVES and sighting.member_id in left:
+            left_at = () if sighting.member_id in seen else leaves.get(sighting.member_id, ())
+            is_leave = any(abs(at_ms - sighting.first_ms) <= rules.link_ms for at_ms in left_at)
+            if sighting.kind in _NO_LEAVES and is_leave:
                 continue
             is_zombie = sighting.kind == ZOMBIE_COMMIT_SUSPECTED  # `detail` is the member that came back
             if is_zombie and sighting.member_id in spoke and sighting.detail in answered:

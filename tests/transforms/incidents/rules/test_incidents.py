@@ -372,6 +372,8 @@ def test_a_log_refutes_a_guess() -> None:
     silent = tenure("m-1", 10, 50, leave_cause="session_expired", leave_cause_confidence=0.85)
     left = request("LEAVE_GROUP", 0, T + 45_000, reasons=["the consumer is being closed"])
     assert found(facts(members=[silent], requests=[left])) == {}
+    earlier = event("consumer_member_left", T - 300_000, "m-1")  # a modern client comes back under its id
+    assert set(found(facts(members=[silent], events=[earlier]))) == {"session_expired"}
 
 
 def test_open_while_the_end_is_near() -> None:
