@@ -166,8 +166,8 @@ def _trigger(entry: Answer) -> Iterator[str]:
     """Yields what the server log says started the rebalance, or else what is inferred."""
     if entry.get("trigger"):
         doubt = "" if entry["trigger_is_certain"] else "; names in the line could be read in another way, too"
-        said = f"{entry['trigger']}, at {in_zone(entry['trigger_at'])}: {printable(entry['trigger_reason'])}"
-        yield f"    trigger: {said}{doubt}"
+        reason = "" if entry["trigger_reason"] is None else f": {printable(entry['trigger_reason'])}"
+        yield f"    trigger: {entry['trigger']}, at {in_zone(entry['trigger_at'])}{reason}{doubt}"
     elif entry.get("inferred_trigger"):
         yield (
             f"    trigger: {entry['inferred_trigger']}, with confidence {entry['inferred_trigger_confidence']:.2f}:"

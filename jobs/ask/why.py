@@ -17,7 +17,7 @@ from groupledger.jobs.ask.incidents import incidents_of
 from groupledger.jobs.ask.lag_sums import lag_rounds
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
 from groupledger.schemas.kinds.roots import POLL_TIMEOUT_EXCEEDED, RESTART, ROOTS, SESSION_EXPIRED, UNKNOWN, Root
-from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT
+from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, REBALANCE_TIMEOUT
 from groupledger.schemas.kinds.triggers import SESSION_EXPIRED as EXPIRED
 from groupledger.schemas.words import Severity, words_of
 
@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
 COLUMNS = ("at", "what", "how", "text")
 REBALANCES_MAX = 10_000
-ROOT_OF_TRIGGER = {LEFT_POLL_TIMEOUT.name: POLL_TIMEOUT_EXCEEDED, EXPIRED.name: SESSION_EXPIRED}
+ROOT_OF_TRIGGER = {
+    LEFT_POLL_TIMEOUT.name: POLL_TIMEOUT_EXCEEDED,
+    REBALANCE_TIMEOUT.name: POLL_TIMEOUT_EXCEEDED,
+    EXPIRED.name: SESSION_EXPIRED,
+}
 STATIC_MEMBERSHIP = "group.instance.id"
 
 

@@ -39,7 +39,7 @@ def event_facts(lines: Iterable[str]) -> dict[str, list[CoordinatorEvent]]:
     for entry in entries(enumerate(lines, 1)):
         row = parse_entry(entry, "UTC", Privacy())
         if isinstance(row, dict) and row["group_id"] is not None:
-            names = ("kind", "generation", "member_id", "client_reason", "trigger")
+            names = ("kind", "generation", "member_id", "client_reason", "trigger", "reason")
             event = CoordinatorEvent(
                 source_file="server.log",
                 line_number=row["line_number"],

@@ -27,7 +27,7 @@ ApiKey = IntEnum(
     start=0,
 )
 
-# ShareFetch and ShareAcknowledge are fetches, and left out as such.
+# ShareFetch is a fetch, and left out as such, with the acknowledgements that it carries.
 GROUP_APIS = frozenset(
     {
         ApiKey.OFFSET_COMMIT,
@@ -46,6 +46,7 @@ GROUP_APIS = frozenset(
         ApiKey.CONSUMER_GROUP_DESCRIBE,
         ApiKey.SHARE_GROUP_HEARTBEAT,
         ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.SHARE_ACKNOWLEDGE,
         ApiKey.STREAMS_GROUP_HEARTBEAT,
         ApiKey.STREAMS_GROUP_DESCRIBE,
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
@@ -53,6 +54,10 @@ GROUP_APIS = frozenset(
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
     }
 )
+
+# By these members of consumer (KIP-848), share and streams groups join, live and leave: the member epoch says which.
+EPOCH_HEARTBEATS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT)
+JOINING_EPOCH, LEAVING_EPOCH = 0, -1
 
 # Their answers may name the address of a client.
 APIS_WITH_HOSTS = frozenset(

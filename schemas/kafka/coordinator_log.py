@@ -182,6 +182,10 @@ target_assignment_computed: [GroupId {group_id}] Computed a new target assignmen
 target_assignment_computed: [GroupId {group_id}] Computed a new target assignment for epoch {generation:int} with
     '{assignor}' assignor in {duration_ms:int}ms: {assignment}.
 topics_subscribed: [GroupId {group_id}] Member {member_id} updated its subscribed topics to: {topics}.
+regexes_resolved: [GroupId {group_id}] Scanned {topic_count:int} topics to refresh regular expressions {regexes} in
+    {duration_ms:int}ms.
+metadata_hash_computed: [GroupId {group_id}] Computed new metadata hash: {metadata_hash:int}.
+metadata_hash_computed: [GroupId {group_id}][MemberId {member_id}] Computed new metadata hash: {metadata_hash:int}.
 regex_subscribed: [GroupId {group_id}] Member {member_id} updated its subscribed regex to: {regex}.
 group_converted: [GroupId {group_id}] Converted the classic group to a {group_type:word} group.
 group_converted: [GroupId {group_id}] Converted the consumer group to a {group_type:word} group.
@@ -192,6 +196,12 @@ share_member_left: [GroupId {group_id}] Member {member_id} left the share group.
 streams_member_joined: [GroupId {group_id}][MemberId {member_id}] Member joins the streams group.
 streams_member_left: [GroupId {group_id}][MemberId {member_id}] Member {left_member_id} left the streams group.
 streams_member_fenced: [GroupId {group_id}] Streams member {member_id} fenced from the group because {reason}.
+streams_topology_initialized: [GroupId {group_id}][MemberId {member_id}] Member initialized the topology with epoch
+    {topology_epoch:int}
+streams_topology_configured: [GroupId {group_id}][MemberId {member_id}] Valid topic configuration found in
+    {duration_ms:int}ms, topology epoch {topology_epoch:int} is now initialized.
+streams_topology_not_configured: [GroupId {group_id}][MemberId {member_id}] Topic configuration failed for topology
+    epoch {topology_epoch:int} in {duration_ms:int}ms: {reason}
 group_epoch_bumped: [GroupId {group_id}][MemberId {member_id}] Bumped streams group epoch to {generation:int} with
     metadata hash {metadata_hash:int} and validated topic epoch {topology_epoch:int}.
 coordinator_starting: Starting up.
@@ -227,6 +237,7 @@ LEVELS = {
     "empty_metadata_not_written": "WARN",
     "empty_assignments_set": "WARN",
     "empty_assignment_sent": "WARN",
+    "streams_topology_not_configured": "WARN",
 }
 CLASSES = {
     "member_fenced": "classic.ClassicGroup",
@@ -236,4 +247,6 @@ CLASSES = {
     "tombstones_generated": "GroupCoordinatorShard",
     "partitions_deleted": "GroupCoordinatorShard",
     "groups_deleted": "GroupCoordinatorShard",
+    "streams_topology_configured": "streams.topics.InternalTopicManager",
+    "streams_topology_not_configured": "streams.topics.InternalTopicManager",
 }

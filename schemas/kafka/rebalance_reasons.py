@@ -11,6 +11,12 @@ NOT_PROVIDED = "not provided"
 POLL_TIMEOUT_REASON = "consumer poll timeout has expired."
 REMOVED_BY_ADMIN_REASON = "member was removed by an admin"
 
+# Why a coordinator fences a member of a consumer (KIP-848), share or streams group; the last goes on with the epoch.
+SESSION_EXPIRED_FENCE = "the member session expired"
+CLASSIC_NOT_SYNCED_FENCE = "the member failed to sync within timeout"
+CLASSIC_NOT_JOINED_FENCE = "the classic member failed to join within the rebalance timeout"
+NOT_REVOKED_FENCE = "it failed to transition from epoch "
+
 # Since 3.2 the reason that the client gave follows.
 _OF_CLIENTS = read_templates("""
 new_member: Adding new member {member_id} with group instance id {group_instance_id}

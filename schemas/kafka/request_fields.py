@@ -44,6 +44,7 @@ COMMITTED_LEADER_EPOCH = "committedLeaderEpoch"
 COMMITTED_METADATA = "committedMetadata"
 ERROR_CODE = "errorCode"
 TRANSACTIONAL_ID = "transactionalId"
+RESPONSES = "responses"  # the topics in the answer to ShareAcknowledge
 THROTTLE_TIME_MS = "throttleTimeMs"
 
 

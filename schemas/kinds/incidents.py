@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from groupledger.schemas.kafka.api_keys import ApiKey
+from groupledger.schemas.kafka.api_keys import EPOCH_HEARTBEATS, ApiKey
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kinds import roots, rows_of, triggers
 from groupledger.schemas.words import Severity
@@ -29,6 +29,7 @@ class IncidentKind:
                        refused commit is so grave
     repeats_within_ms  a single refusal is normal operation: an incident are those that go on, each at most so long
                        after the one before
+    mended_within_ms   the refusal is normal operation where the same is accepted so soon after it
     takes_partitions   a heartbeat that is refused so tells a member that it lost its partitions
     trigger            the member's leave that the incident is about, of a removal
     is_pattern         it is about many rows of the group, and belongs to other patterns of the same time
@@ -46,6 +47,7 @@ class IncidentKind:
     error_code: int | None = None
     apis: tuple[str, ...] | None = None
     repeats_within_ms: int | None = None
+    mended_within_ms: int | None = None
     takes_partitions: bool = False
     trigger: triggers.Trigger | None = None
     is_pattern: bool = False
@@ -54,7 +56,10 @@ class IncidentKind:
 
 COMMITS = (ApiKey.OFFSET_COMMIT.name, ApiKey.TXN_OFFSET_COMMIT.name)
 _JOINS = (ApiKey.JOIN_GROUP.name, ApiKey.SYNC_GROUP.name)
-_OF_MEMBERS = (*_JOINS, ApiKey.HEARTBEAT.name, ApiKey.LEAVE_GROUP.name, *COMMITS)
+_EPOCH_HEARTBEATS = tuple(api.name for api in EPOCH_HEARTBEATS)
+_OF_MEMBERS = (*_JOINS, ApiKey.HEARTBEAT.name, ApiKey.LEAVE_GROUP.name, *_EPOCH_HEARTBEATS, *COMMITS)
+_OF_CONSUMERS = (ApiKey.CONSUMER_GROUP_HEARTBEAT.name,)
+_OF_STREAMS = (ApiKey.STREAMS_GROUP_HEARTBEAT.name,)
 
 ILLEGAL_GENERATION = IncidentKind(
     name="illegal_generation",
@@ -99,6 +104,116 @@ STALE_MEMBER_EPOCH = IncidentKind(
     root=roots.STALE_GENERATION_KEPT,
     severity=Severity.ERROR,
     error_code=Error.STALE_MEMBER_EPOCH.value,
+    apis=COMMITS,
+    # The epoch rose, and a client commits again with the new one, for as long as default.api.timeout.ms by default.
+    mended_within_ms=60_000,
+)
+UNRELEASED_INSTANCE_ID = IncidentKind(
+    name="unreleased_instance_id",
+    meaning="A static member can't join for longer than a session, since another one has its instance id (KIP-848).",
+    happened="{who} was refused {times} with UNRELEASED_INSTANCE_ID: another member has its instance id {instance}.",
+    advice="It does not work until that one leaves or its session ends: two processes run under one group.instance.id,"
+    " so give each its own.",
+    root=roots.INSTANCE_STARTED_TWICE,
+    severity=Severity.ERROR,
+    error_code=Error.UNRELEASED_INSTANCE_ID.value,
+    apis=_OF_CONSUMERS,
+    # One that crashed and is started again is refused until its old session ends: after 60 s at most, by default.
+    mended_within_ms=60_000,
+)
+UNSUPPORTED_ASSIGNOR = IncidentKind(
+    name="unsupported_assignor",
+    meaning="A member can't join, since it asks for an assignor that the broker does not have (KIP-848).",
+    happened="{who} was refused {times} with UNSUPPORTED_ASSIGNOR: the broker does not have its group.remote.assignor.",
+    advice="It does not work until that is changed: leave group.remote.assignor empty, or name one of the brokers'"
+    " group.consumer.assignors.",
+    settings=("group.remote.assignor", "group.consumer.assignors"),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.UNSUPPORTED_ASSIGNOR.value,
+    apis=_OF_CONSUMERS,
+)
+INVALID_REGEX = IncidentKind(
+    name="invalid_regex",
+    meaning="A member can't subscribe, since its pattern is no regular expression of RE2 (KIP-848).",
+    happened="{who} was refused {times} with INVALID_REGULAR_EXPRESSION: the pattern that it subscribes to is none of"
+    " RE2.",
+    advice="It does not work until that is changed: the broker resolves patterns, by RE2's syntax, which lacks some of"
+    " Java's.",
+    settings=("subscription pattern",),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.INVALID_REGULAR_EXPRESSION.value,
+    apis=_OF_CONSUMERS,
+)
+STREAMS_INVALID_TOPOLOGY = IncidentKind(
+    name="streams_invalid_topology",
+    meaning="A streams member can't join, since the broker finds its topology invalid.",
+    happened="{who} was refused {times} with STREAMS_INVALID_TOPOLOGY: its topology names topics that are internal to"
+    " Kafka, or that no topic may be called.",
+    advice="It does not work until its topology is changed.",
+    settings=("topology",),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.STREAMS_INVALID_TOPOLOGY.value,
+    apis=_OF_STREAMS,
+)
+STREAMS_INVALID_TOPOLOGY_EPOCH = IncidentKind(
+    name="streams_invalid_topology_epoch",
+    meaning="A streams member can't join, since its topology's epoch does not follow on its group's.",
+    happened="{who} was refused {times} with STREAMS_INVALID_TOPOLOGY_EPOCH: its topology's epoch does not follow on"
+    " the group's.",
+    advice="It does not work until that is changed: roll out one topology after the other.",
+    settings=("topology",),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.STREAMS_INVALID_TOPOLOGY_EPOCH.value,
+    apis=_OF_STREAMS,
+)
+STREAMS_TOPOLOGY_FENCED = IncidentKind(
+    name="streams_topology_fenced",
+    meaning="A streams member has an older topology than its group.",
+    happened="{who} was refused {times} with STREAMS_TOPOLOGY_FENCED: its group has a newer topology.",
+    advice="It does not work until it is started with the group's topology: finish the roll-out.",
+    settings=("topology",),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.STREAMS_TOPOLOGY_FENCED.value,
+    apis=_OF_STREAMS,
+)
+STREAMS_TOPOLOGY_CHANGED = IncidentKind(
+    name="streams_topology_changed",
+    meaning="A streams member can't join, since its topology is not its group's, and the broker takes no other.",
+    happened="{who} was refused {times} with INVALID_REQUEST, as brokers up to 4.2 refuse a topology that differs from"
+    " the group's.",
+    advice="It does not work until it has the group's topology: stop all members and delete the group, or give the new"
+    " topology an application.id of its own.",
+    settings=("application.id",),
+    root=roots.CONFIGURATION,
+    severity=Severity.ERROR,
+    error_code=Error.INVALID_REQUEST.value,
+    apis=_OF_STREAMS,
+)
+LATE_ACKNOWLEDGEMENT = IncidentKind(
+    name="late_acknowledgement",
+    meaning="A member of a share group acknowledges records that it does not hold any more.",
+    happened="{who} acknowledged records that it did not hold any more, and was refused {times} with"
+    " INVALID_RECORD_STATE.",
+    advice="What it had processed is delivered again: its processing takes longer than the acquisition lock, so raise"
+    " group.share.record.lock.duration.ms on the brokers, or lower max.poll.records.",
+    settings=("group.share.record.lock.duration.ms", "max.poll.records"),
+    root=roots.LOCK_EXPIRED,
+    error_code=Error.INVALID_RECORD_STATE.value,
+    apis=(ApiKey.SHARE_ACKNOWLEDGE.name,),
+)
+REBALANCE_TIMEOUT_FENCED = IncidentKind(
+    name="rebalance_timeout_fenced",
+    meaning="A member was fenced because it did not give up partitions within its rebalance timeout (KIP-848).",
+    happened="{who} did not give up partitions that others waited for, for longer than max.poll.interval.ms, and was"
+    " fenced.",
+    root=roots.POLL_TIMEOUT_EXCEEDED,
+    trigger=triggers.REBALANCE_TIMEOUT,
+    confidence=0.9,
 )
 POLL_TIMEOUT = IncidentKind(
     name="poll_timeout",
@@ -342,7 +457,7 @@ GROUP_FULL = IncidentKind(
     root=roots.CONFIGURATION,
     severity=Severity.ERROR,
     error_code=Error.GROUP_MAX_SIZE_REACHED.value,
-    apis=(ApiKey.JOIN_GROUP.name,),
+    apis=(ApiKey.JOIN_GROUP.name, *_EPOCH_HEARTBEATS),
 )
 PRODUCER_FENCED = IncidentKind(
     name="producer_fenced",

@@ -86,6 +86,7 @@ CONFIGURATION = Root(
     name="configuration", advice="The client's settings don't go together with the broker's, or with the group's."
 )
 NOT_AUTHORIZED = Root(name="not_authorized", advice="The client's principal lacks a right.")
+LOCK_EXPIRED = Root(name="lock_expired", advice="A share group's lock on records ended before they were acknowledged.")
 TRANSACTION_NOT_ENDED = Root(name="transaction_not_ended")
 COMMITS_STOPPED = Root(name="commits_stopped")
 UNKNOWN = Root(name="unknown")

@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON, REMOVED_BY_ADMIN_REASON
+from groupledger.schemas.kafka.rebalance_reasons import (
+    CLASSIC_NOT_JOINED_FENCE,
+    CLASSIC_NOT_SYNCED_FENCE,
+    NOT_REVOKED_FENCE,
+    POLL_TIMEOUT_REASON,
+    REMOVED_BY_ADMIN_REASON,
+    SESSION_EXPIRED_FENCE,
+)
 from groupledger.schemas.kinds import rows_of
+from groupledger.schemas.words import CoordinatorEventKind
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +41,12 @@ LEFT_POLL_TIMEOUT = Trigger(
 SESSION_EXPIRED = Trigger(
     name="session_expired",
     meaning="A member sent no heartbeat for longer than session.timeout.ms, and was removed.",
+    is_departure=True,
+)
+REBALANCE_TIMEOUT = Trigger(
+    name="rebalance_timeout",
+    meaning="A member did not give up partitions, or not join again, within its rebalance timeout, and was fenced"
+    " (KIP-848).",
     is_departure=True,
 )
 ADMIN_REMOVED = Trigger(
@@ -109,3 +123,34 @@ def trigger_of_leave(client_reason: str | None) -> Trigger:
     if client_reason is not None and client_reason.startswith(REMOVED_BY_ADMIN_REASON):
         return ADMIN_REMOVED
     return LEFT
+
+
+_LEFT_LINES = frozenset(
+    {
+        CoordinatorEventKind.MEMBER_LEFT,
+        CoordinatorEventKind.CONSUMER_MEMBER_LEFT,
+        CoordinatorEventKind.CONSUMER_STATIC_MEMBER_LEFT,
+        CoordinatorEventKind.SHARE_MEMBER_LEFT,
+        CoordinatorEventKind.STREAMS_MEMBER_LEFT,
+    }
+)
+_FENCED_LINES = frozenset({CoordinatorEventKind.CONSUMER_MEMBER_FENCED, CoordinatorEventKind.STREAMS_MEMBER_FENCED})
+_OF_FENCES = (
+    (SESSION_EXPIRED_FENCE, SESSION_EXPIRED),
+    (NOT_REVOKED_FENCE, REBALANCE_TIMEOUT),
+    (CLASSIC_NOT_JOINED_FENCE, REBALANCE_TIMEOUT),
+    (CLASSIC_NOT_SYNCED_FENCE, SYNC_EXPIRED),
+)
+
+
+def trigger_of_departure(kind: str, reason: str | None, client_reason: str | None) -> Trigger | None:
+    """Returns the trigger that a line of a server log tells with a member's departure; None for other lines."""
+    if kind in _LEFT_LINES:
+        return trigger_of_leave(client_reason)
+    if kind == CoordinatorEventKind.MEMBER_FAILED:
+        return SESSION_EXPIRED
+    if kind == CoordinatorEventKind.CONSUMER_MEMBER_NOT_REVOKING:
+        return REBALANCE_TIMEOUT
+    if kind in _FENCED_LINES:
+        return next((trigger for text, trigger in _OF_FENCES if (reason or "").startswith(text)), UNKNOWN)
+    return None

@@ -83,7 +83,11 @@ REQUESTS = Table(
         column("response_member_id", T.StringType(), "The member id that the answer gives (JoinGroup, heartbeats)."),
         column("response_generation", T.IntegerType(), "The generation, or member epoch, that the answer gives."),
         column("reason", T.StringType(), "Why, in the client's words (JoinGroup and LeaveGroup)."),
-        column("partitions", T.ArrayType(REQUEST_PARTITION), "Offsets committed, fetched or deleted."),
+        column(
+            "partitions",
+            T.ArrayType(REQUEST_PARTITION),
+            "Offsets committed, fetched, deleted, or acknowledged.",
+        ),
         column("client_id", T.StringType(), "The client's own name."),
         column("client_host", T.StringType(), "The address that the request came from, if the settings keep it."),
         column("client_software_name", T.StringType(), "The client library."),

@@ -3,15 +3,21 @@
 Each client has groups of its own: in `poll-CLIENT` a consumer processes for longer than its poll interval and then
 commits, in `pause-CLIENT` a whole process is stopped past its session, in `twice-CLIENT` another process starts under
 an instance id that is in use. In `raw` a commit with an old generation is sent as bytes. All of it happens at once.
+
+What members of consumer groups (KIP-848) and of streams groups are refused for is sent as bytes, too, in groups of
+their own: `refused` and `topology` get refusals that last, `mended` those that a client mends at once, and in `slow` a
+member gives nothing up.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
 import time
 from contextlib import closing, suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,16 +25,26 @@ from confluent_kafka import Consumer, KafkaException
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
+from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
-from groupledger.coordinator.model.messages import OffsetCommitRequest, OffsetToCommit
+from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest, OffsetCommitRequest, OffsetToCommit
 from groupledger.schemas.kinds.incidents import REFUSALS
+from groupledger.schemas.words import GroupType
 from groupledger.transforms.incidents.rules import GroupFacts, Rules, incidents
+from groupledger.transforms.logs.rules.server_log import entries, parse_entry
+from groupledger.transforms.logs.rules.triggers import triggers
+from groupledger.transforms.privacy import Privacy
+from lab.kafka.broker_driver import GROUP_KEY, await_groups
 from lab.kafka.connection import Connection
 from lab.kafka.group_member import GroupMember
 from lab.kafka.group_messages import to_wire
 from lab.kafka.incident_facts import events_of, refused_lines, requests_of
 from lab.kafka.matrix import JAVA, KAFKA_PYTHON, LIBRDKAFKA, Host
+from lab.kafka.matrix_truth import decoded_rows
+from lab.kafka.producers import retried
+from lab.truth.consumer_groups import History, event_of
 from lab.truth.scores import replayed_answers
+from tests.broker import wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -238,3 +254,142 @@ def test_the_reference_coordinator_agrees(played: dict[str, GroupFacts]) -> None
         ]
     assert compared > 100 * len(CLIENTS)
     assert len(differences) <= compared // 200, differences
+
+
+# Modern groups
+
+EPOCHS = "epochs"  # the topic
+MODERN = ("refused", "mended", "slow", "topology")
+JOIN: dict[str, Any] = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": (EPOCHS,), "owned": {}}
+LATER_MS = 120_000  # nothing is mended any more
+MEMBERS = [letter * 22 for letter in "ABCDEFG"]
+
+
+def beat(connection: Connection, group: str, member: int, epoch: int, **words: Any) -> int:
+    who: dict[str, Any] = {"member_id": MEMBERS[member], "member_epoch": epoch}
+    code: int = connection.call(to_wire(ConsumerGroupHeartbeatRequest(0, group, **who, **words))).error_code
+    return code
+
+
+def commit(connection: Connection, group: str, member: int, epoch: int) -> int:
+    offsets = (OffsetToCommit(topic=EPOCHS, partition=0, offset=0),)
+    who: dict[str, Any] = {"member_id": MEMBERS[member], "generation_id": epoch, "api_version": 9}
+    answer = connection.call(to_wire(OffsetCommitRequest(0, group, offsets=offsets, **who)))
+    code: int = answer.topics[0].partitions[0].error_code
+    return code
+
+
+def topology(topic: str) -> bytes:
+    """One subtopology with one source topic, in epoch 0."""
+    none = wire.compact_array([])
+    subtopology = wire.compact_string("0") + wire.compact_array([wire.compact_string(topic)]) + none * 5
+    return b"\x01" + wire.int32(0) + wire.compact_array([subtopology + wire.NO_TAGS]) + wire.NO_TAGS
+
+
+def be_refused(connection: Connection) -> None:
+    """Sends what no retry mends."""
+    assert beat(connection, "refused", 0, 0, **JOIN) == 0
+    assert beat(connection, "refused", 0, 9) == 110
+    assert beat(connection, "refused", 1, 0, **JOIN, server_assignor="theirs") == 112
+    assert beat(connection, "refused", 2, 0, **JOIN, subscribed_topic_regex="[") == 128
+    assert beat(connection, "refused", 3, 0, **JOIN, instance_id="i") == 0
+    assert beat(connection, "refused", 4, 0, **JOIN, instance_id="i") == 111
+    assert commit(connection, "refused", 0, 99) == 113
+
+
+def mend(connection: Connection) -> None:
+    """Sends what a client sends that retries, and that is started again."""
+    assert beat(connection, "mended", 0, 0, **JOIN, instance_id="i") == 0
+    assert [beat(connection, "mended", 0, epoch, instance_id="i") for epoch in (1, 1)] == [0, 0]
+    assert [commit(connection, "mended", 0, epoch) for epoch in (0, 1)] == [113, 0]
+    assert beat(connection, "mended", 1, 0, **JOIN, instance_id="i") == 111
+    assert beat(connection, "mended", 0, -2, instance_id="i") == 0
+    assert beat(connection, "mended", 1, 0, **JOIN, instance_id="i") == 0
+    assert beat(connection, "mended", 1, -1, instance_id="i") == 0
+
+
+def give_nothing_up(connection: Connection) -> None:
+    assert [beat(connection, "slow", member, 0, **JOIN) for member in (0, 1)] == [0, 0]
+    assert beat(connection, "slow", 0, 1) == 0
+    time.sleep(1.5)
+    assert beat(connection, "slow", 0, 1) == 25
+
+
+def bring_topologies(raw: wire.Connection) -> None:
+    with pytest.raises(wire.BrokerError, match="error code 130"):
+        raw.streams_heartbeat("topology", MEMBERS[0], 0, topology=topology("__consumer_offsets"))
+    raw.streams_heartbeat("topology", MEMBERS[1], 0, topology=topology(EPOCHS))
+    with pytest.raises(wire.BrokerError, match="error code 42"):
+        raw.streams_heartbeat("topology", MEMBERS[2], 0, topology=topology("another"))
+
+
+@pytest.fixture(scope="module")
+def modern(broker: LocalBroker) -> dict[str, GroupFacts]:
+    """What the logs hold of each modern group."""
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        admin.create_topics({EPOCHS: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
+    with closing(Connection(broker.bootstrap_servers)) as connection, wire.Connection(broker.bootstrap_servers) as raw:
+        retried(connection, FindCoordinatorRequest(version=3, key=EPOCHS, key_type=GROUP_KEY))
+        await_groups(connection, [*MODERN])
+        be_refused(connection)
+        mend(connection)
+        bring_topologies(raw)
+        give_nothing_up(connection)
+    deadline = time.monotonic() + SETTLE_S_MAX
+    while not any(each.error_code == 25 for each in requests_of(broker).get("slow", ())):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    requests, events = requests_of(broker), events_of(broker)
+    then_ms = int(time.time() * 1_000) + LATER_MS
+    return {group: GroupFacts(group, then_ms, requests[group], events[group]) for group in MODERN}
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [
+        (
+            "refused",
+            {
+                ("fenced_member_epoch", "warning", 9),
+                ("unsupported_assignor", "error", 0),
+                ("invalid_regex", "error", 0),
+                ("unreleased_instance_id", "error", 0),
+                ("stale_member_epoch", "error", 99),
+            },
+        ),
+        ("mended", set()),
+        ("slow", {("rebalance_timeout_fenced", "warning", None), ("unknown_member", "warning", 1)}),
+        ("topology", {("streams_invalid_topology", "error", 0), ("streams_topology_changed", "error", 0)}),
+    ],
+)
+def test_refusals_of_modern_groups(
+    modern: dict[str, GroupFacts], group: str, expected: set[tuple[str, str, int | None]]
+) -> None:
+    """Goal: what a broker refused, or fenced a member for, is told once each, with the epoch that the member claimed;
+    what a client mends at once is nothing."""
+    rows = incidents(modern[group], Rules())
+    assert {(row["kind"], row["severity"], row["claimed_generation"]) for row in rows} == expected
+    assert {row["occurrences"] for row in rows} <= {1}
+
+
+def test_left_or_fenced(broker: LocalBroker, modern: dict[str, GroupFacts]) -> None:
+    """Goal: the server log says of each epoch that a departure began whether the member left or was fenced; that one
+    gave nothing up in time is also told by the records alone."""
+    lines = broker.server_log.read_text(errors="replace").splitlines()
+    parsed = (parse_entry(entry, "UTC", Privacy()) for entry in entries(enumerate(lines, 1)))
+    said = [{"source_file": "server.log", **row} for row in parsed if isinstance(row, dict)]
+    histories = {group: History(group) for group in ("slow", "mended")}
+    for row, at_ms in decoded_rows(broker):
+        if row["group_id"] in histories and row["record_type"].startswith(GroupType.CONSUMER):
+            fields = json.loads(row["record_json"])
+            place = row["kafka_offset"], at_ms
+            told = event_of(place, row["record_type"], fields, {}, is_tombstone=row["is_tombstone"])
+            histories[row["group_id"]].fold([told])
+    for group, expected in (("slow", [None, None, "rebalance_timeout"]), ("mended", [None, "left"])):
+        rows = sorted(histories[group].tables["rebalances"].values(), key=itemgetter("kafka_offset"))
+        found = triggers(rows, [event for event in said if event["group_id"] == group])
+        assert [each["trigger"] for each in found][: len(expected)] == expected
+    inferred = {
+        row["to_generation"]: row["inferred_trigger"] for row in histories["slow"].tables["rebalances"].values()
+    }
+    assert inferred[3] == "rebalance_timeout"

@@ -19,12 +19,12 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-from groupledger.schemas.kafka.api_keys import ApiKey
+from groupledger.schemas.kafka.api_keys import JOINING_EPOCH, ApiKey
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kinds.changes import SUBSCRIPTION_CHANGED
-from groupledger.schemas.kinds.incidents import COMMITS, KIND_OF_ERROR, KIND_OF_LASTING_ERROR
+from groupledger.schemas.kinds.incidents import COMMITS, KIND_OF_ERROR, KIND_OF_LASTING_ERROR, STALE_MEMBER_EPOCH
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.words import Completeness, CoordinatorEventKind, HoleCause, words_of
 from groupledger.transforms.by_group import by_group
@@ -45,7 +45,12 @@ from groupledger.transforms.incidents.rules import (
     request_fact,
 )
 from groupledger.transforms.incidents.rules import incidents as incidents_of
-from groupledger.transforms.incidents.rules.facts import COORDINATOR_AWAY, INTERVAL_SAMPLE, MARKER_OFFSETS
+from groupledger.transforms.incidents.rules.facts import (
+    COORDINATOR_AWAY,
+    EPOCH_HEARTBEAT_NAMES,
+    INTERVAL_SAMPLE,
+    MARKER_OFFSETS,
+)
 from groupledger.transforms.incidents.rules.inferred import KIND_OF_LEAVE
 from groupledger.transforms.offsets.offset_commits import commit_log
 
@@ -90,7 +95,7 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
     parts = [_facts("steps", steps, "kafka_offset")]
     candidates = [*_history_candidates(tables, rules), steps.select("group_id")]
     if tables.requests is not None:
-        requests = _requests(tables.requests)
+        requests = wanted_requests(tables.requests)
         candidates.append(requests.select("group_id"))
         parts.append(_facts("requests", requests, "order"))
         parts.append(_facts("commits", _commits_of_refused(tables, requests), "kafka_offset"))
@@ -143,28 +148,57 @@ def _facts(source: str, rows: DataFrame, order: str) -> DataFrame:
 # Logs
 
 
-def _requests(requests: DataFrame) -> DataFrame:
-    """Returns refusals, joins and leaves, and all requests of a group that has a request without an answer."""
+def wanted_requests(requests: DataFrame) -> DataFrame:
+    """Returns refusals, joins and leaves, commits that may mend a refused one, and all requests of a group that has a
+    request without an answer."""
     unanswered = requests.where(F.col("response_json").isNull()).select("group_id").distinct()
     unanswered = unanswered.withColumn("is_replayed", F.lit(True))
     found = requests.where(F.col("group_id").isNotNull()).join(F.broadcast(unanswered), "group_id", "left")
     is_replayed = F.coalesce("is_replayed", F.lit(False))
-    is_wanted = F.col("error_code").isin(*INCIDENT_ERRORS) | F.col("api").isin(*NO_HEARTBEATS)
-    return found.where(is_wanted | is_replayed).select(
-        *("group_id", "source_file", "line_number", "api", "api_version", "error_code", "member_id"),
-        *("group_instance_id", "generation", "response_member_id", "response_generation", "client_id", "client_host"),
-        *("connection_id", "partitions", "members"),
-        F.unix_micros("happened_at").alias("happened_at_us"),
-        F.unix_micros("logged_at").alias("logged_at_us"),
-        F.unix_micros("happened_at").alias("order"),
-        F.when(is_replayed, F.col("request_json")).alias("request_json"),
-        is_replayed.alias("is_replayed"),
+    is_join_or_leave = F.col("api").isin(*EPOCH_HEARTBEAT_NAMES) & (F.col("generation") <= JOINING_EPOCH)
+    is_wanted = F.col("error_code").isin(*INCIDENT_ERRORS) | F.col("api").isin(*NO_HEARTBEATS) | is_join_or_leave
+    is_wanted = F.coalesce(is_wanted, F.lit(False)) | is_replayed
+    return (
+        found.where(is_wanted)
+        .union(_mending(found.where(~is_wanted), requests))
+        .select(
+            *("group_id", "source_file", "line_number", "api", "api_version", "error_code", "member_id"),
+            *(
+                "group_instance_id",
+                "generation",
+                "response_member_id",
+                "response_generation",
+                "client_id",
+                "client_host",
+            ),
+            *("connection_id", "partitions", "members"),
+            F.unix_micros("happened_at").alias("happened_at_us"),
+            F.unix_micros("logged_at").alias("logged_at_us"),
+            F.unix_micros("happened_at").alias("order"),
+            F.when(is_replayed, F.col("request_json")).alias("request_json"),
+            is_replayed.alias("is_replayed"),
+        )
     )
+
+
+def _mending(others: DataFrame, requests: DataFrame) -> DataFrame:
+    """Returns the accepted commits of a member so near a refused one that nothing may have been lost with that."""
+    is_commit = F.col("api").isin(*COMMITS)
+    refused = requests.where(is_commit & (F.col("error_code") == STALE_MEMBER_EPOCH.error_code)).select(
+        *("group_id", "member_id"), F.unix_millis("happened_at").alias("refused_ms")
+    )
+    accepted = others.where(is_commit & (F.col("error_code") == Error.NONE.value)).alias("accepted")
+    apart_ms = F.abs(F.unix_millis("happened_at") - F.col("refused_ms"))
+    is_of_member = F.col("accepted.group_id") == F.col("refused.group_id")
+    is_of_member &= F.col("accepted.member_id") == F.col("refused.member_id")
+    is_soon = apart_ms <= F.lit(STALE_MEMBER_EPOCH.mended_within_ms)
+    return accepted.join(F.broadcast(refused).alias("refused"), is_of_member & is_soon, "left_semi")
 
 
 def _events(events: DataFrame) -> DataFrame:
     return events.where(F.col("kind").isin(*words_of(CoordinatorEventKind)) & F.col("group_id").isNotNull()).select(
         *("group_id", "source_file", "line_number", "kind", "generation", "member_id", "client_reason", "trigger"),
+        "reason",
         F.unix_millis("logged_at").alias("logged_at_ms"),
         F.unix_millis("logged_at").alias("order"),
     )

@@ -10,8 +10,15 @@ from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
+from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.incidents.incidents import NEXT_COLUMNS, held_partitions, long_stretches, with_ends
+from groupledger.transforms.incidents.incidents import (
+    NEXT_COLUMNS,
+    held_partitions,
+    long_stretches,
+    wanted_requests,
+    with_ends,
+)
 from groupledger.transforms.incidents.rules import Commit, Rules
 from groupledger.transforms.incidents.rules.facts import TopicEnd, commit_steps, rebalance_stretches
 
@@ -148,3 +155,33 @@ def test_partitions_that_were_held_back(spark: SparkSession) -> None:
         row["member_id"]: [(row[name] - BEGAN_AT_MS) / 60_000 for name in ("from_ms", "until_ms")] for row in told
     }
     assert minutes == {"bb": [1, 5], "ccc": [1, 20]}
+
+
+def test_requests_that_rules_ask_for(spark: SparkSession) -> None:
+    """Goal: of heartbeats come joins, leaves and refusals; of accepted commits those alone that are by the member of
+    one with a stale epoch, near it, each once; and all of a group with a request that has no answer."""
+
+    def asked(minute: float, api: str, code: int | None, group_id: str = "g", **fields: Any) -> Any:
+        answer = None if code is None else "{}"
+        who = {"group_id": group_id, "member_id": "m", "generation": 3, **fields}
+        return {"happened_at": at(minute), "api": api, "error_code": code, "response_json": answer, **who}
+
+    wanted = [
+        asked(0, "CONSUMER_GROUP_HEARTBEAT", 0, generation=0),
+        asked(1, "SHARE_GROUP_HEARTBEAT", 0, generation=-1),
+        asked(2, "STREAMS_GROUP_HEARTBEAT", 110),
+        *(asked(minute, "OFFSET_COMMIT", 113) for minute in (10, 10.1)),
+        *(asked(minute, "OFFSET_COMMIT", 0) for minute in (9.5, 10.2)),
+        asked(3, "CONSUMER_GROUP_HEARTBEAT", 0, "unanswered"),
+        asked(4, "OFFSET_COMMIT", None, "unanswered"),
+    ]
+    others = [
+        asked(5, "CONSUMER_GROUP_HEARTBEAT", 0),
+        asked(8, "OFFSET_COMMIT", 0),
+        asked(12, "OFFSET_COMMIT", 0),
+        asked(10.2, "OFFSET_COMMIT", 0, member_id="n"),
+        asked(10.2, "OFFSET_COMMIT", 0, "h"),
+    ]
+    rows = [{**row, "line_number": number} for number, row in enumerate([*wanted, *others])]
+    found = wanted_requests(frame(spark, REQUESTS, rows)).collect()
+    assert sorted(row["line_number"] for row in found) == [*range(len(wanted))]

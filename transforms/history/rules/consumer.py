@@ -9,7 +9,8 @@ in another's place is a revision, as in a classic group. `reconciliation` tells 
 Behind a hole in coverage the group is not known whole: a member that joined within it writes nothing that tells so. Its
 epochs are holes then, until the group's own tombstone.
 
-Whether a member left or was fenced no record tells: that is guessed from its silence, as for classic groups.
+Whether a member left or was fenced no record tells: that is guessed from its silence, as for classic groups, but for
+one that still held what it had to give up when its rebalance timeout was over.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from groupledger.schemas.words import EndedBy, GroupType, HoleCause, LeaveCause,
 from groupledger.transforms.history.rules import by_type, cost, reconciliation
 from groupledger.transforms.history.rules import consumer_records as said
 from groupledger.transforms.history.rules.changes import about, change, subscription_change
-from groupledger.transforms.history.rules.consumer_state import Departure, Newcomer, Operation, Reconciliation
+from groupledger.transforms.history.rules.consumer_state import Departure, Newcomer, Operation, Reconciliation, Step
 from groupledger.transforms.history.rules.rows import End, Rows, micros, put_generation, put_member
 from groupledger.transforms.history.rules.share_records import ShareableRecord
 from groupledger.transforms.history.rules.state import OpenGeneration, OpenGroup, Tenure
@@ -177,9 +178,21 @@ def _foresee_departure(group: OpenGroup, state: Reconciliation, member_id: str, 
             0.6,
             f"a static member that had been away for {here.at_ms - step.valid_from_ms} ms",
         ]
+    elif step is not None and _ran_out(step, tenure, here.at_ms):
+        operation.causes[member_id] = [
+            triggers.REBALANCE_TIMEOUT.name,
+            0.9,
+            f"gave up nothing for {here.at_ms - step.valid_from_ms} ms, its rebalance timeout being over",
+        ]
     else:
         guess = departure(tenure.facts, silences(group, [tenure], here.at_ms)[member_id], None)
         operation.causes[member_id] = [guess.trigger, guess.confidence, guess.explanation]
+
+
+def _ran_out(step: Step, tenure: Tenure, at_ms: int) -> bool:
+    """Tells whether a member had its rebalance timeout to give up partitions, and still held them."""
+    timeout_ms = tenure.facts.rebalance_timeout_ms
+    return step.current.state == said.UNREVOKED and 0 < timeout_ms <= at_ms - step.valid_from_ms
 
 
 def _fold_regex(group: OpenGroup, state: Reconciliation, record: said.RegexRecord, rows: Rows, here: End) -> None:

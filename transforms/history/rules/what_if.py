@@ -28,7 +28,7 @@ from groupledger.coordinator.what_if.workload import (
     Workload,
 )
 from groupledger.schemas.kinds.changes import GROUP_STARTED, PARTITIONS_ADDED
-from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, SESSION_EXPIRED
+from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, REBALANCE_TIMEOUT, SESSION_EXPIRED
 from groupledger.schemas.words import GroupType, HoleCause, LeaveCause, PauseScope
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ MILLISECOND: Final = timedelta(milliseconds=1)
 ENDS: Final = {
     SESSION_EXPIRED.name: SILENT,
     LEFT_POLL_TIMEOUT.name: TOO_SLOW,
+    REBALANCE_TIMEOUT.name: TOO_SLOW,
     LeaveCause.REPLACED: REPLACED,
 }
 HEARTBEATS_PER_SESSION: Final = 3

@@ -12,7 +12,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.kafka.api_keys import ApiKey
+from groupledger.schemas.kafka.api_keys import JOINING_EPOCH, ApiKey
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kinds.incidents import FENCED_INSTANCE, LEADER_NEVER_SYNCED
 from groupledger.transforms.incidents.rules.inferred import milliseconds, of_member
@@ -66,7 +66,7 @@ class Context:
     def stale_since(self, sighting: Sighting) -> Row | None:
         """Returns the rebalance that made the claimed generation an old one."""
         claimed = sighting.claimed_generation
-        if claimed is None or sighting.kind == LEADER_NEVER_SYNCED:
+        if claimed is None or claimed <= JOINING_EPOCH or sighting.kind == LEADER_NEVER_SYNCED:
             return None
         if sighting.kind.apis is not None and claimed == sighting.current_generation:
             return None  # it was refused for something else

@@ -11,13 +11,17 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kafka.api_keys import EPOCH_HEARTBEATS, LEAVING_EPOCH
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.kinds.triggers import trigger_of_departure
 from groupledger.transforms.offsets.rules.offset_event import OffsetRules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from groupledger.schemas.kinds.triggers import Trigger
 
 # The broker did nothing with a request that it refused so.
 COORDINATOR_AWAY = (
@@ -25,6 +29,7 @@ COORDINATOR_AWAY = (
     Error.COORDINATOR_NOT_AVAILABLE.value,
     Error.NOT_COORDINATOR.value,
 )
+EPOCH_HEARTBEAT_NAMES = tuple(api.name for api in EPOCH_HEARTBEATS)
 INTERVAL_SAMPLE = 20  # commits before one, whose mean interval is its rhythm
 MARKER_OFFSETS = 1  # what may lie behind the last record: the marker of a transaction, which nobody reads
 
@@ -97,6 +102,12 @@ class CoordinatorEvent:
     member_id: str | None
     client_reason: str | None
     trigger: str | None = None
+    reason: str | None = None
+
+    @property
+    def departure(self) -> Trigger | None:
+        """Returns the trigger that the line tells with a member's departure; None for other lines."""
+        return trigger_of_departure(self.kind, self.reason, self.client_reason)
 
     @property
     def proof(self) -> Proof:
@@ -316,12 +327,16 @@ def request_fact(row: Mapping[str, Any]) -> Request:
             for each in row["partitions"] or ()
             if each["committed_offset"] is not None
         ),
-        leaving=tuple(
-            LeavingMember(each["member_id"], each["group_instance_id"], each["reason"], each["error_code"])
-            for each in row["members"] or ()
-        ),
+        leaving=tuple(_leaving(row)),
         body=row.get("request_json"),
     )
+
+
+def _leaving(row: Mapping[str, Any]) -> Iterator[LeavingMember]:
+    for each in row["members"] or ():
+        yield LeavingMember(each["member_id"], each["group_instance_id"], each["reason"], each["error_code"])
+    if row["api"] in EPOCH_HEARTBEAT_NAMES and row["generation"] == LEAVING_EPOCH:
+        yield LeavingMember(row["member_id"], row["group_instance_id"], None, row["error_code"])
 
 
 def host(client_host: str | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds.incidents import (
     REBALANCE_IN_PROGRESS_COMMIT,
+    REBALANCE_TIMEOUT_FENCED,
     REMOVALS,
     SESSION_EXPIRED,
     ZOMBIE_COMMIT_SUSPECTED,
 )
+from groupledger.schemas.kinds.triggers import LEFT
 from groupledger.schemas.words import Evidence, Severity, words_of
 from groupledger.transforms.incidents.rules.context import Context
 from groupledger.transforms.incidents.rules.episodes import Episode, episode_id, episodes, incident_id
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
+_NO_LEAVES = (SESSION_EXPIRED, REBALANCE_TIMEOUT_FENCED, ZOMBIE_COMMIT_SUSPECTED)
 PROOFS_MAX = 100  # a client that is refused all night has a hundred thousand
 
 
@@ -42,7 +46,8 @@ def incidents(facts: GroupFacts, rules: Rules) -> list[Row]:
     context = Context(facts)
     seen = [*observed(facts), *lasting_refusals(facts.requests, rules)]
     found = [*seen, *replayed(facts), *inferred(facts, rules), *patterns(facts, rules), *offset_losses(facts, rules)]
-    sightings = _severities([context.completed(sighting) for sighting in _without_refuted(found, facts)], facts, rules)
+    kept = _without_refuted(found, facts, rules)
+    sightings = _severities([context.completed(sighting) for sighting in kept], facts, rules)
     expired = [sighting for sighting in sightings if sighting.kind == SESSION_EXPIRED]
     rows = []
     for episode in episodes(sightings, rules):
@@ -52,7 +57,20 @@ def incidents(facts: GroupFacts, rules: Rules) -> list[Row]:
     return rows
 
 
-def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts) -> Iterator[Sighting]:
+def _leaves(facts: GroupFacts) -> dict[str | None, list[int]]:
+    """Returns when a member left, in either log; the id of a modern client comes back with it."""
+    found: dict[str | None, list[int]] = defaultdict(list)
+    for request in facts.requests:
+        for each in request.leaving:
+            if not each.error_code:
+                found[each.member_id].append(request.happened_at_ms)
+    for event in facts.events:
+        if event.departure == LEFT:
+            found[event.member_id].append(event.logged_at_ms)
+    return found
+
+
+def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
     """Drops guesses that a log refutes.
 
     A removal is not guessed where a log shows another one, or that the member left; a zombie is not suspected where the
@@ -61,12 +79,14 @@ def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts) -> Iterat
     spoke = {request.member_id for request in facts.requests}
     answered = {request.response_member_id for request in facts.requests}
     seen = {each.member_id for each in sightings if each.kind in REMOVALS and each.evidence != Evidence.INFERRED}
-    left = {each.member_id for request in facts.requests for each in request.leaving if not each.error_code} - seen
+    leaves = _leaves(facts)
     for sighting in sightings:
         if sighting.evidence == Evidence.INFERRED:
             if sighting.kind in REMOVALS and sighting.member_id in seen:
                 continue
-            if sighting.kind in (SESSION_EXPIRED, ZOMBIE_COMMIT_SUSPECTED) and sighting.member_id in left:
+            left_at = () if sighting.member_id in seen else leaves.get(sighting.member_id, ())
+            is_leave = any(abs(at_ms - sighting.first_ms) <= rules.link_ms for at_ms in left_at)
+            if sighting.kind in _NO_LEAVES and is_leave:
                 continue
             is_zombie = sighting.kind == ZOMBIE_COMMIT_SUSPECTED  # `detail` is the member that came back
             if is_zombie and sighting.member_id in spoke and sighting.detail in answered:

@@ -1,11 +1,12 @@
 """Sights what a log shows: requests that were refused, and removals that a line states.
 
 A refused commit is an error: its member processed records that somebody else will process again. A heartbeat that is
-refused tells the member that it lost its partitions. A join or leave that is refused costs nothing, for the client
-joins anew. REBALANCE_IN_PROGRESS is the normal way to tell a member to join again; only with a commit is it worth a
-row, of severity info. What a client can't mend by joining anew, a wrong setting or a missing right, is as grave with
-every request that it keeps from its work. Some refusals are normal once, and an incident where they go on. Source:
-Kafka's ClassicGroup.validateMember and validateOffsetCommit; KIP-345 (fencing).
+refused tells the member that it lost its partitions, but for one that says good-bye. A join or leave that is refused
+costs nothing, for the client joins anew. REBALANCE_IN_PROGRESS is the normal way to tell a member to join again; only
+with a commit is it worth a row, of severity info. What a client can't mend by joining anew, a wrong setting or a
+missing right, is as grave with every request that it keeps from its work. Some refusals are normal once, and an
+incident where they go on, or where the client does not mend them (`answered`). Source: Kafka's
+ClassicGroup.validateMember and validateOffsetCommit; KIP-345 (fencing).
 
 A client that is past its poll interval leaves. Java's client says why (KIP-800); librdkafka (2.16) and kafka-python
 (3.0) give no reason, as when they are closed, but join again on the same connection once they poll.
@@ -26,10 +27,12 @@ from groupledger.schemas.kinds.incidents import (
     KIND_OF_LASTING_ERROR,
     LEADER_NEVER_SYNCED,
     POLL_TIMEOUT,
-    SESSION_EXPIRED,
     kind_of_refusal,
 )
 from groupledger.schemas.words import CoordinatorEventKind, Evidence, Severity
+from groupledger.transforms.incidents.rules.answered import Answered
+from groupledger.transforms.incidents.rules.facts import EPOCH_HEARTBEAT_NAMES
+from groupledger.transforms.incidents.rules.inferred import KIND_OF_LEAVE
 from groupledger.transforms.incidents.rules.sighting import Sighting
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.kinds.incidents import IncidentKind
     from groupledger.transforms.incidents.rules.facts import CoordinatorEvent, GroupFacts, Request, Rules
 
-HEARTBEATS = (ApiKey.HEARTBEAT.name, ApiKey.CONSUMER_GROUP_HEARTBEAT.name)
+HEARTBEATS = (ApiKey.HEARTBEAT.name, *EPOCH_HEARTBEAT_NAMES)
 BACK_AFTER_MS = 1_000  # a subscription that is given up and taken again is back at once
 UNTOLD_CONFIDENCE = 0.8
 _ENDS_THE_WAIT = (
@@ -51,8 +54,9 @@ _ENDS_THE_WAIT = (
 def observed(facts: GroupFacts) -> Iterator[Sighting]:
     """Yields a sighting for each line that shows something; both logs may show the same thing."""
     joins = _joins(facts.requests)
+    answered = Answered(facts.requests, facts.as_of_ms)
     for request in facts.requests:
-        if request.error_code is not None:
+        if request.error_code is not None and not answered.is_mended(request):
             yield from refusals(request, request.error_code, Evidence.OBSERVED)
         yield from _poll_timeouts(request, joins)
     for event in facts.events:
@@ -101,7 +105,7 @@ def _refused(kind: IncidentKind, request: Request, evidence: str, *, is_ambiguou
         yield Sighting(
             kind=kind,
             evidence=evidence,
-            severity=_severity(kind, request.api),
+            severity=_severity(kind, request),
             confidence=1.0,
             first_ms=request.happened_at_ms,
             last_ms=request.happened_at_ms,
@@ -123,10 +127,11 @@ def _refused(kind: IncidentKind, request: Request, evidence: str, *, is_ambiguou
         )
 
 
-def _severity(kind: IncidentKind, api: str) -> str:
-    if api in COMMITS or kind.apis is not None:
+def _severity(kind: IncidentKind, request: Request) -> str:
+    if request.api in COMMITS or kind.apis is not None:
         return kind.severity
-    return Severity.WARNING if api in HEARTBEATS and kind.takes_partitions else Severity.INFO
+    is_heartbeat = request.api in HEARTBEATS and not request.leaving
+    return Severity.WARNING if is_heartbeat and kind.takes_partitions else Severity.INFO
 
 
 def _joins(requests: Iterable[Request]) -> dict[str, list[int]]:
@@ -191,11 +196,9 @@ def _unsynced_generations(events: Iterable[CoordinatorEvent]) -> Iterator[Sighti
 
 
 def _removal(event: CoordinatorEvent) -> Iterator[Sighting]:
-    if event.kind == CoordinatorEventKind.MEMBER_FAILED:
-        kind = SESSION_EXPIRED
-    elif event.kind == CoordinatorEventKind.MEMBER_LEFT and POLL_TIMEOUT_REASON in (event.client_reason or ""):
-        kind = POLL_TIMEOUT
-    else:
+    departure = event.departure
+    kind = None if departure is None else KIND_OF_LEAVE.get(departure.name)
+    if kind is None:
         return
     yield Sighting(
         kind=kind,

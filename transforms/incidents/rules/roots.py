@@ -18,6 +18,7 @@ from groupledger.schemas.kinds.incidents import (
     ILLEGAL_GENERATION,
     INCIDENT_KINDS,
     POLL_TIMEOUT,
+    REBALANCE_TIMEOUT_FENCED,
     SESSION_EXPIRED,
     UNKNOWN_MEMBER,
 )
@@ -36,7 +37,7 @@ AT_ONCE_MS = 5_000
 def probable_root(episode: Episode, facts: GroupFacts, rules: Rules, expired: list[Sighting]) -> Root:
     """Returns the root of an episode; `expired` are all sightings of expired sessions in the group."""
     kinds = episode.kinds
-    if POLL_TIMEOUT in kinds:
+    if kinds & {POLL_TIMEOUT, REBALANCE_TIMEOUT_FENCED}:
         return roots.POLL_TIMEOUT_EXCEEDED
     if FENCED_INSTANCE in kinds:
         return roots.INSTANCE_STARTED_TWICE

@@ -195,6 +195,11 @@ def partitions_of(api_key: int, request: Node, response: Node | None) -> Iterato
         codes = {place: _error_code(node) for place, node in _places(response or {})}
         for place, node in _places(request):
             yield _partition(group_id, place, node, codes.get(place))
+    elif api_key == ApiKey.SHARE_ACKNOWLEDGE:
+        group_id = text_of(request, names.GROUP_ID)
+        codes = {place: _error_code(node) for place, node in _places(response or {}, names.RESPONSES)}
+        for place, node in _places(request):
+            yield _partition(group_id, place, node, codes.get(place))
     elif api_key == ApiKey.OFFSET_FETCH:
         yield from _fetched(request, response)
 
@@ -219,8 +224,8 @@ def _fetched(request: Node, response: Node | None) -> Iterator[Node]:
 Place = tuple["str | None", "str | None", "int | None"]
 
 
-def _places(body: Node) -> Iterator[tuple[Place, Node]]:
-    for topic in nodes_of(body, names.TOPICS):
+def _places(body: Node, topics: str = names.TOPICS) -> Iterator[tuple[Place, Node]]:
+    for topic in nodes_of(body, topics):
         name, topic_id = _topic(topic)
         for node in nodes_of(topic, names.PARTITIONS):
             yield (name, topic_id, int_of(node, names.PARTITION_INDEX)), node

@@ -8,6 +8,10 @@ incarnation of the group, so the instants must fit, too: after the record before
 
 A leave is told apart by what the client gave as its reason: the Scala coordinator says it in the reason itself, the
 Java one in a line of its own before. A leave that names no member, only an instance id, is an administrator's.
+
+Of a consumer group (KIP-848) the records state the cause of an epoch, but for one thing: whether a member left or was
+fenced. A line says that, and the next one of the same operation the epoch that began with it. Of share and streams
+groups a departure is logged without its epoch, so that nothing is told of them.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.kinds.triggers import ADMIN_REMOVED, trigger_of_leave
+from groupledger.schemas.kinds.triggers import ADMIN_REMOVED, UNKNOWN, trigger_of_departure, trigger_of_leave
 from groupledger.schemas.kinds.triggers import LEFT as LEFT_BY_ITSELF
 from groupledger.schemas.words import CoordinatorEventKind
 
@@ -28,10 +32,27 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
 
 PREPARING, LEFT = CoordinatorEventKind.PREPARING_REBALANCE, CoordinatorEventKind.MEMBER_LEFT
-KINDS = frozenset({PREPARING, LEFT})
+BUMPED = CoordinatorEventKind.GROUP_EPOCH_BUMPED
+DEPARTED = frozenset(
+    {
+        CoordinatorEventKind.CONSUMER_MEMBER_LEFT,
+        CoordinatorEventKind.CONSUMER_STATIC_MEMBER_LEFT,
+        CoordinatorEventKind.CONSUMER_MEMBER_FENCED,
+        CoordinatorEventKind.CONSUMER_MEMBER_NOT_REVOKING,
+    }
+)
+JOINED = frozenset(
+    {
+        CoordinatorEventKind.CONSUMER_MEMBER_JOINED,
+        CoordinatorEventKind.CONSUMER_STATIC_MEMBER_JOINED,
+        CoordinatorEventKind.CONSUMER_STATIC_MEMBER_REPLACED,
+        CoordinatorEventKind.SHARE_MEMBER_JOINED,
+    }
+)
+KINDS = frozenset({PREPARING, LEFT, BUMPED, *DEPARTED, *JOINED})
 EVENT_COLUMNS = (
-    *("source_file", "line_number", "logged_at", "kind", "previous_generation", "member_id", "member_ids"),
-    *("reason", "client_reason", "trigger", "is_certain"),
+    *("source_file", "line_number", "logged_at", "kind", "generation", "previous_generation"),
+    *("member_id", "member_ids", "reason", "client_reason", "trigger", "is_certain"),
 )
 # A record's timestamp and the time of a line come from the same clock, read one after the other.
 TOLERANCE_US = 1_000_000
@@ -82,11 +103,19 @@ class _Starts:
 def _starts(events: Iterable[Row]) -> Iterator[dict[str, Any]]:
     """Yields every rebalance that a coordinator began."""
     left: Row | None = None
+    departed: list[Row] = []
     for event in sorted(events, key=itemgetter("logged_at", "source_file", "line_number")):
-        if event["kind"] == LEFT:
+        kind = event["kind"]
+        if kind == LEFT:
             left = event
-        elif event["kind"] == PREPARING:
+        elif kind == PREPARING:
             yield _start(event, left)
+        elif kind in DEPARTED:
+            departed.append(event)
+        else:  # a new epoch, or a member that joined: what was said before is about something else
+            if kind == BUMPED and departed and event["logged_at"] - departed[-1]["logged_at"] <= TOLERANCE_US:
+                yield _epoch_start(event["generation"], departed)
+            departed = []
 
 
 def _start(event: Row, left: Row | None) -> dict[str, Any]:
@@ -107,4 +136,21 @@ def _start(event: Row, left: Row | None) -> dict[str, Any]:
         "trigger_is_certain": event["is_certain"],
         "trigger_source_file": event["source_file"],
         "trigger_line_number": event["line_number"],
+    }
+
+
+def _epoch_start(epoch: int, departed: Sequence[Row]) -> dict[str, Any]:
+    """Returns the start of an epoch by the lines about those that went in its operation."""
+    first = departed[0]
+    trigger = trigger_of_departure(first["kind"], first["reason"], first["client_reason"]) or UNKNOWN
+    return {
+        "previous_generation": epoch - 1,
+        "trigger": trigger.name,
+        "trigger_at": first["logged_at"],
+        "trigger_reason": first["reason"],
+        "trigger_client_reason": first["client_reason"],
+        "trigger_member_ids": [event["member_id"] for event in departed],
+        "trigger_is_certain": all(event["is_certain"] for event in departed),
+        "trigger_source_file": first["source_file"],
+        "trigger_line_number": first["line_number"],
     }

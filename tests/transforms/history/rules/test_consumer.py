@@ -10,6 +10,7 @@ import pytest
 
 from groupledger.schemas.words import Completeness, MemberState
 from groupledger.transforms.history.rules import Coverage
+from groupledger.transforms.history.rules.consumer_records import UNREVOKED
 from groupledger.transforms.history.rules.group_timeline import timeline
 from lab.truth.consumer_groups import Table, as_described, as_told, wrong_state
 from tests.transforms.history.rules.consumer_groups import (
@@ -58,6 +59,23 @@ def test_causes(log: list[dict[str, Any]]) -> None:
         (["member_left", "group_emptied"], "left", False),
     ]
     assert not any(row["is_hole"] for row in rebalances)
+
+
+@pytest.mark.parametrize(("after_ms", "cause"), [(299_999, "left"), (300_000, "rebalance_timeout")])
+def test_who_gave_nothing_up_in_time(log: list[dict[str, Any]], after_ms: int, cause: str) -> None:
+    """Goal: a member that still held what others waited for when its rebalance timeout was over was fenced for that;
+    one that went before left, as far as the records tell."""
+    records = of_group(log, "dynamic")
+    held = next(n for n, each in enumerate(records) if each["value"] and each["value"].get("state") == UNREVOKED)
+    end = next(n for n, each in enumerate(records) if each["step"] == "v is killed")
+    *tombstones, epoch = ({**each, "after_ms": records[held]["after_ms"] + after_ms} for each in records[end : end + 4])
+    gone = [{**each, "key": {**each["key"], "member_id": "id-1"}} for each in tombstones]
+    gone.append({**epoch, "value": {**epoch["value"], "epoch": 3}})
+    tables = tables_of("dynamic", [[event(each) for each in [*records[: held + 1], *gone]]])
+    (row,) = (row for row in tables["members"].values() if row["member_id"] == "id-1")
+    assert row["leave_cause"] == cause
+    last = max(tables["rebalances"].values(), key=itemgetter("to_generation"))
+    assert (last["to_generation"], last["inferred_trigger"]) == (3, cause)
 
 
 def test_movement_is_by_target(log: list[dict[str, Any]]) -> None:

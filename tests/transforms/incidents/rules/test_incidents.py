@@ -10,10 +10,13 @@ import pytest
 from groupledger.schemas.kinds.incidents import KIND_OF_ERROR
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.transforms.incidents.rules import GroupFacts, incidents
+from groupledger.transforms.incidents.rules.facts import LeavingMember
 from lab.truth.made import RULES, T, commit, event, facts, interval, request, tenure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from groupledger.transforms.incidents.rules import Request
 
 OFFSETS = [(0, 120)]
 WOKEN = (
@@ -190,6 +193,50 @@ def test_roots(given: dict[str, Any], kinds: set[str], root: str | None) -> None
     assert {row["probable_root"] for row in rows.values()} == ({root} if root else set())
 
 
+def heartbeat(error_code: int, epoch: int, api: str = "CONSUMER_GROUP_HEARTBEAT", **fields: Any) -> Request:
+    leaving = (LeavingMember("m-1", None, None, error_code),) if epoch < 0 else ()
+    return replace(request(api, error_code, T + 60_000, generation=epoch, **fields), leaving=leaving)
+
+
+@pytest.mark.parametrize("api", ["CONSUMER_GROUP_HEARTBEAT", "SHARE_GROUP_HEARTBEAT", "STREAMS_GROUP_HEARTBEAT"])
+def test_a_fenced_epoch(api: str) -> None:
+    """Goal: a heartbeat that is fenced tells a member that it lost what it had; a repeated one that is accepted is
+    nothing, and one that says good-bye to a group that does not know the member wakes nobody."""
+    (row,) = found(facts(requests=[heartbeat(110, 3, api)])).values()
+    assert (row["kind"], row["severity"], row["claimed_generation"]) == ("fenced_member_epoch", "warning", 3)
+    assert found(facts(requests=[heartbeat(0, 3, api), heartbeat(0, 2, api)])) == {}
+    (row,) = found(facts(requests=[heartbeat(25, -1, api)])).values()
+    assert (row["kind"], row["severity"]) == ("unknown_member", "info")
+
+
+NOT_REVOKING = event("consumer_member_not_revoking", T + 48_000, "m-1", generation=3)
+
+
+def test_a_member_that_gives_nothing_up() -> None:
+    """Goal: the server log's line, or what the records tell, is an incident whose root is the poll loop; the refused
+    heartbeat that follows belongs to it. A member that left by itself, in whichever log, was not fenced."""
+    rows = found(facts(events=[NOT_REVOKING], requests=[heartbeat(25, 3)]))
+    assert {kind: (row["severity"], row["evidence"]) for kind, row in rows.items()} == {
+        "rebalance_timeout_fenced": ("warning", "observed"),
+        "unknown_member": ("warning", "observed"),
+    }
+    assert {row["probable_root"] for row in rows.values()} == {"poll_timeout_exceeded"}
+    gone = tenure("m-1", 10, 50, leave_cause="rebalance_timeout", leave_cause_confidence=0.9)
+    (row,) = found(facts(members=[gone])).values()
+    assert (row["kind"], row["evidence"], row["confidence"]) == ("rebalance_timeout_fenced", "inferred", 0.9)
+    assert found(facts(members=[gone], events=[event("consumer_member_left", T + 50_000, "m-1")])) == {}
+    assert found(facts(members=[gone], requests=[heartbeat(0, -1)])) == {}
+
+
+def test_why_a_member_was_fenced() -> None:
+    """Goal: an expired session of each type of group is told as of a classic group, a leave is nothing."""
+    for kind in ("consumer_member_fenced", "streams_member_fenced"):
+        expired = event(kind, T + 48_000, "m-1", reason="the member session expired.")
+        assert set(found(facts(events=[expired]))) == {"session_expired"}
+    for kind in ("consumer_member_left", "consumer_static_member_left", "share_member_left", "streams_member_left"):
+        assert found(facts(events=[event(kind, T + 48_000, "m-1")])) == {}
+
+
 def test_members_cut_off_together() -> None:
     """Goal: several members at different addresses that expire at once point to the network; each is an episode."""
     both = [EXPIRED, event("member_failed", T + 49_000, "m-2")]
@@ -227,6 +274,21 @@ def test_every_refusal_is_explained() -> None:
         (30, "FIND_COORDINATOR", "group_not_authorized", "error", "ACL: READ of the group"),
         (30, "HEARTBEAT", "group_not_authorized", "error", "ACL: READ of the group"),
         (81, "JOIN_GROUP", "group_full", "error", "group.max.size"),
+        (81, "CONSUMER_GROUP_HEARTBEAT", "group_full", "error", "group.max.size"),
+        (30, "SHARE_GROUP_HEARTBEAT", "group_not_authorized", "error", "ACL: READ of the group"),
+        (
+            *(112, "CONSUMER_GROUP_HEARTBEAT", "unsupported_assignor", "error"),
+            "group.remote.assignor, group.consumer.assignors",
+        ),
+        (128, "CONSUMER_GROUP_HEARTBEAT", "invalid_regex", "error", "subscription pattern"),
+        (130, "STREAMS_GROUP_HEARTBEAT", "streams_invalid_topology", "error", "topology"),
+        (131, "STREAMS_GROUP_HEARTBEAT", "streams_invalid_topology_epoch", "error", "topology"),
+        (132, "STREAMS_GROUP_HEARTBEAT", "streams_topology_fenced", "error", "topology"),
+        (42, "STREAMS_GROUP_HEARTBEAT", "streams_topology_changed", "error", "application.id"),
+        (
+            *(121, "SHARE_ACKNOWLEDGE", "late_acknowledgement", "warning"),
+            "group.share.record.lock.duration.ms, max.poll.records",
+        ),
     ],
 )
 def test_refusals_that_no_retry_mends(error_code: int, api: str, kind: str, severity: str, setting: str) -> None:
@@ -310,6 +372,8 @@ def test_a_log_refutes_a_guess() -> None:
     silent = tenure("m-1", 10, 50, leave_cause="session_expired", leave_cause_confidence=0.85)
     left = request("LEAVE_GROUP", 0, T + 45_000, reasons=["the consumer is being closed"])
     assert found(facts(members=[silent], requests=[left])) == {}
+    earlier = event("consumer_member_left", T - 300_000, "m-1")  # a modern client comes back under its id
+    assert set(found(facts(members=[silent], events=[earlier]))) == {"session_expired"}
 
 
 def test_open_while_the_end_is_near() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -154,6 +155,43 @@ def test_requests_about_several() -> None:
     assert [(each["group_id"], each["error_code"]) for each in fetch["groups"]] == [("g1", 16), ("g2", 0)]
     assert [(each["group_id"], each["topic"], each["partition"]) for each in fetch["partitions"]] == [("g2", "t", 3)]
 
+
+def test_modern_groups_as_a_broker_logs_them() -> None:
+    """Goal: who asked in which epoch, and how it was answered, out of lines of a 4.2 broker: `request_log_4_2.txt` has
+    heartbeats of consumer, streams and share groups, commits and acknowledgements, accepted and refused."""
+    lines = (Path(__file__).parent / "request_log_4_2.txt").read_text(encoding="utf-8").splitlines()
+    names = ("api", "error_code", "error_scope", "member_id", "group_instance_id", "generation")
+    members: dict[str, str] = {}
+    found = []
+    for text in lines:
+        read = row(text)
+        letter = members.setdefault(read["member_id"], chr(ord("a") + len(members)))
+        found.append(tuple((read | {"member_id": letter})[name] for name in names))
+    assert found == ROWS_4_2
+    acknowledged = row(lines[-1])["partitions"]
+    assert [(each["topic_id"], each["partition"], each["error"]) for each in acknowledged] == [
+        (acknowledged[0]["topic_id"], 0, "INVALID_RECORD_STATE")
+    ]
+
+
+ROWS_4_2 = [
+    ("CONSUMER_GROUP_HEARTBEAT", 0, None, "a", None, 0),
+    ("CONSUMER_GROUP_HEARTBEAT", 110, "request", "a", None, 6),
+    ("CONSUMER_GROUP_HEARTBEAT", 112, "request", "b", None, 0),
+    ("CONSUMER_GROUP_HEARTBEAT", 128, "request", "c", None, 0),
+    ("CONSUMER_GROUP_HEARTBEAT", 111, "request", "d", "i1", 0),
+    ("OFFSET_COMMIT", 113, "partition", "e", None, 0),
+    ("OFFSET_COMMIT", 0, None, "e", None, 1),
+    ("SHARE_GROUP_HEARTBEAT", 0, None, "f", None, 0),
+    ("SHARE_GROUP_HEARTBEAT", 110, "request", "f", None, 9),
+    ("SHARE_ACKNOWLEDGE", 122, "request", "g", None, None),
+    ("STREAMS_GROUP_HEARTBEAT", 0, None, "f", None, 0),
+    ("STREAMS_GROUP_HEARTBEAT", 110, "request", "f", None, 9),
+    ("STREAMS_GROUP_HEARTBEAT", 42, "request", "h", None, 0),
+    ("STREAMS_GROUP_HEARTBEAT", 130, "request", "i", None, 0),
+    ("SHARE_ACKNOWLEDGE", 0, None, "j", None, None),
+    ("SHARE_ACKNOWLEDGE", 121, "partition", "j", None, None),
+]
 
 B_IS_NOT_EMPTY = {"groupId": "b", "errorCode": 68}
 A_IS_FOUND = {"key": "a", "errorCode": 0}

@@ -50,6 +50,8 @@ FIELDS: dict[str, Any] = {
     "assignor": "uniform",
     "topics": "[t]",
     "regex": "t.*",
+    "regexes": "[t.*]",
+    "topic_count": 4,
     "left_member_id": OTHER_MEMBER,
     "timeout_ms": 300,
     "metadata_hash": -5_091_734,

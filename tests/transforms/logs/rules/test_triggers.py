@@ -14,7 +14,7 @@ SECOND = 1_000_000
 
 
 def event(second: float, kind: str, **fields: Any) -> dict[str, Any]:
-    names = ("previous_generation", "member_id", "member_ids", "reason", "client_reason", "trigger")
+    names = ("generation", "previous_generation", "member_id", "member_ids", "reason", "client_reason", "trigger")
     return {
         **dict.fromkeys(names),
         "source_file": "server",
@@ -77,6 +77,44 @@ def test_leaves_by_their_reason() -> None:
     assert found(row, left(1, "the consumer is being closed"), {**leave, "member_ids": [""]}) == ["admin_removed"]
     other = {**leave, "member_ids": ["other"]}
     assert found(row, left(1, "consumer poll timeout has expired."), other) == ["left"]
+
+
+def bumped(second: float, epoch: int) -> dict[str, Any]:
+    return event(second, "group_epoch_bumped", generation=epoch)
+
+
+def fenced(second: float, reason: str = "the member session expired") -> dict[str, Any]:
+    return event(second, "consumer_member_fenced", member_id=MEMBER, reason=reason)
+
+
+def gone(second: float, kind: str = "consumer_member_left") -> dict[str, Any]:
+    return event(second, kind, member_id=MEMBER)
+
+
+def test_left_or_fenced() -> None:
+    """Goal: of a consumer group a line tells who went and how, and the next one of the same operation with which epoch;
+    the records of left and fenced are the same."""
+    row = [rebalance(3, 5)]
+    (told,) = triggers(row, [gone(2.9), bumped(2.9, 5)])
+    assert (told["trigger"], told["trigger_member_ids"], told["trigger_line_number"]) == ("left", [MEMBER], 29)
+    assert found(row, gone(2.9, "consumer_static_member_left"), bumped(2.9, 5)) == ["left"]
+    assert found(row, fenced(2.9), bumped(2.9, 5)) == ["session_expired"]
+    assert found(row, gone(2.9, "consumer_member_not_revoking"), bumped(2.9, 5)) == ["rebalance_timeout"]
+    slow = "the classic member failed to join within the rebalance timeout"
+    assert found(row, fenced(2.9, slow), bumped(2.9, 5)) == ["rebalance_timeout"]
+    assert found(row, fenced(2.9, "of what a later version says"), bumped(2.9, 5)) == ["unknown"]
+
+
+def test_a_departure_of_another_epoch() -> None:
+    """Goal: nothing is claimed of an epoch that somebody joined with, of one that no line names, or of one long after,
+    as of a share group, whose departures are logged without their epoch."""
+    row = [rebalance(3, 5)]
+    assert found(row, fenced(2.8), event(2.9, "consumer_member_joined"), bumped(2.9, 5)) == [None]
+    assert found(row, fenced(2.8), event(2.9, "share_member_joined"), bumped(2.9, 5)) == [None]
+    assert found(row, fenced(2.8), bumped(2.8, 4)) == [None]
+    assert found(row, fenced(0.5), bumped(2.9, 5)) == [None]
+    assert found(row, bumped(2.9, 5)) == [None]
+    assert found(row, fenced(2.9)) == [None]
 
 
 def tried(rebalances: list[dict[str, Any]], events: list[dict[str, Any]]) -> list[int | None]:
