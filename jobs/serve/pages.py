@@ -12,6 +12,7 @@ from fastapi import APIRouter, Query
 from jinja2 import Environment, PackageLoader
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from groupledger.jobs.ask.answers import last_known
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.group_activity import most_rebalancing, rebalances_of
 from groupledger.jobs.ask.group_list import Wanted, chosen
@@ -160,10 +161,7 @@ def counts(every: list[dict[str, Any]]) -> dict[str, Any]:
 
 def summary(tables: ClusterRows) -> dict[str, Any]:
     """Returns what stands below the list: open incidents, and who rebalanced most in the last day that is known."""
-    ends = tables.query(
-        "SELECT max(to_time) AS at FROM coverage", coverage=tables.scan("coverage", columns=("to_time",))
-    )
-    known_until: datetime | None = ends[0]["at"]
+    known_until = last_known(tables)
     since = None if known_until is None else known_until - DAY
     rebalancing = most_rebalancing(tables, since, None, SHOWN) if tables.exists("rebalances") else []
     return {
@@ -197,6 +195,7 @@ def group_page(
     rows = [] if sampled_at is None else rows_of_round(tables, sampled_at, name)
     return {
         "group": history.group,
+        "known_until": last_known(tables, name),
         "at": at,
         "since": window.since,
         "until": window.until,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse
 
-from groupledger.jobs.ask.answers import known_until
+from groupledger.jobs.ask.answers import known_until, last_known
 from groupledger.jobs.ask.group_activity import readers
 from groupledger.jobs.ask.group_diff import group_diff
 from groupledger.jobs.ask.lag_sums import sums_of_round
@@ -52,6 +52,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
             entries=entries[-ENTRIES_MAX:],
             left_out=max(len(entries) - ENTRIES_MAX, 0),
             verdict=verdict,
+            known_until=last_known(tables, name),
         )
 
     @pages.get("/clusters/{cluster}/groups/{group}/diff")
@@ -67,7 +68,13 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
     @pages.get("/clusters/{cluster}/topics/{topic}")
     def topic_page(cluster: str, topic: str) -> HTMLResponse:
         tables, name = warehouse.rows(cluster), name_in(topic)
-        return shown("topic.html", cluster=tables.cluster, topic=name, **readers_with_lag(tables, name))
+        return shown(
+            "topic.html",
+            known_until=last_known(tables),
+            cluster=tables.cluster,
+            topic=name,
+            **readers_with_lag(tables, name),
+        )
 
     return pages
 
