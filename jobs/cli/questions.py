@@ -188,11 +188,14 @@ def idle(job: Job, *, retention_days: float, fraction: float, as_json: bool) -> 
 def readers(job: Job, *, topic: str, as_json: bool) -> None:
     """Show the groups that own, subscribe to or have committed offsets of a topic."""
     tables = job.rows()
-    from groupledger.jobs.ask.group_activity import READER_COLUMNS
+    from groupledger.jobs.ask.group_activity import READER_COLUMNS, nearest_topics
     from groupledger.jobs.ask.group_activity import readers as readers_of
 
     found = readers_of(tables, topic)
     say_known_until(tables)
+    nearest = () if found else nearest_topics(tables, topic)
+    if nearest:
+        say(f"the ledger never saw the topic {printable(topic)}: did you mean {' or '.join(map(printable, nearest))}?")
     print_answers(f"Readers of {printable(topic)}", READER_COLUMNS, found, as_json=as_json)
 
 

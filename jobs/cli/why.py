@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 @UNTIL
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Only the last so many.")
 def why(job: Job, *, name: str, since: datetime, until: datetime | None, limit: int, as_json: bool) -> None:
-    """Show why a group is in trouble: incidents, rebalances, offsets and lag in one order, and what to change."""
+    """Show why a group is in trouble: incidents, rebalances, owners, offsets and lag in one order, and what to
+    change."""
     from groupledger.jobs.ask.why import why as reasons
 
     tables = job.rows()

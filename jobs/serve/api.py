@@ -16,7 +16,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from groupledger.jobs.ask.answers import group_row, last_known
-from groupledger.jobs.ask.group_activity import readers, rebalances_of
+from groupledger.jobs.ask.group_activity import nearest_topics, readers, rebalances_of
 from groupledger.jobs.ask.group_diff import group_diff
 from groupledger.jobs.ask.group_list import Wanted, chosen, rank
 from groupledger.jobs.ask.group_timeline import group_timeline, owners_now
@@ -71,8 +71,10 @@ def of_clusters(api: APIRouter, warehouse: Warehouse) -> None:
 
     @api.get("/clusters/{cluster}/topics/{topic}/readers", summary="The groups that read a topic, owners first")
     def readers_of_topic(cluster: str, topic: str) -> Response:
-        tables = warehouse.rows(cluster)
-        return json_answer({"known_until": last_known(tables), "readers": readers(tables, name_in(topic))})
+        tables, name = warehouse.rows(cluster), name_in(topic)
+        found = readers(tables, name)
+        nearest = [] if found else nearest_topics(tables, name)
+        return json_answer({"known_until": last_known(tables), "readers": found, "nearest_names": nearest})
 
     @api.get("/clusters/{cluster}/incidents", summary="What went wrong in a cluster")
     def incidents(

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse
 
 from groupledger.jobs.ask.answers import known_until, last_known
-from groupledger.jobs.ask.group_activity import readers
+from groupledger.jobs.ask.group_activity import nearest_topics, readers
 from groupledger.jobs.ask.group_diff import group_diff
 from groupledger.jobs.ask.lag_sums import sums_of_round
 from groupledger.jobs.ask.rounds import last_round
@@ -80,7 +80,8 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
 
 
 def readers_with_lag(tables: ClusterRows, topic: str) -> dict[str, Any]:
-    """Returns the groups that read a topic, each with its lag there in the last sampling round, and that round."""
+    """Returns the groups that read a topic, each with its lag there in the last sampling round, and that round; for a
+    topic that is not known, those with a name like it."""
     sampled_at = last_round(tables, "lag") if tables.exists("lag") else None
     sums = [] if sampled_at is None else sums_of_round(tables, sampled_at, None, by_topic=True)
     of_group = {row["group_id"]: row for row in sums if row["topic"] == topic}
@@ -88,4 +89,4 @@ def readers_with_lag(tables: ClusterRows, topic: str) -> dict[str, Any]:
         {**row, **{name: of_group.get(row["group_id"], {}).get(name) for name in OF_LAG}}
         for row in readers(tables, topic)
     ]
-    return {"readers": found, "sampled_at": sampled_at}
+    return {"readers": found, "nearest": [] if found else nearest_topics(tables, topic), "sampled_at": sampled_at}

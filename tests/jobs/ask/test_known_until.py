@@ -55,6 +55,13 @@ def test_commands(warehouse: Path, words: str, until: str) -> None:
     assert "known until" not in found.stdout
 
 
+def test_a_topic_that_is_not_known(warehouse: Path) -> None:
+    """Goal: the readers of a topic with a name like one that is known are told that name; those of a known one not."""
+    found = CliRunner().invoke(main, ["readers", "order", "--warehouse", str(warehouse)])
+    assert (found.exit_code, "did you mean orders?" in found.stderr) == (0, True)
+    assert "mean" not in CliRunner().invoke(main, ["readers", "orders", "--warehouse", str(warehouse)]).stderr
+
+
 def test_what_is_not_known(tmp_path: Path) -> None:
     """Goal: where the log was not read to any end, or the group is not there, no instant is made up."""
     assert last_known(ClusterRows(str(tmp_path), CLUSTER)) is None

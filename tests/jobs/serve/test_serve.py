@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
+from markupsafe import escape
 
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, Client, fill, served, write
 
@@ -88,7 +89,9 @@ def test_the_pages_of_questions(client: Client, name: str) -> None:
     told = client.get(f"{link}/why?since=2026-01-01T12:00:00Z")
     assert (told.status, "Probable root: session_expired." in told.text, "Change: s" in told.text) == (200, True, True)
     assert "growing" in told.text
-    assert "3 entries" in told.text
+    assert "5 entries" in told.text
+    assert f"{escape(member)} took {escape(topic)} 0<" in told.text
+    assert f"{escape(member)} gave up {escape(topic)} 0<" in told.text
     assert f"The log is known until {KNOWN_UNTIL}." in told.text
     assert f"its log is known until {KNOWN_UNTIL}<" in page
     changed = client.get(f"{link}/diff?from=2026-01-01T12:01:00Z&to=2026-01-01T12:06:00Z")
@@ -126,6 +129,12 @@ def test_a_topic(tmp_path_factory: pytest.TempPathFactory) -> None:
         (row,) = client.get(f"/api/v1/clusters/{CLUSTER}/topics/orders/readers").json["readers"]
         assert client.get(f"/api/v1/clusters/{CLUSTER}/topics/orders/readers").json["known_until"] == KNOWN_UNTIL
         assert (row["group_id"], row["partitions_committed"]) == (HOSTILE, 1)
+        answer = client.get(f"/api/v1/clusters/{CLUSTER}/topics/Order/readers").json
+        assert (answer["readers"], answer["nearest_names"]) == ([], ["orders"])
+        assert (
+            f'Did you mean <a href="/clusters/{CLUSTER}/topics/orders">orders</a>?'
+            in client.get(f"/clusters/{CLUSTER}/topics/Order").text
+        )
         assert "Nobody that the ledger knows." in client.get(f"/clusters/{CLUSTER}/topics/%3Cb%3E").text
 
 
