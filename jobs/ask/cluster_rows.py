@@ -197,6 +197,8 @@ def chosen(read: Iterable[pa.RecordBatch], passes: pc.Expression, wanted: pa.Sch
     """
     for batch in read:
         found = pa.Table.from_batches([batch]).filter(passes)
+        if not found.num_rows:
+            continue
         columns = [
             found[field.name].cast(field.type) if field.name in found.column_names else pa.nulls(len(found), field.type)
             for field in wanted

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind")
 NAME_CHARACTERS_MAX = 4_096
 QUESTION_S = 30.0
+CLUSTERS = "clusters"
 # What the list of groups is made of.
 LISTED = ("groups", "group_states", "lag", "incidents")
 
@@ -51,11 +52,13 @@ class Warehouse:
 
     def rows(self, cluster: str) -> ClusterRows:
         """Returns the rows of a cluster, whose name stands in a path. Raises UnknownNameError if it is not there."""
-        name, known = name_in(cluster), self.clusters()
+        name = name_in(cluster)
+        tables = ClusterRows(self.place, name, QUESTION_S)
+        known = self._kept.get(CLUSTERS, (tables.version("coverage"),), self.clusters)
         if name not in known:
             there = ", ".join(map(printable, known)) or "none yet"
             raise UnknownNameError(f"The warehouse has no cluster {printable(name)}: it has {there}.")
-        return ClusterRows(self.place, name, QUESTION_S)
+        return tables
 
     def groups(self, tables: ClusterRows) -> list[Answer]:
         """Returns all groups, those in trouble first."""
