@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import re
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -14,10 +17,12 @@ from click.testing import CliRunner
 
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.serve import entrance, passwords
+from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.serve.entrance import proxy_of
 from groupledger.jobs.serve.passwords import Passwords, hashes_in
-from groupledger.jobs.serve.server import is_loopback
+from groupledger.jobs.serve.server import is_loopback, serve
 from tests.jobs.serve.serving import CLUSTER, Client, fill, served
 
 if TYPE_CHECKING:
@@ -245,7 +250,37 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments:
     assert told in " ".join(result.output.split())
 
 
-def test_who_is_warned() -> None:
-    """Goal: only an address of this machine is one that others don't reach."""
+def test_the_command_serves(warehouse: Path, file: Path) -> None:
+    """Goal: the command says where it serves, asks who is there, and ends when it is told to."""
+    arguments = ("serve", "--warehouse", str(warehouse), "--listen", "127.0.0.1:0", "--auth-file", str(file))
+    with subprocess.Popen(
+        [sys.executable, "-m", "groupledger.jobs.cli.main", *arguments], stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stderr is not None
+        said = server.stderr.readline()
+        found = re.search(r"at http://127\.0\.0\.1:(\d+): read only", said)
+        assert found is not None, said
+        client = Client(int(found[1]))
+        assert client.get(PATHS[0]).status == 401
+        assert client.get(PATHS[0], Authorization=basic("ann", "s3cret:ü")).status == 200
+        server.terminate()
+        assert server.stderr.read() == ""
+
+
+def test_who_is_warned(warehouse: Path, file: Path) -> None:
+    """Goal: where others may reach the address and nobody is asked who is there, the start says so; only an address of
+    this machine is one that others don't reach."""
+    for passwords_or_none, warnings in ((None, 1), (Passwords(file), 0)):
+        said: list[str] = []
+        with pytest.raises(OutsideError, match="can't be listened at"):  # an address that no machine has
+            serve(
+                Warehouse(str(warehouse), load_settings()),
+                "203.0.113.1:0",
+                (),
+                said.append,
+                passwords=passwords_or_none,
+            )
+        assert len(said) == warnings
+        assert all("asks nobody at 203.0.113.1 who is there" in each for each in said)
     assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "[::1]", "localhost", "LOCALHOST")))
     assert not any(map(is_loopback, ("0.0.0.0", "[::]", "10.0.0.1", "pages.example")))  # noqa: S104
