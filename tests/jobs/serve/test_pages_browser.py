@@ -50,6 +50,10 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     again = {"group_id": "pay", "incarnation": 1, "from_generation": 2, "to_generation": 3, "kafka_offset": 8}
     again |= {"happened_at": AT + 8 * MINUTE, "inferred_trigger": "joined", "changes": []}
     write(warehouse, "rebalances", again)
+    commit = {"topic": HOSTILE, "partition": 0, "offset": 5}
+    record = {"kafka_partition": 7, "kafka_offset": 3, "kafka_timestamp": AT, "group_id": HOSTILE}
+    record |= {"record_type": "offset_commit", "is_tombstone": False, "ingest_date": AT.date()}
+    write(warehouse, "coordinator_records", record | {"offset_commit": commit})
     with served(warehouse) as found:
         yield found
 
@@ -125,6 +129,8 @@ def test_rebalances_by_key(shown: Browser, client: Client) -> None:
 
 PATHS = [
     f"/clusters/{CLUSTER}",
+    f"/clusters/{CLUSTER}/topics/{quote(HOSTILE, '')}",
+    f"/clusters/{CLUSTER}/topics/{quote(HOSTILE.upper(), '')}",
     *(
         f"/clusters/{CLUSTER}/groups/{quote(name, '')}{rest}"
         for name in ("pay", HOSTILE)
