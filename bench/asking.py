@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
@@ -59,13 +60,27 @@ PATHS = (
 )
 
 
-def make(warehouse: Path, groups: int, partitions: int) -> None:
-    """Writes the tables: each group has a member that owns all partitions of its topic since AT."""
+def write_rows(warehouse: Path, table: str, rows: list[dict[str, Any]]) -> None:
+    found = pa.Table.from_pylist([{"cluster": CLUSTER, **row} for row in rows], schema_of(table))
+    write_deltalake(str(warehouse / table), found, mode="append")
 
-    def write(table: str, rows: list[dict[str, Any]]) -> None:
-        found = pa.Table.from_pylist([{"cluster": CLUSTER, **row} for row in rows], schema_of(table))
-        write_deltalake(str(warehouse / table), found, mode="append")
 
+def write_round(warehouse: Path, groups: int, partitions: int, sampled_at: datetime) -> None:
+    """Writes the lag of each partition in one sampling round."""
+    of_round = {"sampled_at": sampled_at, "sample_date": sampled_at.date(), "flags": [], "status": "ok"}
+    of_round |= {"lag": 7, "burrow_status": "OK", "committed_offset": 5, "high_watermark": 12}
+    units = [(number, partition) for number in range(groups) for partition in range(partitions)]
+    rows = [
+        {"group_id": f"g-{number}", "topic": f"orders-{number}", "partition": partition, **of_round}
+        for number, partition in units
+    ]
+    write_rows(warehouse, "lag", rows)
+
+
+def make(warehouse: Path, groups: int, partitions: int) -> datetime:
+    """Writes the tables: each group has a member that owns all partitions of its topic since AT. Returns the instant
+    of the newest round."""
+    write = partial(write_rows, warehouse)
     end = AT + 60 * MINUTE
     stretch = {"completeness": "complete", "from_offset": 0, "to_offset": 1 << 40, "from_time": AT, "to_time": end}
     write("coverage", [{"kafka_partition": partition, **stretch} for partition in range(50)])
@@ -95,16 +110,7 @@ def make(warehouse: Path, groups: int, partitions: int) -> None:
         ],
     )
     for minutes in range(ROUNDS):
-        sampled_at = end - minutes * MINUTE
-        of_round = {"sampled_at": sampled_at, "sample_date": sampled_at.date(), "flags": [], "status": "ok"}
-        of_round |= {"lag": 7, "burrow_status": "OK", "committed_offset": 5, "high_watermark": 12}
-        write(
-            "lag",
-            [
-                {"group_id": f"g-{number}", "topic": f"orders-{number}", "partition": partition, **of_round}
-                for number, partition in units
-            ],
-        )
+        write_round(warehouse, groups, partitions, end - minutes * MINUTE)
     write(
         "rebalances",
         [
@@ -117,6 +123,7 @@ def make(warehouse: Path, groups: int, partitions: int) -> None:
     incident |= {"episode_id": "e", "first_seen_at": AT, "last_seen_at": AT, "explanation": "It fell silent."}
     incident |= {"evidence": "inferred", "confidence": 0.9, "is_ambiguous": False, "probable_root": "session_expired"}
     write("incidents", [{"group_id": name, "incident_id": name, **incident} for name in names[: groups // 20]])
+    return end
 
 
 def seconds(action: Callable[..., object], *arguments: object) -> float:

@@ -47,11 +47,21 @@ def ownership_rows(tables: ClusterRows, *filters: Filter) -> list[Answer]:
 
 def known_until(tables: ClusterRows) -> datetime:
     """Returns the latest instant that the ledger knows of: what "now" is, in an answer about now."""
-    ends = (row["to_time"] for row in tables.rows("coverage", columns=("to_time",)))
-    at: datetime | None = max((end for end in ends if end is not None), default=None)
+    at = last_known(tables)
     if at is None:
         raise InputError("The ledger has not read any log to its end yet: run `groupledger ingest` again.")
     return at
+
+
+def last_known(tables: ClusterRows, name: str | None = None) -> datetime | None:
+    """Returns the instant until which the ledger knows the log, or of it the partition in which a group is, so that an
+    answer can tell it; None where it knows none, nor the group."""
+    groups = () if name is None else tables.rows("groups", ("group_id", "=", name), columns=("kafka_partition",))
+    if not tables.exists("coverage") or (name is not None and not groups):
+        return None
+    of_partition = [("kafka_partition", "=", row["kafka_partition"]) for row in groups]
+    ends = tables.rows("coverage", *of_partition, columns=("to_time",))
+    return max((row["to_time"] for row in ends if row["to_time"] is not None), default=None)
 
 
 def within(column: str, since: datetime | None, until: datetime | None) -> list[Filter]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import operator
 import time
+from contextlib import nullcontext
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from pyarrow.fs import FileType, PyFileSystem
 
 from groupledger.jobs.ask.engine import MEMORY_MAX_BYTES, locked_database, plain
 from groupledger.jobs.ask.snapshots import Snapshots
+from groupledger.jobs.ask.time_limit import interrupted_after
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.warehouse.local_files import local_files
@@ -31,6 +33,7 @@ from groupledger.schemas.definitions import schema_of, written_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from groupledger.jobs.process.output import Answer
 
@@ -60,8 +63,8 @@ class SmallFiles:
 
 
 class ClusterRows:
-    """The rows of one cluster in the tables of a warehouse (a directory or a URI). With `timeout_s`, reading ends with
-    an InputError when so much time has passed since it was made."""
+    """The rows of one cluster in the tables of a warehouse (a directory or a URI). With `timeout_s`, reading and
+    querying end with an InputError when so much time has passed since it was made."""
 
     def __init__(self, warehouse: str, cluster: str, timeout_s: float | None = None) -> None:
         self.cluster = cluster
@@ -108,13 +111,15 @@ class ClusterRows:
     ) -> list[Answer]:
         """Returns what DuckDB answers to a query of ours. In it each scan is a table, which it reads once."""
         failed: list[Exception] = []
-        with locked_database() as connection:
+        with locked_database() as connection, self._limit(connection):
             for name, scan in scans.items():
                 connection.register(name, pa.RecordBatchReader.from_batches(scan.schema, noted(scan, failed)))
             try:
                 answers: list[Answer] = plain(connection.sql(text, params=parameters).to_arrow_table()).to_pylist()
             except duckdb.OutOfMemoryException as error:
                 raise InputError(f"The answer takes more than {MEMORY_MAX_BYTES >> 30} GiB: ask for less.") from error
+            except duckdb.InterruptException as error:
+                raise failed[0] if failed else self._too_long() from error
             except duckdb.Error as error:
                 raise failed[0] if failed else error from error
         return answers
@@ -147,11 +152,19 @@ class ClusterRows:
     def _in_time(self, table: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with of_the_table(self._snapshots.path(table)):
             for batch in batches:
-                if self._timeout_s is not None and time.monotonic() - self._begun_s > self._timeout_s:
-                    raise InputError(
-                        f"The answer takes longer than {self._timeout_s:g} s: ask for less, or for one group."
-                    )
+                if self._timeout_s is not None and self._left_s() < 0:
+                    raise self._too_long()
                 yield batch
+
+    def _limit(self, connection: duckdb.DuckDBPyConnection) -> AbstractContextManager[object]:
+        """Interrupts the database when the time is over."""
+        return nullcontext() if self._timeout_s is None else interrupted_after(self._left_s(), connection.interrupt)
+
+    def _left_s(self) -> float:
+        return self._begun_s + (self._timeout_s or 0.0) - time.monotonic()
+
+    def _too_long(self) -> InputError:
+        return InputError(f"The answer takes longer than {self._timeout_s:g} s: ask for less, or for one group.")
 
 
 def as_scan(rows: list[Answer], schema: pa.Schema) -> pa.RecordBatchReader:
@@ -184,6 +197,8 @@ def chosen(read: Iterable[pa.RecordBatch], passes: pc.Expression, wanted: pa.Sch
     """
     for batch in read:
         found = pa.Table.from_batches([batch]).filter(passes)
+        if not found.num_rows:
+            continue
         columns = [
             found[field.name].cast(field.type) if field.name in found.column_names else pa.nulls(len(found), field.type)
             for field in wanted

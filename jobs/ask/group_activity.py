@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import group_row, within
 from groupledger.jobs.ask.commits import commit_log
+from groupledger.jobs.ask.owner import unseen_in
 from groupledger.jobs.ask.told_rebalances import is_birth, is_within, rebalances_told
 from groupledger.schemas.kinds.changes import GROUP_STARTED
 
@@ -146,6 +147,12 @@ def readers(tables: ClusterRows, topic: str) -> list[Answer]:
         members=tables.scan("members", is_open, columns=("group_id", "subscribed_topics")),
         commit_log=commit_log(tables),
     )
+
+
+def nearest_topics(tables: ClusterRows, topic: str) -> list[str]:
+    """Returns the topics with a name like that of one which the ledger never saw; none if it saw it."""
+    unseen = unseen_in(tables, topic, 0)
+    return [] if unseen is None else unseen.nearest_names
 
 
 def committers(tables: ClusterRows, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from groupledger.jobs.ask.rounds import newest
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.judged_logs import judged_rows
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
     from groupledger.jobs.process.output import Answer
 
+RECENT = timedelta(days=1)
 EXPLANATION_WIDTH = 110
 
 
@@ -32,6 +35,15 @@ def incidents_of(
         if value is not None:
             filters.append((column, operation, value))
     return sorted(tables.rows("incidents", *filters), key=itemgetter("first_seen_at", "episode_id", "kind"))
+
+
+def recent_incidents(tables: ClusterRows) -> list[Answer]:
+    """Returns those of a warning or more that were last seen in the last day of any, and so all that are open, which
+    is said of minutes; in the same order."""
+    if not tables.exists("incidents"):
+        return []
+    last = newest(tables, "incidents", "last_seen_at")
+    return [] if last is None else incidents_of(tables, None, last - RECENT, None, Severity.WARNING)
 
 
 def rows_not_judged(tables: ClusterRows) -> int:

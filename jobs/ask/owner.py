@@ -60,7 +60,7 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
     generations = tables.rows("generations", of_group, columns=GENERATION_COLUMNS)
     intervals = ownership_rows(tables, of_group, ("topic", "=", topic), ("partition", "=", partition))
     answer = owner_at(group, generations, intervals, coverage, topic, partition, at)
-    unseen = None if intervals else _unseen(tables, topic, partition)
+    unseen = None if intervals else unseen_in(tables, topic, partition)
     if unseen is not None:
         return [found | _told(unseen)]
     found |= {
@@ -94,7 +94,7 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
     ]
 
 
-def _unseen(tables: ClusterRows, topic: str, partition: int) -> Unseen | None:
+def unseen_in(tables: ClusterRows, topic: str, partition: int) -> Unseen | None:
     """Returns what the ledger has not seen of a place that the group never owned; None if the place exists. All commits
     are read only for a place that nobody owned and no round sampled."""
     place = ("topic", "partition")

@@ -15,19 +15,25 @@ if TYPE_CHECKING:
     from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
 
 # Delta's log tells instants in whole milliseconds, and may round them.
+SAMPLED_AT = "sampled_at"
 ROUNDING = timedelta(milliseconds=1)
 
 
 def last_round(tables: ClusterRows, table: str, at: datetime | None = None) -> datetime | None:
     """Returns the instant of the newest round, or of the last one at or before an instant; None if there is none.
     Raises InputError if the table is not there."""
-    by_then: list[Filter] = [] if at is None else [("sampled_at", "<=", at)]
-    earliest = _told(tables, table, at)
+    return newest(tables, table, SAMPLED_AT, at)
+
+
+def newest(tables: ClusterRows, table: str, column: str, at: datetime | None = None) -> datetime | None:
+    """Returns the newest instant in a column of any table, in the same way."""
+    by_then: list[Filter] = [] if at is None else [(column, "<=", at)]
+    earliest = _told(tables, table, column, at)
     if earliest is not None:
-        found = _newest(tables, table, [*by_then, ("sampled_at", ">=", earliest - ROUNDING)])
+        found = _newest(tables, table, column, [*by_then, (column, ">=", earliest - ROUNDING)])
         if found is not None:
             return found
-    return _newest(tables, table, by_then)
+    return _newest(tables, table, column, by_then)
 
 
 def of_round(sampled_at: datetime) -> list[Filter]:
@@ -35,17 +41,15 @@ def of_round(sampled_at: datetime) -> list[Filter]:
     return [("sample_date", "=", sampled_at.date()), ("sampled_at", "=", sampled_at)]
 
 
-def _newest(tables: ClusterRows, table: str, filters: list[Filter]) -> datetime | None:
-    rounds = tables.scan(table, *filters, columns=("sampled_at",))
-    (newest,) = tables.query("SELECT max(sampled_at) AS at FROM rounds", rounds=rounds)
-    at: datetime | None = newest["at"]
-    return at
+def _newest(tables: ClusterRows, table: str, column: str, filters: list[Filter]) -> datetime | None:
+    told = (pc.max(batch[column]).as_py() for batch in tables.scan(table, *filters, columns=(column,)))
+    return max((at for at in told if at is not None), default=None)
 
 
-def _told(tables: ClusterRows, table: str, at: datetime | None) -> datetime | None:
+def _told(tables: ClusterRows, table: str, column: str, at: datetime | None) -> datetime | None:
     """Returns an instant at or after which there is a round of the cluster by then; None if the log tells none."""
     files = tables.files(table)
-    names = ("min.cluster", "max.cluster", "min.sampled_at", "max.sampled_at")
+    names = ("min.cluster", "max.cluster", f"min.{column}", f"max.{column}")
     if not {*names} <= {*files.column_names}:
         return None
     of_cluster = (pc.field("min.cluster") == tables.cluster) & (pc.field("max.cluster") == tables.cluster)

@@ -1,8 +1,8 @@
 """`groupledger why`: everything that the ledger knows of a group's trouble, in one order, and what to change.
 
-Incidents, rebalances, what happened to committed offsets and each change of the group's lag status stand in the order
-of time. At the end stands what it probably began with and the setting that would have prevented it: of incidents the
-ledger's own, else of the rebalances that a member's silence or slowness began.
+Incidents, rebalances, who took over what, what happened to committed offsets and each change of the group's lag status
+stand in the order of time. At the end stands what it probably began with and the setting that would have prevented it:
+of incidents the ledger's own, else of the rebalances that a member's silence or slowness began.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from groupledger.jobs.ask.group_activity import rebalances_of
 from groupledger.jobs.ask.group_timeline import places
 from groupledger.jobs.ask.incidents import incidents_of
 from groupledger.jobs.ask.lag_sums import lag_rounds
+from groupledger.jobs.ask.owner_changes import owner_changes
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
 from groupledger.schemas.kinds.roots import POLL_TIMEOUT_EXCEEDED, RESTART, ROOTS, SESSION_EXPIRED, UNKNOWN, Root
 from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, REBALANCE_TIMEOUT
@@ -46,6 +47,7 @@ def why(tables: ClusterRows, name: str, since: datetime, until: datetime | None)
     entries = [
         *_of_incidents(incidents),
         *_of_rebalances(rebalances),
+        *(_entry(at, "owner", None, words) for at, words in owner_changes(tables, name, since, until)),
         *_of_offsets(tables, name, since, until),
         *_of_lag(tables, name, since, until),
     ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from groupledger.jobs.cli.completion import group_names
-from groupledger.jobs.cli.questions import question
+from groupledger.jobs.cli.questions import question, say_known_until
 from groupledger.jobs.process.output import print_answers, say
 from groupledger.schemas.words import GroupType, LagStatus, words_of
 
@@ -45,7 +45,9 @@ def groups(
         known = f"there are {', '.join(teams)}" if teams else "the settings name no teams"
         raise click.BadParameter(f"{team!r} is no team: {known}.", param_hint="--team")
     wanted = Wanted(pattern=pattern, statuses=statuses, group_types=group_types, team=team, with_ended=with_ended)
-    found = group_list(job.rows(), wanted, teams)
+    tables = job.rows()
+    found = group_list(tables, wanted, teams)
+    say_known_until(tables)
     columns = [name for name in COLUMNS if teams or name != "team"]
     print_answers("Groups", columns, found, as_json=as_json, optional=[name for name in OPTIONAL if name in columns])
     if not found:

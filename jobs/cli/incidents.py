@@ -8,7 +8,7 @@ import click
 
 from groupledger.jobs.cli.completion import group_names
 from groupledger.jobs.cli.instants import SINCE
-from groupledger.jobs.cli.questions import question
+from groupledger.jobs.cli.questions import question, say_known_until
 from groupledger.jobs.process.output import print_json, say
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.schemas.words import Severity, words_of
@@ -52,6 +52,7 @@ def incidents(
             update_incidents(ledger)
     tables = job.rows()
     found, not_judged = incidents_of(tables, group, since, kind, severity), rows_not_judged(tables)
+    say_known_until(tables, group)
     if not_judged:
         say(f"{not_judged:,} rows of imported logs are not yet judged: `groupledger incidents --update` looks at them")
     if as_json:

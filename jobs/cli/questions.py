@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.cli.options import Job
 
 RETENTION_DAYS = 7.0  # Kafka's offsets.retention.minutes, since 2.0
@@ -30,6 +31,15 @@ def question(command: Callable[..., object]) -> Callable[..., object]:
     """Gives a command the options that all questions have."""
     as_json = click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with all that is known.")
     return on_warehouse(as_json(in_a_zone(command)))
+
+
+def say_known_until(tables: ClusterRows, name: str | None = None) -> None:
+    """Tells until when the ledger knows what was asked, of everything or of a group."""
+    from groupledger.jobs.ask.answers import last_known
+
+    at = last_known(tables, name)
+    if at is not None:
+        say(f"known until {in_zone(at)}")
 
 
 @click.command()
@@ -54,6 +64,7 @@ def group(
     row, entries, left_out = group_timeline(tables, name, since, until, limit)
     if left_out:
         say(f"{left_out:,} records before these are left out: see --limit")
+    say_known_until(tables, name)
     if as_json:
         print_json(entries)
         return
@@ -81,6 +92,7 @@ def rebalances(
     tables = job.rows()
     from groupledger.jobs.ask import group_activity
 
+    say_known_until(tables, name)
     if name is None:
         found = group_activity.most_rebalancing(tables, since, until, top)
         print_answers("Most rebalances", group_activity.COUNT_COLUMNS, found, as_json=as_json)
@@ -104,6 +116,7 @@ def owner(job: Job, *, name: str, topic: str, partition: int, at: datetime, as_j
     from groupledger.jobs.ask.owner import owner as owner_of
 
     found = owner_of(tables, name, topic, partition, at)
+    say_known_until(tables, name)
     if as_json:
         print_json(found)
         return
@@ -175,10 +188,15 @@ def idle(job: Job, *, retention_days: float, fraction: float, as_json: bool) -> 
 def readers(job: Job, *, topic: str, as_json: bool) -> None:
     """Show the groups that own, subscribe to or have committed offsets of a topic."""
     tables = job.rows()
-    from groupledger.jobs.ask.group_activity import READER_COLUMNS
+    from groupledger.jobs.ask.group_activity import READER_COLUMNS, nearest_topics
     from groupledger.jobs.ask.group_activity import readers as readers_of
 
-    print_answers(f"Readers of {printable(topic)}", READER_COLUMNS, readers_of(tables, topic), as_json=as_json)
+    found = readers_of(tables, topic)
+    say_known_until(tables)
+    nearest = () if found else nearest_topics(tables, topic)
+    if nearest:
+        say(f"the ledger never saw the topic {printable(topic)}: did you mean {' or '.join(map(printable, nearest))}?")
+    print_answers(f"Readers of {printable(topic)}", READER_COLUMNS, found, as_json=as_json)
 
 
 @click.command()
@@ -193,6 +211,7 @@ def committers(job: Job, *, since: datetime | None, until: datetime | None, top:
     from groupledger.jobs.ask.group_activity import committers as most_committing
 
     found = most_committing(tables, since, until, top)
+    say_known_until(tables)
     print_answers("Most commits", COMMITTER_COLUMNS, found, as_json=as_json)
 
 

@@ -8,7 +8,7 @@ import click
 
 from groupledger.jobs.cli.completion import group_names
 from groupledger.jobs.cli.instants import UNTIL, instant
-from groupledger.jobs.cli.questions import question
+from groupledger.jobs.cli.questions import question, say_known_until
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import print_json, say
 from groupledger.jobs.process.terminal import escaped, printable
@@ -28,10 +28,13 @@ if TYPE_CHECKING:
 @UNTIL
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Only the last so many.")
 def why(job: Job, *, name: str, since: datetime, until: datetime | None, limit: int, as_json: bool) -> None:
-    """Show why a group is in trouble: incidents, rebalances, offsets and lag in one order, and what to change."""
+    """Show why a group is in trouble: incidents, rebalances, owners, offsets and lag in one order, and what to
+    change."""
     from groupledger.jobs.ask.why import why as reasons
 
-    entries, verdict = reasons(job.rows(), name, since, until)
+    tables = job.rows()
+    entries, verdict = reasons(tables, name, since, until)
+    say_known_until(tables, name)
     if len(entries) > limit:
         say(f"{len(entries) - limit:,} before these are left out: see --limit")
     if as_json:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 from starlette.responses import Response
@@ -22,44 +22,52 @@ from groupledger.jobs.process.instants import read_instant
 from groupledger.jobs.process.output import json_text, say
 from groupledger.jobs.process.outside import explain
 from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.serve.kept import Kept
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from groupledger.jobs.process.output import Answer
     from groupledger.jobs.process.settings import Settings
 
+Kind = TypeVar("Kind")
 NAME_CHARACTERS_MAX = 4_096
 QUESTION_S = 30.0
+CLUSTERS = "clusters"
 # What the list of groups is made of.
 LISTED = ("groups", "group_states", "lag", "incidents")
 
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """What the server asks: a warehouse, by settings that name teams. The list of all groups of a cluster is kept until
-    one of its tables has another version."""
+    """What the server asks: a warehouse, by settings that name teams. What many ask for is kept until one of its tables
+    has another version."""
 
     place: str
     settings: Settings
-    _lists: dict[str, tuple[tuple[int | None, ...], list[Answer]]] = field(default_factory=dict)
+    _kept: Kept = field(default_factory=Kept)
 
     def clusters(self) -> list[str]:
         return clusters_of(Snapshots(self.place))
 
     def rows(self, cluster: str) -> ClusterRows:
         """Returns the rows of a cluster, whose name stands in a path. Raises UnknownNameError if it is not there."""
-        name, known = name_in(cluster), self.clusters()
+        name = name_in(cluster)
+        tables = ClusterRows(self.place, name, QUESTION_S)
+        known = self._kept.get(CLUSTERS, (tables.version("coverage"),), self.clusters)
         if name not in known:
             there = ", ".join(map(printable, known)) or "none yet"
             raise UnknownNameError(f"The warehouse has no cluster {printable(name)}: it has {there}.")
-        return ClusterRows(self.place, name, QUESTION_S)
+        return tables
 
     def groups(self, tables: ClusterRows) -> list[Answer]:
         """Returns all groups, those in trouble first."""
-        versions = tuple(tables.version(table) for table in LISTED)
-        kept = self._lists.get(tables.cluster)
-        if kept is None or kept[0] != versions:
-            kept = self._lists[tables.cluster] = (versions, every_group(tables, self.settings.team_patterns()))
-        return kept[1]
+        return self.kept(tables, LISTED, lambda: every_group(tables, self.settings.team_patterns()))
+
+    def kept(self, tables: ClusterRows, of: tuple[str, ...], make: Callable[[], Kind]) -> Kind:
+        """Returns what is made of these tables, which tell it apart from what is made of others."""
+        found: Kind = self._kept.get((tables.cluster, of), tuple(tables.version(table) for table in of), make)
+        return found
 
 
 def name_in(part: str) -> str:

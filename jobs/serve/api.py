@@ -1,7 +1,8 @@
 """The JSON of the pages, for programs: `/api/v1/...`, with the fields that the command line prints with --json.
 
 Names stand in paths percent-encoded, a slash in a name too. Instants are ISO 8601 in UTC in answers, and in questions
-also 14:03 or 2h. Lists of groups come in pages: `next` is the cursor of the page after, null on the last one.
+also 14:03 or 2h. `known_until` is the instant until which the ledger knows the log, of a group that of its partition.
+Lists of groups come in pages: `next` is the cursor of the page after, null on the last one.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from groupledger.jobs.ask.answers import group_row
-from groupledger.jobs.ask.group_activity import readers, rebalances_of
+from groupledger.jobs.ask.answers import group_row, last_known
+from groupledger.jobs.ask.group_activity import nearest_topics, readers, rebalances_of
 from groupledger.jobs.ask.group_diff import group_diff
 from groupledger.jobs.ask.group_list import Wanted, chosen, rank
 from groupledger.jobs.ask.group_timeline import group_timeline, owners_now
@@ -63,20 +64,25 @@ def of_clusters(api: APIRouter, warehouse: Warehouse) -> None:
         cursor: str | None = None,
     ) -> Response:
         wanted = Wanted(pattern=q, statuses=status or (), group_types=type or (), team=team, with_ended=all)
-        found = chosen(warehouse.groups(warehouse.rows(cluster)), wanted)
+        tables = warehouse.rows(cluster)
+        found = chosen(warehouse.groups(tables), wanted)
         page, following = page_of(found, limit, cursor)
-        return json_answer({"count": len(found), "groups": page, "next": following})
+        return json_answer({"known_until": last_known(tables), "count": len(found), "groups": page, "next": following})
 
     @api.get("/clusters/{cluster}/topics/{topic}/readers", summary="The groups that read a topic, owners first")
     def readers_of_topic(cluster: str, topic: str) -> Response:
-        return json_answer({"readers": readers(warehouse.rows(cluster), name_in(topic))})
+        tables, name = warehouse.rows(cluster), name_in(topic)
+        found = readers(tables, name)
+        nearest = [] if found else nearest_topics(tables, name)
+        return json_answer({"known_until": last_known(tables), "readers": found, "nearest_names": nearest})
 
     @api.get("/clusters/{cluster}/incidents", summary="What went wrong in a cluster")
     def incidents(
         cluster: str, since: Since = None, kind: str | None = None, severity: str = Severity.WARNING
     ) -> Response:
-        found = incidents_of(warehouse.rows(cluster), None, instant_in(since), kind, known(severity))
-        return json_answer({"incidents": found})
+        tables = warehouse.rows(cluster)
+        found = incidents_of(tables, None, instant_in(since), kind, known(severity))
+        return json_answer({"known_until": last_known(tables), "incidents": found})
 
 
 def of_a_group(api: APIRouter, warehouse: Warehouse) -> None:
@@ -85,37 +91,40 @@ def of_a_group(api: APIRouter, warehouse: Warehouse) -> None:
         tables, name = warehouse.rows(cluster), name_in(group)
         row = group_row(tables, name)
         instant, owners = owners_of(tables, name, instant_in(at))
-        return json_answer({"group": row, "at": instant, "owners": owners})
+        return json_answer({"known_until": last_known(tables, name), "group": row, "at": instant, "owners": owners})
 
     @api.get("/clusters/{cluster}/groups/{group}/owners", summary="Who owned each partition at an instant")
     def owners(cluster: str, group: str, at: At = None) -> Response:
-        instant, found = owners_of(warehouse.rows(cluster), name_in(group), instant_in(at))
-        return json_answer({"at": instant, "owners": found})
+        tables, name = warehouse.rows(cluster), name_in(group)
+        instant, found = owners_of(tables, name, instant_in(at))
+        return json_answer({"known_until": last_known(tables, name), "at": instant, "owners": found})
 
     @api.get("/clusters/{cluster}/groups/{group}/members", summary="The present members, with what they own")
     def members(cluster: str, group: str) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
-        return json_answer({"members": owners_now(tables, name)})
+        return json_answer({"known_until": last_known(tables, name), "members": owners_now(tables, name)})
 
 
 def of_times(api: APIRouter, warehouse: Warehouse) -> None:
     @api.get("/clusters/{cluster}/groups/{group}/timeline", summary="What happened, record by record")
     def timeline(cluster: str, group: str, since: Since = None, until: Until = None, limit: Limit = 100) -> Response:
-        window = instant_in(since), instant_in(until)
-        _, entries, left_out = group_timeline(warehouse.rows(cluster), name_in(group), *window, limit)
-        return json_answer({"entries": entries, "left_out": left_out})
+        tables, name = warehouse.rows(cluster), name_in(group)
+        _, entries, left_out = group_timeline(tables, name, instant_in(since), instant_in(until), limit)
+        return json_answer({"known_until": last_known(tables, name), "entries": entries, "left_out": left_out})
 
     @api.get("/clusters/{cluster}/groups/{group}/rebalances", summary="The last rebalances")
     def rebalances(cluster: str, group: str, since: Since = None, until: Until = None, limit: Limit = 100) -> Response:
-        window = instant_in(since), instant_in(until)
-        return json_answer({"rebalances": rebalances_of(warehouse.rows(cluster), name_in(group), *window, limit)})
+        tables, name = warehouse.rows(cluster), name_in(group)
+        found = rebalances_of(tables, name, instant_in(since), instant_in(until), limit)
+        return json_answer({"known_until": last_known(tables, name), "rebalances": found})
 
     @api.get("/clusters/{cluster}/groups/{group}/incidents", summary="What went wrong, why, and what to change")
     def incidents_of_group(cluster: str, group: str, since: Since = None, severity: str = Severity.WARNING) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
-        return json_answer({"incidents": incidents_of(tables, name, instant_in(since), None, known(severity))})
+        found = incidents_of(tables, name, instant_in(since), None, known(severity))
+        return json_answer({"known_until": last_known(tables, name), "incidents": found})
 
     @api.get(
         "/clusters/{cluster}/groups/{group}/what-if", summary="What other settings would have spared, as last kept"
@@ -140,11 +149,11 @@ def of_times(api: APIRouter, warehouse: Warehouse) -> None:
 
     @api.get("/clusters/{cluster}/groups/{group}/why", summary="All of a group's trouble in the order of time")
     def reasons(cluster: str, group: str, since: Since = "2h", until: Until = None) -> Response:
-        tables, begin = warehouse.rows(cluster), instant_in(since or "2h")
+        tables, name, begin = warehouse.rows(cluster), name_in(group), instant_in(since or "2h")
         if begin is None:
             raise InputError("Give an instant: since=2h.")
-        entries, verdict = why(tables, name_in(group), begin, instant_in(until))
-        return json_answer({"entries": entries, "verdict": verdict})
+        entries, verdict = why(tables, name, begin, instant_in(until))
+        return json_answer({"known_until": last_known(tables, name), "entries": entries, "verdict": verdict})
 
 
 def of_lag(api: APIRouter, warehouse: Warehouse) -> None:

@@ -14,6 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.serve import api, burrow, events, pages
 from groupledger.jobs.serve.answers import Warehouse, problem
+from groupledger.jobs.serve.entrance import OPEN_TO_ALL, Entrance
 from groupledger.jobs.serve.guards import Guards
 
 if TYPE_CHECKING:
@@ -21,12 +22,18 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from groupledger.jobs.serve.entrance import Proxy
+    from groupledger.jobs.serve.passwords import Passwords
+
 # Questions that are computed at once; others wait.
 THREADS = 4
 
 
-def make_app(warehouse: Warehouse, hosts: Collection[str]) -> ASGIApp:
-    """Returns the application; `hosts` are the names that it answers to."""
+def make_app(
+    warehouse: Warehouse, hosts: Collection[str], passwords: Passwords | None = None, proxy: Proxy | None = None
+) -> ASGIApp:
+    """Returns the application; `hosts` are the names that it answers to. It asks nobody who is there if it has neither
+    passwords nor a proxy."""
     app = FastAPI(
         title="groupledger",
         openapi_url="/api/v1/openapi.json",
@@ -38,11 +45,11 @@ def make_app(warehouse: Warehouse, hosts: Collection[str]) -> ASGIApp:
     app.include_router(events.routes(warehouse))
     app.include_router(burrow.routes(warehouse))
     app.include_router(pages.routes(warehouse))
-    app.add_api_route("/livez", lambda: PlainTextResponse("ok\n"), include_in_schema=False)
+    app.add_api_route(OPEN_TO_ALL, lambda: PlainTextResponse("ok\n"), include_in_schema=False)
     app.add_exception_handler(Exception, _refused)
     for kind in (InputError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _refused)
-    return Guards(app, hosts)
+    return Guards(app if passwords is None and proxy is None else Entrance(app, passwords, proxy), hosts)
 
 
 @asynccontextmanager

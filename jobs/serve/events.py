@@ -1,7 +1,8 @@
 """Server-sent events of a cluster: `round` when a sampling round was added, `incident` for each that is new.
 
-A client that comes again sees what is new from then on only: what was before is in the tables. Each client costs a look
-at the tables every few seconds, so there is a bound on them.
+A client that comes again sees what is new from then on only: what was before is in the tables. So is an incident that
+ended more than a day before the newest one, as a log tells that is imported late. Each client costs a look at the
+versions of two tables every few seconds, so there is a bound on them; what has changed is read once for all.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from anyio import to_thread
 from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
 
-from groupledger.jobs.ask.incidents import incidents_of
+from groupledger.jobs.ask.incidents import recent_incidents
 from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.process.errors import JobError, OutsideError
 from groupledger.jobs.process.output import json_text
 from groupledger.jobs.serve.answers import Warehouse, name_in
-from groupledger.schemas.words import Severity
 
 CLIENTS_MAX = 16
 POLL_S = 5.0
+TOLD = ("lag", "incidents")
 
 
 def routes(warehouse: Warehouse) -> APIRouter:
@@ -65,11 +66,14 @@ async def _stream(warehouse: Warehouse, cluster: str, clients: anyio.CapacityLim
 
 def _state(warehouse: Warehouse, cluster: str) -> dict[str, Any]:
     tables = warehouse.rows(cluster)
-    incidents = incidents_of(tables, None, None, None, Severity.WARNING) if tables.exists("incidents") else []
-    return {
-        "round": last_round(tables, "lag") if tables.exists("lag") else None,
-        "incidents": {row["incident_id"]: row for row in incidents},
-    }
+
+    def made() -> dict[str, Any]:
+        return {
+            "round": last_round(tables, "lag") if tables.exists("lag") else None,
+            "incidents": {row["incident_id"]: row for row in recent_incidents(tables)},
+        }
+
+    return warehouse.kept(tables, TOLD, made)
 
 
 def _event(kind: str, value: object) -> str:

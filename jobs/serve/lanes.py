@@ -55,11 +55,13 @@ class Label(NamedTuple):
 
 @dataclass(slots=True)
 class Drawing:
-    """Holds the shapes, in the order in which they are drawn. `owners` are the members, by their style."""
+    """Holds the shapes, in the order in which they are drawn. `names` stand left of the axis, and stay there when the
+    rest is scrolled; `owners` are the members, by their style."""
 
     height: int = 0
     rectangles: list[Rectangle] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
+    names: list[Label] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
     lag: str = ""
     owners: dict[str, str] = field(default_factory=dict)
@@ -101,7 +103,8 @@ def draw(
         )
     for number in range(TICKS + 1):
         instant = window.since + number * (window.until - window.since) / TICKS
-        found.labels.append(Label(window.x(instant), found.height - 6, "tick", f"{instant:%H:%M:%S}"))
+        style = "tick" if number else "first"
+        found.labels.append(Label(window.x(instant), found.height - 6, style, f"{instant:%H:%M:%S}"))
     found.lines.append(Line(window.x(at), TOP - 10, window.x(at), found.height - 20, "at", iso(at)))
     return found
 
@@ -115,7 +118,7 @@ def _lanes(found: Drawing, history: GroupHistory, window: Window) -> int:
     rows = {unit: TOP + place * LANE for place, unit in enumerate(units[:LANES_MAX])}
     bottom = TOP + max(len(rows), 1) * LANE
     for unit, y in rows.items():
-        found.labels.append(Label(LEFT - 8, y + LANE - 4, "lane", f"{unit.topic} {unit.partition}"))
+        found.names.append(Label(LEFT - 8, y + LANE - 4, "lane", f"{unit.topic} {unit.partition}"))
     for span in of_group:
         if span.is_whole_group:
             text = f"all partitions: {span.status}"
@@ -145,8 +148,8 @@ def _rectangle(
 def _lag(found: Drawing, window: Window, rounds: Sequence[Answer], top: int) -> None:
     known = [(row["sampled_at"], row["lag_sum"]) for row in rounds if row["lag_sum"] is not None]
     highest = max((lag for _, lag in known), default=0)
-    found.labels.append(Label(LEFT - 8, top + 10, "lane", f"lag {highest:,}"))
-    found.labels.append(Label(LEFT - 8, top + LAG_HEIGHT, "lane", "0"))
+    found.names.append(Label(LEFT - 8, top + 10, "lane", f"lag {highest:,}"))
+    found.names.append(Label(LEFT - 8, top + LAG_HEIGHT, "lane", "0"))
     found.lag = " ".join(
         f"{window.x(at)},{round(top + LAG_HEIGHT - LAG_HEIGHT * lag / max(highest, 1), 1)}" for at, lag in known
     )

@@ -12,10 +12,11 @@ from fastapi import APIRouter, Query
 from jinja2 import Environment, PackageLoader
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from groupledger.jobs.ask.answers import last_known
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.group_activity import most_rebalancing, rebalances_of
 from groupledger.jobs.ask.group_list import Wanted, chosen
-from groupledger.jobs.ask.incidents import incidents_of
+from groupledger.jobs.ask.incidents import incidents_of, recent_incidents
 from groupledger.jobs.ask.lag_answers import rows_of_round
 from groupledger.jobs.ask.lag_sums import lag_rounds
 from groupledger.jobs.ask.owners import GroupHistory, owner_rows, read_history
@@ -26,13 +27,14 @@ from groupledger.jobs.process.instants import AGO, UNITS
 from groupledger.jobs.serve import question_pages
 from groupledger.jobs.serve.answers import Warehouse, instant_in, name_in
 from groupledger.jobs.serve.api import page_of
-from groupledger.jobs.serve.lanes import WIDTH, Window, draw
+from groupledger.jobs.serve.lanes import LEFT, WIDTH, Window, draw
 from groupledger.schemas.words import GroupType, LagStatus, Severity, words_of
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
 
 PAGE = 100
 SHOWN = 10
 DAY = timedelta(days=1)
+SUMMED_UP = ("coverage", "incidents", "rebalances", "coordinator_events")
 WINDOWS = ("15m", "1h", "2h", "6h", "1d", "7d")
 STATIC = {"page.css": "text/css", "page.js": "text/javascript"}
 
@@ -115,7 +117,8 @@ def routes(warehouse: Warehouse) -> APIRouter:
             statuses=words_of(LagStatus),
             types=words_of(GroupType),
             teams=[*warehouse.settings.teams],
-            **summary(tables, chosen(every, Wanted(with_ended=all))),
+            **counts(chosen(every, Wanted(with_ended=all))),
+            **warehouse.kept(tables, SUMMED_UP, lambda: summary(tables)),
         )
 
     @pages.get("/clusters/{cluster}/groups/{group}")
@@ -131,6 +134,7 @@ def routes(warehouse: Warehouse) -> APIRouter:
             windows=WINDOWS,
             window=window,
             width=WIDTH,
+            left=LEFT,
             **group_page(tables, name, history, instant_in(at), instant_in(until), length(window)),
         )
 
@@ -147,21 +151,22 @@ def length(text: str) -> timedelta:
     return lasts
 
 
-def summary(tables: ClusterRows, every: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns what stands above the list: counts, open incidents, and who rebalanced most in the last day that is
-    known."""
-    incidents = incidents_of(tables, None, None, None, Severity.WARNING) if tables.exists("incidents") else []
-    ends = tables.query(
-        "SELECT max(to_time) AS at FROM coverage", coverage=tables.scan("coverage", columns=("to_time",))
-    )
-    known_until: datetime | None = ends[0]["at"]
+def counts(every: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns what stands above the list: how many groups are in which state, and in which trouble."""
+    return {
+        "states": Counter(row["state"] or "with members" for row in every).most_common(),
+        "by_status": Counter(row["status"] or "not sampled" for row in every).most_common(),
+    }
+
+
+def summary(tables: ClusterRows) -> dict[str, Any]:
+    """Returns what stands below the list: open incidents, and who rebalanced most in the last day that is known."""
+    known_until = last_known(tables)
     since = None if known_until is None else known_until - DAY
     rebalancing = most_rebalancing(tables, since, None, SHOWN) if tables.exists("rebalances") else []
     return {
         "known_until": known_until,
-        "states": Counter(row["state"] or "with members" for row in every).most_common(),
-        "by_status": Counter(row["status"] or "not sampled" for row in every).most_common(),
-        "incidents": [row for row in incidents if row["is_open"]][::-1][:SHOWN],
+        "incidents": [row for row in recent_incidents(tables) if row["is_open"]][::-1][:SHOWN],
         "rebalancing": rebalancing,
     }
 
@@ -190,6 +195,7 @@ def group_page(
     rows = [] if sampled_at is None else rows_of_round(tables, sampled_at, name)
     return {
         "group": history.group,
+        "known_until": last_known(tables, name),
         "at": at,
         "since": window.since,
         "until": window.until,

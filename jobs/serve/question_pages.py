@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse
 
-from groupledger.jobs.ask.answers import known_until
-from groupledger.jobs.ask.group_activity import readers
+from groupledger.jobs.ask.answers import known_until, last_known
+from groupledger.jobs.ask.group_activity import nearest_topics, readers
 from groupledger.jobs.ask.group_diff import group_diff
 from groupledger.jobs.ask.lag_sums import sums_of_round
 from groupledger.jobs.ask.rounds import last_round
@@ -52,6 +52,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
             entries=entries[-ENTRIES_MAX:],
             left_out=max(len(entries) - ENTRIES_MAX, 0),
             verdict=verdict,
+            known_until=last_known(tables, name),
         )
 
     @pages.get("/clusters/{cluster}/groups/{group}/diff")
@@ -67,13 +68,20 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
     @pages.get("/clusters/{cluster}/topics/{topic}")
     def topic_page(cluster: str, topic: str) -> HTMLResponse:
         tables, name = warehouse.rows(cluster), name_in(topic)
-        return shown("topic.html", cluster=tables.cluster, topic=name, **readers_with_lag(tables, name))
+        return shown(
+            "topic.html",
+            known_until=last_known(tables),
+            cluster=tables.cluster,
+            topic=name,
+            **readers_with_lag(tables, name),
+        )
 
     return pages
 
 
 def readers_with_lag(tables: ClusterRows, topic: str) -> dict[str, Any]:
-    """Returns the groups that read a topic, each with its lag there in the last sampling round, and that round."""
+    """Returns the groups that read a topic, each with its lag there in the last sampling round, and that round; for a
+    topic that is not known, those with a name like it."""
     sampled_at = last_round(tables, "lag") if tables.exists("lag") else None
     sums = [] if sampled_at is None else sums_of_round(tables, sampled_at, None, by_topic=True)
     of_group = {row["group_id"]: row for row in sums if row["topic"] == topic}
@@ -81,4 +89,4 @@ def readers_with_lag(tables: ClusterRows, topic: str) -> dict[str, Any]:
         {**row, **{name: of_group.get(row["group_id"], {}).get(name) for name in OF_LAG}}
         for row in readers(tables, topic)
     ]
-    return {"readers": found, "sampled_at": sampled_at}
+    return {"readers": found, "nearest": [] if found else nearest_topics(tables, topic), "sampled_at": sampled_at}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -14,22 +15,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from groupledger.jobs.serve.answers import Warehouse
+    from groupledger.jobs.serve.entrance import Proxy
+    from groupledger.jobs.serve.passwords import Passwords
 
 STOP_WITHIN_S = 5
 PORT_MAX = 65_535
 
 
-def serve(warehouse: Warehouse, listen: str, hosts: Collection[str], say: Callable[[str], None]) -> None:
+def serve(
+    warehouse: Warehouse,
+    listen: str,
+    hosts: Collection[str],
+    say: Callable[[str], None],
+    *,
+    passwords: Passwords | None = None,
+    proxy: Proxy | None = None,
+) -> None:
     """Serves at an address, `HOST:PORT`, to those that ask for it by that host, or by one of `hosts`. Raises InputError
     for an address that is none, OutsideError if it is taken."""
     host, port = address(listen)
+    if passwords is None and proxy is None and not is_loopback(host):
+        say(
+            f"groupledger asks nobody at {host} who is there: give --auth-file or --auth-header, or let nobody reach it"
+        )
     config = uvicorn.Config(
-        make_app(warehouse, {host.lower(), *LOOPBACK, *(each.lower() for each in hosts)}),
+        make_app(warehouse, {host.lower(), *LOOPBACK, *(each.lower() for each in hosts)}, passwords, proxy),
         host=host.strip("[]"),
         port=port,
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # who asks is the peer, and not what X-Forwarded-For says
         timeout_graceful_shutdown=STOP_WITHIN_S,
     )
     try:
@@ -47,3 +63,11 @@ def address(listen: str) -> tuple[str, int]:
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
         raise InputError(f"{listen} is no address: write one as 127.0.0.1:8080.")
     return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether only this machine reaches the address."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() in LOOPBACK

@@ -1,5 +1,5 @@
-// The slider chooses the instant of the form; [ and ] go to the previous and the next rebalance; a link says that there is
-// something new.
+// The slider chooses the instant of the form; [ and ] go to the previous and the next rebalance; a picture that is wider
+// than the screen is moved to the instant; a link says that there is something new.
 "use strict";
 const slider = document.getElementById("slider");
 if (slider) {
@@ -13,6 +13,8 @@ document.addEventListener("keydown", (event) => {
   const link = { "[": "before", "]": "after" }[event.key];
   if (link) document.getElementById(link)?.click();
 });
+const picture = document.querySelector(".picture"), at = picture?.querySelector("line.at");
+if (at) picture.scrollLeft += at.getBoundingClientRect().left - picture.getBoundingClientRect().right * 0.6;
 const fresh = document.getElementById("new");
 if (fresh) {
   const events = new EventSource(fresh.dataset.events);

@@ -204,3 +204,13 @@ def test_too_long(tmp_path: Path) -> None:
         tables.rows("groups")
     with pytest.raises(InputError, match="takes longer than"):
         tables.query("SELECT count(*) AS groups FROM groups", groups=tables.scan("groups"))
+
+
+def test_a_query_that_has_no_end(tmp_path: Path) -> None:
+    """Goal: a query that has read its rows and goes on is interrupted when the time is over."""
+    append(tmp_path, "groups", {"group_id": "a"})
+    tables = ClusterRows(str(tmp_path), CLUSTER, timeout_s=0.5)
+    with pytest.raises(InputError, match=r"takes longer than 0\.5 s"):
+        tables.query(
+            "SELECT count(*) FROM range(10000000) AS a, range(10000000) AS b WHERE (a.range * b.range) % 7 = 3"
+        )

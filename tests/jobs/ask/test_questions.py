@@ -304,7 +304,7 @@ def test_why(ask: Ask) -> None:
     """Goal: what happened stands in the order of time, and the end says what it probably began with."""
     *entries, verdict = answers(ask("why", "g1", "--since", at(0), "--json"))
     assert entries == sorted(entries, key=lambda entry: entry["at"])
-    assert {entry["what"] for entry in entries} == {"rebalance"}
+    assert {entry["what"] for entry in entries} == {"rebalance", "owner"}
     assert set(verdict) == {"root", "advice", "setting_to_change"}
 
 

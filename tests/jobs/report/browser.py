@@ -16,7 +16,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -26,7 +26,8 @@ FLAGS = (
     *("--no-first-run", "--disable-extensions", "--disable-background-networking", "--disable-sync"),
     *("--disable-component-update", "--force-device-scale-factor=1", "--hide-scrollbars"),
 )
-KEYS = {"Enter": 13, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38, "Home": 36, "End": 35, " ": 32}
+KEYS = {"Enter": 13, "Tab": 9, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Home": 36, "End": 35}
+KEYS |= {" ": 32}
 
 
 def chromium() -> str | None:
@@ -97,6 +98,24 @@ class Browser:
     def open(self, page: Path, fragment: str = "") -> None:
         self.call("Page.navigate", url=f"{page.as_uri()}{fragment}")
         self.wait("location.protocol == 'file:' && document.readyState == 'complete'")
+
+    def visit(self, address: str) -> None:
+        self.call("Page.navigate", url=address)
+        scheme = address.partition(":")[0]
+        self.wait(f"location.protocol == '{scheme}:' && document.readyState == 'complete'")
+
+    def leave(self, act: Callable[[], object]) -> None:
+        """Does what opens another page, and waits for that."""
+        self.evaluate("window.isLeft = true")
+        act()
+        deadline = time.monotonic() + SECONDS_MAX
+        while time.monotonic() < deadline:
+            # Between two pages there is none to ask.
+            with contextlib.suppress(RuntimeError):
+                if self.evaluate("!window.isLeft && document.readyState == 'complete'"):
+                    return
+            time.sleep(0.02)
+        raise TimeoutError("No other page comes.")
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression; a promise's once it is there."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from groupledger.jobs.serve.entrance import Proxy
+    from groupledger.jobs.serve.passwords import Passwords
+
 CLUSTER = "east"
 AT = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)
@@ -53,10 +56,9 @@ class Client(NamedTuple):
 
 
 @contextmanager
-def served(warehouse: Path) -> Iterator[Client]:
-    config = uvicorn.Config(
-        make_app(Warehouse(str(warehouse), load_settings()), LOOPBACK), port=0, log_level="warning", access_log=False
-    )
+def served(warehouse: Path, passwords: Passwords | None = None, proxy: Proxy | None = None) -> Iterator[Client]:
+    app = make_app(Warehouse(str(warehouse), load_settings()), LOOPBACK, passwords, proxy)
+    config = uvicorn.Config(app, port=0, log_level="warning", access_log=False, proxy_headers=False)
     socket = config.bind_socket()
     socket.listen()  # from here on a client waits until the server is ready
     server = uvicorn.Server(config)

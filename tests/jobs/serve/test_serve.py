@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
+from markupsafe import escape
 
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, Client, fill, served, write
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HOSTILE = "a/owners?x=1#<script>alert(1)</script>&\"'\x1b[2J\u202e%2F"
+KNOWN_UNTIL = "2026-01-01T12:10:00.000Z"
 NAMES = {"pay": ("orders", "pod-b"), HOSTILE: ("<b>" * 80, "</title><script>"), "..": ("..", "../..")}
 
 
@@ -47,7 +49,9 @@ def test_a_group(client: Client, name: str) -> None:
     assert [row["group_id"] for row in client.get(path(name, "/incidents")).json["incidents"]] == [name]
     assert client.get(path(name, "/why?since=2026-01-01")).json["verdict"]["setting_to_change"] == "s"
     assert len(client.get(path(name, "/timeline")).json["entries"]) == 2
-    assert client.get(path(name, "/members")).json == {"members": []}
+    assert client.get(path(name, "/members")).json == {"known_until": KNOWN_UNTIL, "members": []}
+    for rest in ("", "/owners", "/timeline", "/rebalances", "/incidents", "/why?since=2026-01-01"):
+        assert client.get(path(name, rest)).json["known_until"] == KNOWN_UNTIL
     told = client.get(path(name, "/what-if")).json["answers"]
     assert [(row["setting"], row["refusal"]) for row in told] == [
         ("static", None),
@@ -85,7 +89,11 @@ def test_the_pages_of_questions(client: Client, name: str) -> None:
     told = client.get(f"{link}/why?since=2026-01-01T12:00:00Z")
     assert (told.status, "Probable root: session_expired." in told.text, "Change: s" in told.text) == (200, True, True)
     assert "growing" in told.text
-    assert "3 entries" in told.text
+    assert "5 entries" in told.text
+    assert f"{escape(member)} took {escape(topic)} 0<" in told.text
+    assert f"{escape(member)} gave up {escape(topic)} 0<" in told.text
+    assert f"The log is known until {KNOWN_UNTIL}." in told.text
+    assert f"its log is known until {KNOWN_UNTIL}<" in page
     changed = client.get(f"{link}/diff?from=2026-01-01T12:01:00Z&to=2026-01-01T12:06:00Z")
     assert (changed.status, "member_count" in changed.text) == (200, True)
     assert topic.replace("<", "&lt;").replace(">", "&gt;") in changed.text
@@ -114,11 +122,19 @@ def test_a_topic(tmp_path_factory: pytest.TempPathFactory) -> None:
     with served(warehouse) as client:
         page = client.get(f"/clusters/{CLUSTER}/topics/orders")
         assert page.status == 200
+        assert f"The log is known until {KNOWN_UNTIL}." in page.text
         assert "1 groups" in page.text or "1 group" in page.text
         assert quote(HOSTILE, "") in page.text
         assert '<td class="growing">growing</td>' in page.text
         (row,) = client.get(f"/api/v1/clusters/{CLUSTER}/topics/orders/readers").json["readers"]
+        assert client.get(f"/api/v1/clusters/{CLUSTER}/topics/orders/readers").json["known_until"] == KNOWN_UNTIL
         assert (row["group_id"], row["partitions_committed"]) == (HOSTILE, 1)
+        answer = client.get(f"/api/v1/clusters/{CLUSTER}/topics/Order/readers").json
+        assert (answer["readers"], answer["nearest_names"]) == ([], ["orders"])
+        assert (
+            f'Did you mean <a href="/clusters/{CLUSTER}/topics/orders">orders</a>?'
+            in client.get(f"/clusters/{CLUSTER}/topics/Order").text
+        )
         assert "Nobody that the ledger knows." in client.get(f"/clusters/{CLUSTER}/topics/%3Cb%3E").text
 
 
@@ -127,7 +143,8 @@ def test_the_list(client: Client) -> None:
     groups = f"/api/v1/clusters/{CLUSTER}/groups"
     first = client.get(f"{groups}?limit=2").json
     rest = client.get(f"{groups}?limit=2&cursor={first['next']}").json
-    assert first["count"] == 3
+    assert (first["count"], first["known_until"]) == (3, KNOWN_UNTIL)
+    assert client.get(f"/api/v1/clusters/{CLUSTER}/incidents").json["known_until"] == KNOWN_UNTIL
     assert rest["next"] is None
     assert sorted(row["group_id"] for row in first["groups"] + rest["groups"]) == sorted(NAMES)
     assert [row["group_id"] for row in client.get(f"{groups}?q=pay&status=growing&type=classic").json["groups"]] == [

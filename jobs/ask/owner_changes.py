@@ -1,0 +1,77 @@
+"""Tells which partitions of a group changed hands, and from whom to whom, in few words: an entry for each instant.
+
+A partition is taken from whoever had it before in the same incarnation of the group. A cooperative member gives up in
+one record what another takes in a later one, so what is given up is told only where nobody takes it in the window.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.ask.answers import within
+from groupledger.jobs.ask.group_timeline import places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.process.output import Answer
+
+COLUMNS = ("incarnation", "topic", "partition", "member_id", "from_offset", "valid_from", "valid_to")
+TOLD, PARTITIONS_TOLD = 3, 8
+
+
+def owner_changes(
+    tables: ClusterRows, name: str, since: datetime, until: datetime | None
+) -> Iterator[tuple[datetime, str]]:
+    """Yields each instant of [since, until) at which somebody took or gave up partitions, and the words for it."""
+    of_group = ("group_id", "=", name)
+    rows = tables.scan_if_any("assignments", of_group, *within("valid_from", None, until), columns=COLUMNS)
+    changes = changed_hands(rows.read_all().to_pylist())
+    for at in sorted(changes):
+        if at >= since and (until is None or at < until):
+            yield at, _words(changes[at])
+
+
+def changed_hands(intervals: Iterable[Answer]) -> dict[datetime, dict[tuple[str | None, str | None], list[Answer]]]:
+    """Returns, for each instant, the intervals by who took them and from whom; nobody is None."""
+    of_place = defaultdict(list)
+    for row in intervals:
+        of_place[row["topic"], row["partition"]].append(row)
+    found: defaultdict[datetime, dict[tuple[str | None, str | None], list[Answer]]] = defaultdict(dict)
+    for rows in of_place.values():
+        rows.sort(key=lambda row: (row["incarnation"], row["from_offset"]))
+        before: Answer | None = None
+        for row in rows:
+            taken_from = before["member_id"] if before is not None and _goes_on(before, row) else None
+            if taken_from != row["member_id"]:
+                found[row["valid_from"]].setdefault((row["member_id"], taken_from), []).append(row)
+            before = row
+        if rows[-1]["valid_to"] is not None:
+            found[rows[-1]["valid_to"]].setdefault((None, rows[-1]["member_id"]), []).append(rows[-1])
+    return found
+
+
+def _goes_on(before: Answer, row: Answer) -> bool:
+    return before["incarnation"] == row["incarnation"] and before["valid_to"] is not None
+
+
+def _words(changes: dict[tuple[str | None, str | None], list[Answer]]) -> str:
+    """Returns who took what from whom, those with the most partitions first."""
+    ordered = sorted(changes.items(), key=lambda item: (-len(item[1]), item[0][0] or "", item[0][1] or ""))
+    told = []
+    for (member_id, taken_from), rows in ordered[:TOLD]:
+        units = sorted((row["topic"], row["partition"]) for row in rows)
+        what = places(units[:PARTITIONS_TOLD])
+        if len(units) > PARTITIONS_TOLD:
+            what += f" and {len(units) - PARTITIONS_TOLD:,} more"
+        if member_id is None:
+            told.append(f"{taken_from} gave up {what}")
+        else:
+            told.append(f"{member_id} took {what}" + ("" if taken_from is None else f" from {taken_from}"))
+    if len(ordered) > TOLD:
+        left_out = sum(len(rows) for _, rows in ordered[TOLD:])
+        told.append(f"{left_out:,} partitions more changed hands")
+    return "; ".join(told)

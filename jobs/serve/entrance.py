@@ -1,0 +1,142 @@
+"""Asks who is there before a page or its JSON is shown: by a password, or by the name that a trusted proxy tells.
+
+- `/livez` alone is told to everybody: it says that the server runs, and nothing of the warehouse.
+- A header with a name is believed only of a peer that was given as a proxy, and only if it comes once. The peer is who
+  holds the connection; nothing that a request says of where it comes from is looked at.
+- Passwords are tried one after the other, in a thread of their own: whoever guesses makes neither pages nor answers
+  wait, and when many wait to be tried, the rest are told to come again.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+from starlette.datastructures import Headers
+
+from groupledger.jobs.process.errors import InputError, JobError
+from groupledger.jobs.process.output import say
+from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.serve.answers import json_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from groupledger.jobs.serve.passwords import Passwords
+
+OPEN_TO_ALL = "/livez"
+TRIED_AT_ONCE, WAITING_MAX = 1, 32
+ASK = {"www-authenticate": 'Basic realm="groupledger", charset="UTF-8"'}
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """The header in which a proxy tells a user's name, and the peers of which it is believed."""
+
+    header: str
+    peers: Sequence[IPv4Network | IPv6Network]
+
+    def names(self, scope: Scope) -> bool:
+        """Returns whether a peer that is trusted tells who asks."""
+        told = Headers(scope=scope).getlist(self.header)
+        return len(told) == 1 and bool(told[0].strip()) and self._trusts(scope)
+
+    def _trusts(self, scope: Scope) -> bool:
+        client = scope.get("client")
+        if client is None:
+            return False
+        peer: IPv4Address | IPv6Address = ip_address(client[0].partition("%")[0])
+        # A server that listens to both kinds of addresses sees the older ones as newer ones.
+        peer = getattr(peer, "ipv4_mapped", None) or peer
+        return any(peer in network for network in self.peers)
+
+
+@dataclass(slots=True)
+class Entrance:
+    """An ASGI application around another, for those that have a password or whom a proxy names."""
+
+    app: ASGIApp
+    passwords: Passwords | None = None
+    proxy: Proxy | None = None
+    _trying: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(TRIED_AT_ONCE))
+    _tried: int = 0
+    _told: str = ""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] != OPEN_TO_ALL:
+            refusal = await self._refusal(scope)
+            if refusal is not None:
+                await refusal(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+    async def _refusal(self, scope: Scope) -> Response | None:
+        if self.proxy is not None and self.proxy.names(scope):
+            return None
+        if self.passwords is None:
+            return refused(403, "Not allowed", "Only the proxy of this server may ask: go there.")
+        credentials = credentials_in(Headers(scope=scope).get("authorization", ""))
+        if credentials is None:
+            return refused(401, "Who is there?", "Give a name and a password.", ASK)
+        try:
+            return await self._judged(self.passwords, *credentials)
+        except JobError as error:
+            self._tell(str(error))
+            return refused(503, "Nobody is let in", "The file of passwords can't be read: the server's log says why.")
+
+    async def _judged(self, passwords: Passwords, name: str, password: bytes) -> Response | None:
+        if passwords.remembers(name, password):
+            return None
+        if self._tried >= TRIED_AT_ONCE + WAITING_MAX:
+            return refused(503, "Too many at once", "Too many passwords wait to be tried.", {"retry-after": "1"})
+        self._tried += 1
+        try:
+            is_right = await to_thread.run_sync(passwords.are_right, name, password, limiter=self._trying)
+        finally:
+            self._tried -= 1
+        return None if is_right else refused(401, "Who is there?", "The name or the password is wrong.", ASK)
+
+    def _tell(self, problem: str) -> None:
+        """Tells the log once what is told to each request."""
+        if problem != self._told:
+            say(f"groupledger serve: nobody is let in by a password: {problem}")
+        self._told = problem
+
+
+def refused(status: int, title: str, detail: str, headers: dict[str, str] | None = None) -> Response:
+    found = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    answer = json_answer(found, status, "application/problem+json")
+    answer.headers.update(headers or {})
+    return answer
+
+
+def credentials_in(header: str) -> tuple[str, bytes] | None:
+    """Returns the name and the password of a header (RFC 7617); None if it has none."""
+    scheme, _, told = header.partition(" ")
+    try:
+        name, colon, password = base64.b64decode(told.strip(), validate=True).partition(b":")
+        return (name.decode(), password) if scheme.lower() == "basic" and colon and b"\0" not in name else None
+    except (binascii.Error, ValueError):
+        return None
+
+
+def proxy_of(header: str, peers: Iterable[str]) -> Proxy:
+    """Returns the proxy that peers, addresses or networks, are. Raises InputError if one is neither."""
+    return Proxy(header, [network_of(peer) for peer in peers])
+
+
+def network_of(peer: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(peer)
+    except ValueError as error:
+        raise InputError(
+            f"{printable(peer)} is no address of a proxy: write one as 10.0.0.7, or a network as 10.0.0.0/24."
+        ) from error

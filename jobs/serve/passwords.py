@@ -1,0 +1,124 @@
+"""Holds the names and passwords of `serve --auth-file`, a file as Apache's `htpasswd -B` writes it.
+
+- Only bcrypt is taken: the other kinds of htpasswd (MD5, SHA-1, crypt, plain text) are guessed by the million.
+- The file is read again when it has changed, so that who is taken out of it is out at once. A file that can't be read
+  lets nobody in.
+- A name that the file lacks costs as much time as one that it has.
+- bcrypt is slow on purpose. What was right is remembered for some minutes by a digest, whose key is of this process and
+  which covers the line of the file: no password stays in memory, and none outlives its line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+import bcrypt
+
+from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+HASH = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{53}")
+# A second for each try; htpasswd takes up to 17, which is eight.
+COST_MIN, COST_MAX = 4, 14
+# bcrypt looks at no more of a password, and htpasswd takes longer ones.
+PASSWORD_BYTES_MAX = 72
+# The salt and the digest of a hash that no password has.
+NOTHING = b"$" + b"." * 53
+FILE_BYTES_MAX = 1 << 20
+REMEMBERED_S = 300.0
+REMEMBERED_MAX = 1_024
+
+
+class Passwords:
+    """The names of a file with their hashes. Raises InputError if a line of it is not of bcrypt, OutsideError if it
+    can't be read."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._stamp: tuple[int, int, int] | None = None
+        self._hashes: Mapping[str, bytes] = {}
+        self._nobody = b""
+        self._key = secrets.token_bytes(32)
+        self._remembered: dict[bytes, float] = {}
+        self._refresh()
+
+    def remembers(self, name: str, password: bytes) -> bool:
+        """Returns whether this was found right lately. It costs next to nothing."""
+        self._refresh()
+        until = self._remembered.get(self._digest(name, self._hashes.get(name, b""), password))
+        return until is not None and time.monotonic() < until
+
+    def are_right(self, name: str, password: bytes) -> bool:
+        """Returns whether this is a name of the file with its password. Where it is not known from before, it takes as
+        long as the file wants of bcrypt."""
+        # A page asks for its files at once, each with the same password, which is tried once.
+        if self.remembers(name, password):
+            return True
+        wanted = self._hashes.get(name)
+        # No password has a zero byte: htpasswd ends there.
+        is_right = bcrypt.checkpw(password[:PASSWORD_BYTES_MAX], wanted or self._nobody) and b"\0" not in password
+        if wanted is None or not is_right:
+            return False
+        if len(self._remembered) >= REMEMBERED_MAX:
+            self._remembered.clear()
+        self._remembered[self._digest(name, wanted, password)] = time.monotonic() + REMEMBERED_S
+        return True
+
+    def _digest(self, name: str, wanted: bytes, password: bytes) -> bytes:
+        return hashlib.blake2b(b"\0".join((name.encode(), wanted, password)), key=self._key).digest()
+
+    def _refresh(self) -> None:
+        try:
+            told = self.file.stat()
+            stamp = told.st_mtime_ns, told.st_size, told.st_ino
+            if stamp == self._stamp:
+                return
+            self._stamp = None  # a file that is refused is looked at again
+            if told.st_size > FILE_BYTES_MAX:
+                raise InputError(f"{self.file} is larger than {FILE_BYTES_MAX >> 20} MiB: it is no file of htpasswd.")
+            text = self.file.read_text("utf-8")
+        except UnicodeError as error:
+            raise InputError(f"{self.file} is not UTF-8: write it by `htpasswd -B`.") from error
+        except OSError as error:
+            raise OutsideError(
+                f"{self.file} can't be read ({error.strerror}): check the path and the access."
+            ) from error
+        self._hashes = hashes_in(text, self.file)
+        cost = max(found[4:6] for found in self._hashes.values())
+        self._nobody = b"$2b$" + cost + NOTHING
+        self._remembered.clear()
+        self._stamp = stamp
+
+
+def hashes_in(text: str, file: Path) -> dict[str, bytes]:
+    """Returns the hash of each name. Raises InputError, which shows no hash, if a line is not a name with one."""
+    found: dict[str, bytes] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, told = line.partition(":")
+        shown = printable(name)
+        kind = HASH.fullmatch(told.strip())
+        if kind is None or not name:
+            raise InputError(
+                f"Line {number} of {file} is no name with a hash of bcrypt: write it by `htpasswd -B {file} NAME`."
+            )
+        if not COST_MIN <= int(kind[1]) <= COST_MAX:
+            raise InputError(
+                f"The hash of {shown} in {file} has a cost of {kind[1]}: write it by `htpasswd -B -C 12`, at most"
+                f" {COST_MAX}."
+            )
+        if name in found:
+            raise InputError(f"{file} names {shown} twice: remove one of the lines.")
+        found[name] = told.strip().encode()
+    if not found:
+        raise InputError(f"{file} names nobody: add a name by `htpasswd -B {file} NAME`.")
+    return found

@@ -1,0 +1,97 @@
+"""Goal: what many requests ask for is made once for a version of its tables, and reads only what is recent."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.ask.incidents import recent_incidents
+from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.serve.answers import Warehouse
+from groupledger.jobs.serve.kept import Kept
+from tests.jobs.serve.serving import AT, CLUSTER, fill, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_made_once() -> None:
+    """Goal: while the first is made, all wait for it; while another is made, all others get the first."""
+    kept, made, is_making, go_on = Kept(), [], threading.Event(), threading.Event()
+
+    def make() -> int:
+        is_making.set()
+        go_on.wait(60)
+        made.append(1)
+        return len(made)
+
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(kept.get, "list", (1,), make) for _ in range(4)]
+        assert is_making.wait(60)
+        go_on.set()
+        assert [each.result(60) for each in waiting] == [1, 1, 1, 1]
+        is_making.clear()
+        go_on.clear()
+        first = pool.submit(kept.get, "list", (2,), make)
+        assert is_making.wait(60)
+        assert [kept.get("list", (2,), make) for _ in range(3)] == [1, 1, 1]
+        go_on.set()
+        assert first.result(60) == 2
+    assert kept.get("list", (2,), make) == 2
+    assert len(made) == 2
+
+
+def test_what_fails_is_not_kept() -> None:
+    """Goal: after a failure the next one tries again, and nobody waits for ever."""
+    kept = Kept()
+
+    def fail() -> int:
+        raise ValueError("no")
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            kept.get("list", (1,), fail)
+    assert kept.get("list", (1,), lambda: 7) == 7
+
+
+def test_lists_differ(tmp_path: Path) -> None:
+    """Goal: what is kept of one cluster and of some tables is that of no other."""
+    fill(tmp_path, "pay", "orders", "pod-b")
+    warehouse, tables = Warehouse(str(tmp_path), load_settings()), ClusterRows(str(tmp_path), CLUSTER)
+    assert warehouse.kept(tables, ("lag",), lambda: 1) == 1
+    assert warehouse.kept(tables, ("lag", "groups"), lambda: 2) == 2
+    assert warehouse.kept(ClusterRows(str(tmp_path), "west"), ("lag",), lambda: 3) == 3
+    assert warehouse.kept(tables, ("lag",), lambda: 4) == 1
+    write(tmp_path, "lag", {"group_id": "pay", "sampled_at": AT, "sample_date": AT.date()})
+    assert warehouse.kept(ClusterRows(str(tmp_path), CLUSTER), ("lag",), lambda: 5) == 5
+
+
+def test_recent_incidents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: what is open or was seen in the last day is found, in files of that day alone; another cluster's newest
+    incident does not matter."""
+    for days, name in ((0, "open"), (0.9, "of the day"), (1.1, "old"), (40, "older")):
+        seen = AT - timedelta(days=days)
+        row = {"incident_id": name, "episode_id": name, "kind": "fenced", "severity": "warning", "is_open": not days}
+        write(tmp_path, "incidents", row | {"first_seen_at": seen, "last_seen_at": seen})
+    later = AT + timedelta(days=100)
+    row = {"cluster": "west", "incident_id": "west", "severity": "error", "first_seen_at": later, "last_seen_at": later}
+    write(tmp_path, "incidents", row)
+    read: list[str] = []
+    to_pyarrow_dataset = DeltaTable.to_pyarrow_dataset
+
+    def recorded(table: DeltaTable, **arguments: Any) -> Any:
+        found: Any = to_pyarrow_dataset(table, **arguments)
+        read.extend(found.files)
+        return found
+
+    monkeypatch.setattr(DeltaTable, "to_pyarrow_dataset", recorded)
+    found = recent_incidents(ClusterRows(str(tmp_path), CLUSTER))
+    assert [row["incident_id"] for row in found] == ["of the day", "open"]
+    assert len(set(read)) == 2
+    assert recent_incidents(ClusterRows(str(tmp_path / "nowhere"), CLUSTER)) == []

@@ -1,0 +1,199 @@
+"""Goal: in a real browser the pages find one of 10,000 groups, move through time by slider and keys, can be read narrow
+and dark, and run nothing that a name says."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import bcrypt
+import pytest
+
+from bench.asking import make
+from groupledger.jobs.serve.passwords import Passwords
+from tests.jobs.report.browser import Browser, chromium, open_browser
+from tests.jobs.report.test_report_browser import CONTRAST
+from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, Client, fill, served, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.browser
+
+GROUPS = 10_000
+HOSTILE = "a/owners?x=1#<script>window.isRun=1</script>&\"'<img src=x onerror=window.isRun=1>\u202e%2F"
+PAY = f"/clusters/{CLUSTER}/groups/pay"
+# What of the picture is smaller than a person reads, and whether the page is wider than the screen.
+SMALLEST = """Math.min(...[...document.querySelectorAll("svg text")].map((each) => {
+    const box = each.ownerSVGElement.getBoundingClientRect(), view = each.ownerSVGElement.viewBox.baseVal;
+    return parseFloat(getComputedStyle(each).fontSize) * (view.width ? box.width / view.width : 1);
+}))"""
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+WITHOUT_CAPTION = "[...document.querySelectorAll('table')].filter((each) => !each.caption?.textContent.trim()).length"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if chromium() is None:
+        pytest.skip("NOT TESTED: the pages in a browser, since no chromium is on the PATH (apt install chromium)")
+    with open_browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    warehouse = tmp_path_factory.mktemp("served")
+    fill(warehouse, "pay", "orders", "pod-b")
+    fill(warehouse, HOSTILE, HOSTILE, HOSTILE)
+    again = {"group_id": "pay", "incarnation": 1, "from_generation": 2, "to_generation": 3, "kafka_offset": 8}
+    again |= {"happened_at": AT + 8 * MINUTE, "inferred_trigger": "joined", "changes": []}
+    write(warehouse, "rebalances", again)
+    commit = {"topic": HOSTILE, "partition": 0, "offset": 5}
+    record = {"kafka_partition": 7, "kafka_offset": 3, "kafka_timestamp": AT, "group_id": HOSTILE}
+    record |= {"record_type": "offset_commit", "is_tombstone": False, "ingest_date": AT.date()}
+    write(warehouse, "coordinator_records", record | {"offset_commit": commit})
+    with served(warehouse) as found:
+        yield found
+
+
+@pytest.fixture
+def shown(browser: Browser, client: Client) -> Iterator[Browser]:
+    """The browser, wide and light; after the test, nobody may have complained, nor asked anything of elsewhere."""
+    browser.requests.clear()
+    browser.complaints.clear()
+    browser.look(1280)
+    yield browser
+    assert browser.complaints == []
+    assert all(each.startswith((f"http://127.0.0.1:{client.port}/", "data:")) for each in browser.requests)
+
+
+def go(browser: Browser, client: Client, path: str) -> None:
+    browser.visit(f"http://127.0.0.1:{client.port}{path}")
+
+
+def the_instant(browser: Browser) -> str:
+    return str(browser.evaluate("document.querySelector('h2').textContent")).removeprefix("At ")
+
+
+def test_search(browser: Browser, tmp_path: Path) -> None:
+    """Goal: the first thing that has the focus is the search; among 10,000 groups it finds the one that is typed."""
+    make(tmp_path, GROUPS, 1)
+    browser.complaints.clear()
+    browser.look(1280)
+    with served(tmp_path) as client:
+        go(browser, client, "/")
+        assert browser.evaluate("document.querySelector('caption').textContent").startswith("10,000 groups")
+        assert browser.evaluate("document.querySelectorAll('tbody')[0].rows.length") == 100
+        browser.leave(lambda: browser.press(*"g-777*", "Enter"))
+        assert browser.evaluate("document.querySelector('caption').textContent").startswith("11 groups")
+        names = browser.evaluate("[...document.querySelectorAll('tbody')[0].rows].map((row) => row.cells[0].innerText)")
+        assert sorted(names) == sorted(["g-777", *(f"g-777{digit}" for digit in range(10))])
+        browser.leave(lambda: browser.evaluate("document.querySelector('tbody a').click()"))
+        assert browser.evaluate("document.querySelector('h1').textContent") == "g-777"
+        browser.visit("about:blank")
+    assert browser.complaints == []
+
+
+def test_slider(shown: Browser, client: Client) -> None:
+    """Goal: the slider moves the instant, and the link that comes of it holds the instant and the window."""
+    go(shown, client, f"{PAY}?window=15m")
+    before = the_instant(shown)
+    shown.evaluate("document.getElementById('slider').focus()")
+    shown.leave(lambda: shown.press("Home"))
+    link, then = shown.evaluate("location.href"), the_instant(shown)
+    assert then < before
+    assert quote(then, "") in link
+    assert "window=15m" in link
+    shown.visit("about:blank")
+    shown.visit(link)
+    assert the_instant(shown) == then
+    assert shown.evaluate("document.querySelector('[name=at]').value") == then
+    assert float(shown.evaluate("document.getElementById('slider').value")) == pytest.approx(0, abs=1)
+
+
+def test_rebalances_by_key(shown: Browser, client: Client) -> None:
+    """Goal: [ and ] go to the rebalance before and after, and do nothing at the ends or in a field."""
+    go(shown, client, f"{PAY}?at=2026-01-01T12:06:00Z&window=15m")
+    shown.leave(lambda: shown.press("["))
+    assert the_instant(shown) == "2026-01-01T12:05:00.000Z"
+    shown.press("[")
+    assert the_instant(shown) == "2026-01-01T12:05:00.000Z"
+    shown.leave(lambda: shown.press("]"))
+    assert the_instant(shown) == "2026-01-01T12:08:00.000Z"
+    shown.evaluate("document.querySelector('[name=at]').focus()")
+    shown.press("[")
+    assert shown.evaluate("document.querySelector('[name=at]').value.includes('[')")
+
+
+PATHS = [
+    f"/clusters/{CLUSTER}",
+    f"/clusters/{CLUSTER}/topics/{quote(HOSTILE, '')}",
+    f"/clusters/{CLUSTER}/topics/{quote(HOSTILE.upper(), '')}",
+    *(
+        f"/clusters/{CLUSTER}/groups/{quote(name, '')}{rest}"
+        for name in ("pay", HOSTILE)
+        for rest in (
+            "?at=2026-01-01T12:01:00Z&window=15m",
+            "/why?since=2026-01-01",
+            "/diff?from=2026-01-01T12:01:00Z&to=2026-01-01T12:06:00Z",
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=range(len(PATHS)))
+def test_every_page(shown: Browser, client: Client, path: str) -> None:
+    """Goal: no name runs as a script or asks for anything, the policy has nothing to report, tables have captions, and
+    wide, 400 pixels wide and dark, everything can be read and the page is no wider than the screen."""
+    for width, is_dark in ((1280, False), (1280, True), (400, False), (400, True)):
+        shown.look(width, is_dark=is_dark)
+        go(shown, client, path)
+        assert shown.evaluate("window.isRun") is None
+        assert shown.evaluate(WITHOUT_CAPTION) == 0
+        assert shown.evaluate(OVERFLOW) <= 0
+        texts, contrast = shown.evaluate(CONTRAST)
+        assert texts > 5
+        assert contrast >= 4.5
+        if shown.evaluate("document.querySelector('figure svg') !== null"):
+            assert shown.evaluate(SMALLEST) >= 11
+
+
+def test_the_picture_narrow(shown: Browser, client: Client) -> None:
+    """Goal: where the picture is wider than the screen, it is scrolled to the instant, and by keys; the names of the
+    lanes stay."""
+    shown.look(400)
+    go(shown, client, f"{PAY}?at=2026-01-01T12:06:00Z&window=15m")
+    at = shown.evaluate("(({left, right}) => [left, right])(document.querySelector('line.at').getBoundingClientRect())")
+    assert 100 < at[0] < at[1] + 1 < 400
+    name = "document.querySelector('text.lane').getBoundingClientRect().right"
+    before = shown.evaluate(name)
+    assert 50 < before < 200
+    shown.evaluate("document.querySelector('.picture').focus()")
+    scrolled = shown.evaluate("document.querySelector('.picture').scrollLeft")
+    shown.press("ArrowLeft")
+    shown.wait(f"document.querySelector('.picture').scrollLeft < {scrolled}")
+    assert shown.evaluate(name) == before
+
+
+def test_a_password(browser: Browser, tmp_path: Path) -> None:
+    """Goal: without a password the browser shows nothing of a group; with one the page has its style, its script and
+    its news."""
+    fill(tmp_path, "pay", "orders", "pod-b")
+    file = tmp_path / "users"
+    file.write_bytes(b"ann:" + bcrypt.hashpw(b"s3cret", bcrypt.gensalt(4)) + b"\n")
+    browser.look(1280)
+    with served(tmp_path, Passwords(file)) as client:
+        browser.call("Page.navigate", url=f"http://127.0.0.1:{client.port}/")
+        assert "pay" not in browser.evaluate("document.documentElement.textContent")
+        browser.requests.clear()
+        browser.complaints.clear()
+        browser.visit(f"http://ann:s3cret@127.0.0.1:{client.port}/")
+        assert browser.evaluate("document.querySelector('tbody a').textContent") == "pay"
+        assert browser.evaluate("getComputedStyle(document.querySelector('caption')).textAlign") == "left"
+        browser.wait("performance.getEntriesByType('resource').length >= 2")
+        browser.visit("about:blank")
+    asked = {re.sub(r"^.*:\d+", "", each) for each in browser.requests}
+    assert asked >= {"/static/page.css", "/static/page.js", f"/api/v1/clusters/{CLUSTER}/events"}
+    assert browser.complaints == []
