@@ -169,6 +169,8 @@ def test_nobody_waits(warehouse: Path, file: Path, monkeypatch: pytest.MonkeyPat
         (":" + line("", "x"), "Line 1"),
         ("\x1b[2J" + line("a", "x") + "b", "Line 2"),
     ],
+    # A hash has a random salt, and both processes of a test run must give a test the same name.
+    ids=["nothing", "apr1", "sha", "a name alone", "a name twice", "a high cost", "no name", "a control character"],
 )
 def test_lines(text: str, told: str) -> None:
     """Goal: a line that is not of bcrypt, or that costs too much, is refused in one sentence that shows no hash."""

@@ -191,7 +191,7 @@ def _foresee_departure(group: OpenGroup, state: Reconciliation, member_id: str, 
 
 def _ran_out(step: Step, tenure: Tenure, at_ms: int) -> bool:
     """Tells whether a member had its rebalance timeout to give up partitions, and still held them."""
-    timeout_ms = tenure.facts.rebalance_timeout_ms
+    timeout_ms = tenure.facts.rebalance_timeout_ms or 0  # members of share groups have none
     return step.current.state == said.UNREVOKED and 0 < timeout_ms <= at_ms - step.valid_from_ms
 
 
