@@ -149,12 +149,13 @@ def pipeline(
             import_samples(ledger, samples_directory)
         run_ingest(ledger, stop, bootstrap_servers, capture_directory, recover=recover)
         derive(ledger, stop)
-        if bootstrap_servers is not None and not stop.is_set():
-            update_share_partitions(ledger, bootstrap_servers)
         if ledger.settings.notify.receivers and not stop.is_set():
             from groupledger.jobs.notify.notify import Notifier
 
             Notifier(ledger).look(now_ms())
+        # Last, so that nobody waits to be told while share groups can't be read.
+        if bootstrap_servers is not None and not stop.is_set():
+            update_share_partitions(ledger, bootstrap_servers)
         return not stop.is_set() and job.settings.quality.after_pipeline and check_quality(ledger)
 
 

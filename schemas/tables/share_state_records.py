@@ -2,7 +2,8 @@
 
 The topic holds what brokers know of share partitions: snapshots, and updates to the last one. Brokers prune it with
 DeleteRecords every few minutes, of all that lies before the last snapshots, so that the ledger has what it read in
-time; `share_state_coverage` says which offsets those are. As in `coordinator_records`, a record is either decoded, or
+time; `share_state_coverage` says which offsets those are. `share_partitions` rests on those that the topic still has,
+so that a retention of days, if any, is no harm. As in `coordinator_records`, a record is either decoded, or
 kept with its bytes and the reason. Of a decoded one the value's bytes are kept too if it has fields that this release
 does not know.
 """
