@@ -201,7 +201,7 @@ def _goes_on_from(group: OpenGroup, epoch: int) -> bool:
 
 def _group_tombstone(group: OpenGroup, event: GroupTombstone, rows: Rows) -> None:
     is_known = _is_known(group)
-    group.is_state_known = group.is_renewed = True
+    group.is_state_known = True  # not renewed: the group may go on as another type with what was missed before
     if group.ending is not None:
         _end_incarnation(group)
     if group.is_alive or not group.incarnation:
