@@ -53,7 +53,7 @@ from groupledger.schemas.wire.share_group import (
 )
 from groupledger.transforms.coverage.rules.stretches import stretches
 from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
-from groupledger.transforms.history.rules import Coverage
+from groupledger.transforms.history.rules import mark_of
 from groupledger.transforms.history.rules.state import UnknownStateError
 
 if TYPE_CHECKING:
@@ -379,9 +379,6 @@ def marks_of(ledger: Ledger, extents: Extents) -> Marks:
             " completely the log is known: run `groupledger ingest --recover` first."
         )
     return {
-        partition: [
-            Coverage(stretch.from_offset, stretch.completeness, stretch.is_state_lost)
-            for stretch in stretches(source.readings.get(partition, []), last + 1, None)
-        ]
+        partition: [mark_of(stretch) for stretch in stretches(source.readings.get(partition, []), last + 1, None)]
         for partition, (_, last) in extents.items()
     }

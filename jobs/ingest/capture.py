@@ -17,6 +17,7 @@ from groupledger.jobs.ingest.evidence import explained_by_headers
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, kafka_options
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.session import task_count
 from groupledger.jobs.warehouse.source import TopicIdentity
 from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
@@ -98,7 +99,8 @@ def capture(
         **kafka_options(settings, bootstrap_servers, topic.log_start_offset),
         "endingOffsets": json.dumps({OFFSETS_TOPIC: topic.last_stable_offset}),
     }
-    rows = spark.read.format("kafka").options(**options).load().coalesce(settings.ingest.read_tasks)
+    tasks = task_count(spark, settings.ingest.read_tasks)
+    rows = spark.read.format("kafka").options(**options).load().coalesce(tasks)
     rows.write.mode("append").parquet(directory)
     found = spark.read.parquet(directory).select("partition", "offset").toArrow()
     begins, ends = topic.log_start_offset, topic.last_stable_offset

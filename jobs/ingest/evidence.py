@@ -24,14 +24,12 @@ from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.words import Proof
 from groupledger.transforms.coverage.offset_gaps import gaps
-from groupledger.transforms.coverage.repeated_keys import first_repeated
-from groupledger.transforms.coverage.rules.evidence import Read, UnreadError, explained_from, in_doubt, judged
+from groupledger.transforms.coverage.rules.evidence import Read, UnreadError, explained_from, judged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
     from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.warehouse.ledger import Ledger
@@ -61,7 +59,7 @@ class Evidence:
         self._bootstrap_servers = bootstrap_servers
         self._positions = positions
 
-    def __call__(self, rows: DataFrame, number: int, files: Sequence[WrittenFile]) -> None:
+    def __call__(self, number: int, files: Sequence[WrittenFile]) -> None:
         """Judges batch `number`, whose rows are in files that nobody has committed yet. Raises OutsideError."""
         begins = {**self._positions, **self._reached(number - 1)}
         ends = {partition: end for partition, end in self._reached(number).items() if end > begins[partition]}
@@ -73,7 +71,6 @@ class Evidence:
             for partition, some in of_partition.items()
         }
         explained = explained_by_headers(missing, begins, self._settings, self._bootstrap_servers)
-        repeated = first_repeated(rows, in_doubt(source.readings, explained, begins))
         is_thinned = any(at > begins[partition] for partition, at in explained.items())
         at_end = self._at_end() if is_thinned else {}
         late = self._late(source.readings) if is_thinned else set()
@@ -85,7 +82,6 @@ class Evidence:
                 begin_ms=first_ms(of_partition[partition]),
                 explained_from=explained[partition],
                 proof=Proof.BATCH_HEADERS if missing[partition] else Proof.NO_GAP,
-                repeated=repeated.get(partition),
                 at_end=at_end.get(partition, (end, now_ms())),
                 may_lack_tombstones=partition in late,
             )

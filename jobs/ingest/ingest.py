@@ -17,6 +17,7 @@ from groupledger.jobs.ingest.stream import TABLES, Checks, run_query
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, kafka_options, offsets_topic_identity
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.session import task_count
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, source_offset
 from groupledger.jobs.warehouse.ledger import known_positions, resume_point, set_checkpoint_aside
 from groupledger.jobs.warehouse.source import KAFKA, LedgerSource, check_same_source, read_source, write_source
@@ -164,4 +165,4 @@ def kafka_rows(ledger: Ledger, ingest: KafkaIngest, positions: Mapping[int, int]
         "maxOffsetsPerTrigger": str(ingest.settings.ingest.max_offsets_per_trigger),
     }
     rows = ledger.spark.readStream.format("kafka").options(**options).load()
-    return rows.coalesce(ingest.settings.ingest.read_tasks)
+    return rows.coalesce(task_count(ledger.spark, ingest.settings.ingest.read_tasks))

@@ -29,7 +29,7 @@ from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.words import Completeness, Proof
 from groupledger.transforms.coverage.repeated_keys import first_repeated
-from groupledger.transforms.coverage.rules.evidence import Read, in_doubt, judged
+from groupledger.transforms.coverage.rules.evidence import Read, judged
 from groupledger.transforms.coverage.rules.stretches import Reading
 
 if TYPE_CHECKING:
@@ -221,23 +221,21 @@ def judged_readings(
         .agg(F.count(F.lit(1)).alias("count"), F.unix_millis(F.min("timestamp")).alias("begin_ms"))
     )
     found = {row["partition"]: (row["count"], row["begin_ms"]) for row in counts.collect()}
-    explained: dict[int, int] = {}
-    for key, begin in begins.items():
-        has_gap = found.get(key, (0, 0))[0] < extents[key].to_offset - begin
-        # Where headers tell nothing of the gaps, only a repeated key does, wherever it lies.
-        explained[key] = max(begin, known.get(key, begin + 1)) if has_gap else begin
-    repeated = first_repeated(rows.where(is_new(positions)), in_doubt(before, explained, begins))
+    has_gap = {key for key, begin in begins.items() if found.get(key, (0, 0))[0] < extents[key].to_offset - begin}
+    untold = {key: begins[key] for key in has_gap if key not in known}
+    repeated = first_repeated(rows.where(is_new(positions)), untold)
     readings = dict(before)
     for key, begin in begins.items():
-        is_gapless = found.get(key, (0, 0))[0] == extents[key].to_offset - begin
-        proof = Proof.NO_GAP if is_gapless else Proof.BATCH_HEADERS if key in known else Proof.REPEATED_KEY
+        explained = max(begin, known.get(key, begin)) if key in has_gap else begin
+        proof = Proof.BATCH_HEADERS if key in has_gap else Proof.NO_GAP
+        if key in untold:
+            explained, proof = repeated.get(key, extents[key].to_offset), Proof.REPEATED_KEY
         read = Read(
             begin=begin,
             end=extents[key].to_offset,
             begin_ms=found.get(key, (0, 0))[1],
-            explained_from=explained[key],
+            explained_from=explained,
             proof=proof,
-            repeated=repeated.get(key),
             at_end=(extents[key].to_offset, known_until_ms),
             may_lack_tombstones=key in late,
         )

@@ -78,12 +78,12 @@ class Checks:
 
     `source` raises InputError if the topic is no longer the one that the ledger is fed from. It is asked when a batch
     has been planned, and again when it has been read: what another cluster at the same address gave meanwhile is then
-    not committed, and the plan, which has that cluster's offsets, is forgotten. `judge` sees the rows, the number and
-    the files of a batch.
+    not committed, and the plan, which has that cluster's offsets, is forgotten. `judge` sees the number and the
+    files of a batch.
     """
 
     source: Callable[[], None] = lambda: None
-    judge: Callable[[DataFrame, int, Sequence[WrittenFile]], None] = lambda *_: None
+    judge: Callable[[int, Sequence[WrittenFile]], None] = lambda *_: None
 
 
 class BatchWriter:
@@ -122,7 +122,7 @@ class BatchWriter:
             counted=("decode_error",),
         )
         self._check()
-        self._checks.judge(rows, number, files)
+        self._checks.judge(number, files)
         ledger.commits.add_files(COORDINATOR_RECORDS, files, batch)
         self.counts[number] = (sum(each.rows for each in files), sum(each.counts[0] for each in files))
 

@@ -45,7 +45,7 @@ from groupledger.jobs.monitor.exposition import Exposition
 from groupledger.jobs.monitor.http import serve
 from groupledger.jobs.monitor.lag_screen import LagScreen
 from groupledger.jobs.monitor.own_metrics import MonitorReport, incident_metrics, monitor_metrics
-from groupledger.jobs.monitor.rules import INGEST_ENDED, Stalls, Vitals, next_round_at, troubles
+from groupledger.jobs.monitor.rules import INGEST_ENDED, Stalls, Vitals, await_none_missing, next_round_at, troubles
 from groupledger.jobs.monitor.state import MonitorState
 from groupledger.jobs.monitor.upkeep import Upkeep
 from groupledger.jobs.notify.notify import Notifier
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.kafka.sampling import SampledRound, SampledWatermark
     from groupledger.jobs.warehouse.ledger import Ledger
 
-POLL_S = 0.05
 CATCH_UP_POLL_S = 0.5
 HISTORY = "history"
 
@@ -257,12 +256,12 @@ class RoundLoop:
     def _wait_for_ingest(self, ends: Mapping[int, int]) -> dict[int, int]:
         """Waits for the ingest to pass the ends, an interval at most. Returns the offsets that it has not passed, per
         partition."""
-        deadline_s = time.monotonic() + self._run.interval_s
-        while True:
-            missing = behind(ingest_positions(self.ledger), ends)
-            if not missing or time.monotonic() > deadline_s or self._stop.wait(POLL_S):
-                return missing
+
+        def missing() -> dict[int, int]:
             self._ingesting.check()
+            return behind(ingest_positions(self.ledger), ends)
+
+        return await_none_missing(missing, self._stop.wait, time.monotonic, self._run.interval_s)
 
     def _say_missing(self, missing: Mapping[int, int]) -> None:
         if missing:

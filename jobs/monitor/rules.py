@@ -12,19 +12,36 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 INTERVAL = re.compile(r"(\d{1,6})(s|m)", re.ASCII)
 LEAD_S_MIN = 0.25
 ROUNDS_MISSED_MAX = 3
 INGEST_ENDED = "The ingest has ended."
 WORK_SHARE = 4  # one part of so many
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5  # between two looks at how far the ingest has come
+PAUSE_GROWTH = 1.4
 
 
 def interval_seconds(text: str) -> int | None:
     """Returns the seconds of `15s` or `2m`; None if the text is neither, or zero."""
     match = INTERVAL.fullmatch(text)
     return None if match is None else int(match[1]) * {"s": 1, "m": 60}[match[2]] or None
+
+
+def await_none_missing(
+    missing: Callable[[], dict[int, int]], wait: Callable[[float], bool], now_s: Callable[[], float], limit_s: float
+) -> dict[int, int]:
+    """Waits until nothing is missing, some seconds at most, and returns what is still missing. `wait` waits for as many
+    seconds, and says whether to stop.
+
+    A look reads files of the checkpoint. So the pauses grow, and a round is not much later than it had to be anyway.
+    """
+    deadline_s = now_s() + limit_s
+    pause_s = FIRST_PAUSE_S
+    while (found := missing()) and now_s() <= deadline_s and not wait(pause_s):
+        pause_s = min(pause_s * PAUSE_GROWTH, LONGEST_PAUSE_S)
+    return found
 
 
 def next_round_at(now_s: float, interval_s: int, ends_took_s: float) -> float:

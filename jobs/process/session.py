@@ -1,7 +1,8 @@
 """The Spark session of every job: the defaults of `conf/spark-defaults.conf`, our JARs, our interpreter.
 
 Under `spark-submit` the JVM is there already, and where and with what it runs is not ours to say: master, driver, JARs
-and interpreter are then as they were submitted, and of our defaults those count that were not.
+and interpreter are then as they were submitted, and of our defaults those count that were not, but for those that are
+sized for one machine where the master is another one's.
 
 A cold JVM reads and checks some twenty thousand classes of Spark and Delta, for a third of the time of a short command.
 `groupledger setup` keeps them as the JVM holds them (`class_archive`); a JVM that is another one by now, or has other
@@ -11,6 +12,7 @@ JARs, passes the archive over. It knows only classes of the class path, so the J
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -40,6 +42,9 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 # Set by spark-submit for the Python that it starts.
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 OF_THE_MACHINE = ("spark.master", "spark.driver.")
+# Sized for the two cores of a machine without anybody else; a cluster has executors and a user interface of its own.
+OF_LOCAL_MASTER = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions", "spark.ui.enabled")
+LOCAL_MASTER = re.compile(r"local(\[.*)?")  # but for `local-cluster`, whose executors are processes of their own
 
 
 def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_options: str = "") -> SparkSession:
@@ -100,12 +105,21 @@ def submitted_settings() -> dict[str, str]:
     """Returns the defaults that spark-submit left open."""
     from pyspark import SparkConf
 
-    submitted = SparkConf()
+    return left_open(dict(SparkConf().getAll()))
+
+
+def left_open(submitted: Mapping[str, str]) -> dict[str, str]:
+    """Returns the defaults that count beside what was submitted."""
+    is_local = LOCAL_MASTER.fullmatch(submitted["spark.master"]) is not None
+    not_ours = OF_THE_MACHINE if is_local else (*OF_THE_MACHINE, *OF_LOCAL_MASTER)
     return {
-        key: value
-        for key, value in spark_defaults().items()
-        if not key.startswith(OF_THE_MACHINE) and not submitted.contains(key)
+        key: value for key, value in spark_defaults().items() if not key.startswith(not_ours) and key not in submitted
     }
+
+
+def task_count(spark: SparkSession, wanted: int | None) -> int:
+    """Returns how many tasks share some work: as many as are wanted, else one for each core of the executors."""
+    return wanted or spark.sparkContext.defaultParallelism
 
 
 def spark_defaults() -> dict[str, str]:

@@ -90,7 +90,7 @@ class IngestSettings(Section):
     trigger_interval_s: Annotated[int, Field(ge=1)]
     fetch_max_wait_ms: Annotated[int, Field(ge=1)]
     max_poll_records: Annotated[int, Field(ge=1)]
-    read_tasks: Annotated[int, Field(ge=1)]
+    read_tasks: Annotated[int, Field(ge=1)] | None
 
 
 class LeaseSettings(Section):

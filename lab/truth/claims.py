@@ -54,9 +54,9 @@ def untold(tables: Tables, truth: Tables, found: Sequence[Stretch]) -> list[Told
 
 
 def _false_rebalances(tables: Tables, truth: Tables) -> list[Told]:
-    true = {row["kafka_offset"]: row for row in truth.table("rebalances")}
+    true = {row["kafka_offset"]: _values(row, STATED) for row in truth.table("rebalances")}
     known = [row for row in tables.table("rebalances") if not row["is_hole"]]
-    return [row for row in known if any(row[name] != true[row["kafka_offset"]][name] for name in STATED)]
+    return [row for row in known if _values(row, STATED) != true.get(row["kafka_offset"])]
 
 
 def _false_rows(

@@ -1,8 +1,12 @@
 """Models a partition of `__consumer_offsets` with Kafka's log cleaner, and a reader that judges what it reads.
 
-The cleaner is exact: batches keep their first and last offset and lose records; an emptied batch goes; a record goes if
-the map, of limited size and built over the dirty part alone, has a later one of its key, and a tombstone some time
-after the cleaner first met its batch. Where and when it works is random.
+The cleaner is exact (LogCleaner and Cleaner of Kafka 4.2). It builds a map, of limited size and over the dirty part
+alone, of the newest record of each key, and rewrites the segments below the map's end one group after the other.
+Batches keep their first and last offset and lose records; an emptied batch goes, or stays for its producer's sake. A
+record goes if the map has a later one of its key, and a tombstone or a marker some time after the cleaner first met its
+batch. Only when the last group is done does the next cleaning begin its map behind this one's; after a crash it begins
+where this one did, and so some segments have been thinned by records that lie far above them. Where and when it works
+is random, and a reader may come between any two groups.
 
 The reader takes the steps of `jobs.ingest.evidence`: gaps, headers, repeated keys, verdict.
 """
@@ -10,17 +14,24 @@ The reader takes the steps of `jobs.ingest.evidence`: gaps, headers, repeated ke
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from groupledger.schemas.words import Proof
 from groupledger.transforms.coverage.offset_gaps import gaps
-from groupledger.transforms.coverage.rules.evidence import Batch, Read, explained_from, in_doubt, judged
+from groupledger.transforms.coverage.rules.evidence import Batch, Read, explained_from, judged
 from groupledger.transforms.coverage.rules.stretches import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
     from random import Random
+
+
+GROUP_SEGMENTS_MAX = 3
+GROUPS_MAX = 6  # behind which a cleaning rests or crashes
+EMPTY_SHARE = 0.1  # of the emptied batches, which are the last of their producers
 
 
 @dataclass
@@ -41,11 +52,14 @@ class Stored:
 @dataclass(kw_only=True)
 class CleanedLog:
     """The log: what is left of it in `batches`, and all that was ever committed. `key_count` bounds the cleaner's map,
-    and `retention_ms` is how long it keeps tombstones."""
+    `retention_ms` is how long it keeps tombstones, and `roll_share` the share of batches that begin a segment. A reader
+    of one without headers judges by the keys alone."""
 
     random: Random
     key_count: int
     retention_ms: int
+    roll_share: float = 0.2
+    has_headers: bool = True
     batches: list[Stored] = field(default_factory=list)
     committed: dict[int, Hashable] = field(default_factory=dict)
     tombstones: set[int] = field(default_factory=set)
@@ -53,10 +67,14 @@ class CleanedLog:
     now_ms: int = 0
     end: int = 0
     cleaned: int = 0
+    segments: list[int] = field(default_factory=lambda: [0])
+    _cleaning: Iterator[None] | None = None
 
     def append(self, keys: Sequence[Hashable], *, is_control: bool = False, is_aborted: bool = False) -> range:
         """Appends a batch with a record of each key now, and returns their offsets."""
         offsets = range(self.end, self.end + len(keys))
+        if self.end > self.segments[-1] and self.random.random() < self.roll_share:
+            self.segments.append(self.end)
         stored = Stored(offsets[0], offsets[-1], dict(zip(offsets, keys, strict=True)), is_control, is_aborted)
         self.batches.append(stored)
         self.times_ms |= dict.fromkeys(offsets, self.now_ms)
@@ -66,35 +84,65 @@ class CleanedLog:
         return offsets
 
     def clean(self) -> None:
-        """Cleans up to some point; the map takes only so many keys."""
-        goal = self.random.randint(self.cleaned, self.end)
-        goal = min((batch.base for batch in self.batches if batch.last >= goal), default=self.end)
-        newest: dict[Hashable, int] = {}
-        for batch in self.batches:
-            if batch.base < self.cleaned or batch.last >= goal or batch.is_control:
-                continue
-            if len(newest.keys() | set(batch.records.values())) > self.key_count and self.random.random() < 0.5:
-                goal = batch.base
-                break
-            if not batch.is_aborted:
-                newest |= {key: offset for offset, key in batch.records.items()}
-        for batch in self.batches:
-            if batch.last < goal and not batch.is_control:
-                self._clean_batch(batch, newest)
-        self.batches = [batch for batch in self.batches if batch.records or batch.last >= goal]
-        self.cleaned = goal
+        """Cleans some groups of segments: begins, or goes on with what it began, and then perhaps crashes."""
+        cleaning = self._cleaning or self._groups_cleaned()
+        self._cleaning = None
+        groups = None if self.random.random() < 0.5 else self.random.randrange(1, GROUPS_MAX)
+        for _ in islice(cleaning, groups):
+            pass
+        if groups is not None and self.random.random() < 0.5:
+            self._cleaning = cleaning
 
-    def _clean_batch(self, batch: Stored, newest: dict[Hashable, int]) -> None:
-        drops_tombstones = batch.horizon_ms is not None and self.now_ms >= batch.horizon_ms
+    def _groups_cleaned(self) -> Iterator[None]:
+        """Yields after each group of segments that it has rewritten."""
+        now_ms = self.now_ms
+        bound = self.random.choice([self.end, *self.segments])
+        if bound == self.end > self.segments[-1]:
+            self.segments.append(self.end)
+        newest, goal = self._map(bound)
+        rest = [base for base in self.segments if base < goal]
+        while rest:
+            group, rest = rest[: (size := self.random.randint(1, GROUP_SEGMENTS_MAX))], rest[size:]
+            end = next((base for base in self.segments if base > group[-1]), self.end)
+            inside = [batch for batch in self.batches if group[0] <= batch.base < end]
+            emptied = {batch.base for batch in inside if not self._keeps(batch, newest, goal, now_ms)}
+            self.batches = [batch for batch in self.batches if batch.base not in emptied]
+            self.segments = [base for base in self.segments if base not in group[1:]]
+            yield
+        self.cleaned = max(self.cleaned, goal)
+
+    def _map(self, bound: int) -> tuple[dict[Hashable, int], int]:
+        """Returns the newest offset of each key in the dirty part below a bound, and the offset where the map ends."""
+        newest: dict[Hashable, int] = {}
+        goal = self.cleaned
+        for batch in self.batches:
+            if batch.last < self.cleaned or batch.base >= bound:
+                continue
+            for offset, key in batch.records.items() if not batch.header().is_without_rows else ():
+                if offset >= self.cleaned:
+                    if len(newest) == self.key_count:
+                        return newest, goal
+                    newest[key], goal = offset, offset + 1
+            goal = batch.last + 1
+        return newest, goal
+
+    def _keeps(self, batch: Stored, newest: dict[Hashable, int], goal: int, now_ms: int) -> bool:
+        """Rewrites a batch, and returns whether it stays."""
+        is_expired = batch.horizon_ms is not None and now_ms >= batch.horizon_ms
+        is_discarded = batch.is_aborted or (batch.is_control and is_expired)
         batch.records = {
             offset: key
             for offset, key in batch.records.items()
-            if not batch.is_aborted
-            and newest.get(key, -1) <= offset
-            and not (drops_tombstones and offset in self.tombstones)
+            if not is_discarded
+            and (
+                batch.is_control
+                or offset >= goal
+                or (newest.get(key, -1) <= offset and not (is_expired and offset in self.tombstones))
+            )
         }
-        if batch.horizon_ms is None:
-            batch.horizon_ms = self.now_ms + self.retention_ms
+        if batch.horizon_ms is None and batch.last < goal:  # the one deviation: the broker marks the segment to its end
+            batch.horizon_ms = now_ms + self.retention_ms
+        return bool(batch.records) or self.random.random() < EMPTY_SHARE
 
     def pause(self) -> None:
         """Lets time pass, in which the cleaner may work more than once."""
@@ -122,24 +170,27 @@ class CleanedLog:
         if self.random.random() < 0.3:
             self.clean()
         missing = gaps(np.array(sorted(rows), np.int64), begin, end)
-        explained = explained_from(missing, begin, self.headers)
-        doubt = in_doubt({0: readings}, {0: explained}, {0: begin})
+        explained, proof = begin, Proof.BATCH_HEADERS if missing else Proof.NO_GAP
+        if missing and self.has_headers:
+            explained = explained_from(missing, begin, self.headers)
+        elif missing:
+            explained, proof = self._first_repeated(rows, end), Proof.REPEATED_KEY
         read = Read(
             begin=begin,
             end=end,
             begin_ms=self.times_ms[min(rows)] if rows else 0,
             explained_from=explained,
-            proof="batch_headers" if missing else "no_gap",
-            repeated=self._first_repeated(rows, doubt[0]) if doubt else None,
+            proof=proof,
             at_end=(self.end, self.now_ms),
             may_lack_tombstones=self.now_ms - max(known_until_ms, readings[-1].began_ms) >= self.retention_ms,
         )
         return judged(readings, read), rows
 
-    def _first_repeated(self, rows: dict[int, Hashable], at_least: int) -> tuple[int, int] | None:
+    def _first_repeated(self, rows: dict[int, Hashable], end: int) -> int:
+        """Returns the first record whose key has occurred before in what was read, or where that ends."""
         seen: set[Hashable] = set()
         for offset, key in sorted(rows.items(), key=lambda row: row[0]):
-            if key in seen and offset >= at_least:
-                return offset, self.times_ms[offset]
+            if key in seen:
+                return offset
             seen.add(key)
-        return None
+        return end

@@ -245,6 +245,6 @@ class Log:
             self.wait(every_ms).commit(*partitions, at=first + number)
         return self
 
-    def mark(self, completeness: str, *, is_state_lost: bool = False) -> Log:
-        self.entries.append(Coverage(self.offset + 1, completeness, is_state_lost))
+    def mark(self, completeness: str, *, is_state_lost: bool = False, has_all_records: bool = False) -> Log:
+        self.entries.append(Coverage(self.offset + 1, completeness, is_state_lost, has_all_records))
         return self

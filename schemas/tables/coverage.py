@@ -42,7 +42,8 @@ COVERAGE = Table(
             "proof",
             T.StringType(),
             f"What shows that a complete stretch is complete: {one_of(words_of(Proof))} (the last holds for a single"
-            " replica); null where an older release has read it.",
+            " replica); null where an older release has read it. A compacted stretch with a proof has all its records,"
+            " and only what was before it may be missing.",
         ),
     ),
 )

@@ -25,7 +25,7 @@ from groupledger.jobs.warehouse.source import read_source
 from groupledger.schemas.kafka.names import ADMIN_CLIENT_ID, OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.coverage.rules.stretches import stretches
-from groupledger.transforms.history.rules import Coverage
+from groupledger.transforms.history.rules import mark_of
 from lab.faults.growing_log import HOUR_MS, MIX
 from lab.kafka.local_broker import LocalBroker
 from lab.truth.claims import false_claims, untold
@@ -119,7 +119,7 @@ class Ledger:
         new = set(rows) - self.read
         self.read |= new
         self.end = end_of(broker)
-        marks = [Coverage(each.from_offset, each.completeness, each.is_state_lost) for each in self.coverage()]
+        marks = [mark_of(each) for each in self.coverage()]
         told = [self.log[offset] for offset in new if offset in self.log]
         for group_id, tables in self.tables.items():
             tables.take(sorted([*marks, *(entry for group, entry in told if group == group_id)], key=position))
@@ -149,8 +149,9 @@ def test_what_the_cleaner_leaves(spark: SparkSession, broker: LocalBroker, tmp_p
     late.pass_over(broker)
     assert end_of(broker) == log.num_rows
 
-    assert kinds(often) == ["complete", *["compacted", "complete"] * len(READ_CLEANED)]
-    assert kinds(late) == ["compacted", "complete"]
+    thinned = ["compacted", "compacted: batch_headers", "complete"]
+    assert kinds(often) == ["complete", *thinned * len(READ_CLEANED)]
+    assert kinds(late) == thinned
     assert {row["is_hole"] for tables in often.tables.values() for row in tables.table("rebalances")} == {True, False}
     for ledger in (often, late):
         found = ledger.coverage(BEGAN_AT_MS + HOUR_MS)
@@ -162,4 +163,8 @@ def test_what_the_cleaner_leaves(spark: SparkSession, broker: LocalBroker, tmp_p
 
 
 def kinds(ledger: Ledger) -> list[str]:
-    return [each.completeness for each in ledger.coverage()]
+    """Returns what coverage calls each stretch, with the proof that a compacted one has all its records."""
+    return [
+        each.completeness if each.completeness == "complete" or each.proof is None else f"compacted: {each.proof}"
+        for each in ledger.coverage()
+    ]

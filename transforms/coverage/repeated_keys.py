@@ -1,4 +1,4 @@
-"""Finds where keys of `__consumer_offsets` come a second time, which proves that nothing was removed from there on
+"""Finds where a key of `__consumer_offsets` comes a second time, which proves that nothing was removed from there on
 (`rules.evidence`)."""
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def first_repeated(rows: DataFrame, from_offsets: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Returns, for the partitions of `from_offsets`, the first record at or above its offset whose key an earlier
-    record has, as offset and time in milliseconds; a partition without one is left out.
+def first_repeated(rows: DataFrame, from_offsets: Mapping[int, int]) -> dict[int, int]:
+    """Returns, for the partitions of `from_offsets`, the offset of the first record at or above its offset whose key an
+    earlier record has; a partition without one is left out.
 
     `rows` have the columns of Spark's Kafka source.
     """
@@ -24,12 +24,12 @@ def first_repeated(rows: DataFrame, from_offsets: Mapping[int, int]) -> dict[int
         return {}
     floor = F.create_map(*[F.lit(number) for pair in from_offsets.items() for number in pair])
     keys = rows.where(F.col("partition").isin(*from_offsets) & F.col("key").isNotNull()).select(
-        "partition", "offset", "key", "timestamp"
+        "partition", "offset", "key"
     )
     by_key = Window.partitionBy("partition", "key").orderBy("offset")
     is_again = F.row_number().over(by_key) > 1
     again = keys.withColumn("is_again", is_again).where(
         F.col("is_again") & (F.col("offset") >= floor[F.col("partition")])
     )
-    first = again.groupBy("partition").agg(F.min(F.struct("offset", F.unix_millis("timestamp"))))
-    return {partition: (offset, time_ms) for partition, (offset, time_ms) in first.collect()}
+    first = again.groupBy("partition").agg(F.min("offset").alias("first"))
+    return {row["partition"]: row["first"] for row in first.collect()}

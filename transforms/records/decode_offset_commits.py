@@ -48,6 +48,8 @@ ASCII_MAX = 0x7F
 # Distinct (group, topic, partition) kept between the batches of one task.
 KEY_CACHE_SIZE = 200_000
 ABSENT = -1
+# How wide the bounds of values are, which Spark's `arrow.useLargeVarTypes` decides.
+BOUNDS = {pa.binary(): np.int32, pa.large_binary(): np.int64}
 
 OFFSET_COMMIT_TYPE = to_arrow_type(OFFSET_COMMIT)
 # What a field holds in a value whose version lacks it, or whose tags do not name it.
@@ -179,10 +181,16 @@ class BigEndian:
 
 
 def read_values(values: pa.BinaryArray, is_null: Flags) -> Values:
-    """Looks at every value; those that are null or have no layout get version ABSENT."""
+    """Looks at every value; those that are null or have no layout get version ABSENT. Raises TypeError."""
+    if values.type not in BOUNDS:
+        raise TypeError(
+            f"Arrow gave the values as {values.type}, which the decoder can't read: remove the settings"
+            " spark.sql.execution.arrow.* that are not groupledger's."
+        )
     count = len(values)
     _, bounds_buffer, data_buffer = values.buffers()
-    bounds = np.frombuffer(bounds_buffer, np.int32, count + 1, values.offset * 4).astype(np.int64)
+    width = np.dtype(BOUNDS[values.type])
+    bounds = np.frombuffer(bounds_buffer, width, count + 1, values.offset * width.itemsize).astype(np.int64, copy=False)
     data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.zeros(0, np.uint8)
     numbers = BigEndian(data)
     start, length = bounds[:-1], np.diff(bounds)

@@ -17,7 +17,15 @@ from groupledger.jobs.monitor.commits import behind
 from groupledger.jobs.monitor.exposition import Exposition
 from groupledger.jobs.monitor.families import Counter, Gauge, family
 from groupledger.jobs.monitor.http import serve
-from groupledger.jobs.monitor.rules import Pace, Stalls, Vitals, interval_seconds, next_round_at, troubles
+from groupledger.jobs.monitor.rules import (
+    Pace,
+    Stalls,
+    Vitals,
+    await_none_missing,
+    interval_seconds,
+    next_round_at,
+    troubles,
+)
 from groupledger.jobs.process import worker
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.worker import Worker, working
@@ -217,3 +225,38 @@ def test_a_worker_that_does_not_stop_is_cancelled(monkeypatch: pytest.MonkeyPatc
         pass
     assert query.is_set()
     assert not late.is_alive()
+
+
+class Waiting:
+    """An ingest that passes the ends at some time, on a clock that stands still but for the waits."""
+
+    def __init__(self, passes_at_s: float, stops_at_s: float = 1_000) -> None:
+        self.passes_at_s, self.stops_at_s = passes_at_s, stops_at_s
+        self.now_s, self.looks = 0.0, 0
+
+    def missing(self) -> dict[int, int]:
+        self.looks += 1
+        return {} if self.now_s >= self.passes_at_s else {3: 7}
+
+    def wait(self, pause_s: float) -> bool:
+        self.now_s += pause_s
+        return self.now_s >= self.stops_at_s
+
+    def left(self, limit_s: float) -> dict[int, int]:
+        return await_none_missing(self.missing, self.wait, lambda: self.now_s, limit_s)
+
+
+def test_the_checkpoint_is_looked_at_ever_more_seldom() -> None:
+    """Goal: a round that waits for the ingest reads some files of the checkpoint a few times and not twenty times a
+    second, and is late by at most half of what it has waited; it ends with the limit, and when it is told to stop."""
+    prompt, slow, late = Waiting(0), Waiting(4), Waiting(1_000)
+    assert (prompt.left(5), prompt.looks, prompt.now_s) == ({}, 1, 0)
+    assert slow.left(5) == {}
+    assert 4 <= slow.now_s <= 4.5
+    assert slow.looks <= 15
+    assert late.left(5) == {3: 7}
+    assert 5 <= late.now_s <= 5.5
+    stopped = Waiting(1_000, stops_at_s=0.1)
+    assert (stopped.left(5), stopped.looks) == ({3: 7}, 2)
+    soon = Waiting(0.3)
+    assert (soon.left(5), soon.now_s < 0.45) == ({}, True)

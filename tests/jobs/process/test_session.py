@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from groupledger.jobs.process import session
+from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.process.signals import StopOnSignal
 
 if TYPE_CHECKING:
@@ -43,3 +44,28 @@ def test_ctrl_c_stays_the_jobs(spark: SparkSession) -> None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a SparkContext sets one of its own
         signal.raise_signal(signal.SIGINT)
         assert stop.is_set()
+
+
+SIZED_FOR_ONE_MACHINE = {
+    "spark.sql.shuffle.partitions",
+    "spark.databricks.delta.snapshotPartitions",
+    "spark.ui.enabled",
+}
+
+
+@pytest.mark.parametrize("master", ["yarn", "spark://east:7077", "k8s://https://east:443", "local-cluster[2,1,1024]"])
+def test_a_cluster_has_its_own_size(master: str) -> None:
+    """Goal: what is sized for two cores of one machine counts there only; on a cluster Spark's own defaults do."""
+    settings = session.left_open({"spark.master": master})
+    assert SIZED_FOR_ONE_MACHINE & settings.keys() == set()
+    assert settings["spark.sql.session.timeZone"] == "UTC"
+    local = [session.left_open({"spark.master": name}) for name in ("local", "local[8]", "local[*]")]
+    assert all(each.keys() >= SIZED_FOR_ONE_MACHINE for each in local)
+    asked = session.left_open({"spark.master": "local", "spark.sql.shuffle.partitions": "64"})
+    assert SIZED_FOR_ONE_MACHINE - asked.keys() == {"spark.sql.shuffle.partitions"}
+
+
+def test_a_core_reads_one_task(spark: SparkSession) -> None:
+    """Goal: unless the settings say otherwise, the topic is read by as many tasks as the executors have cores."""
+    assert session.task_count(spark, load_settings().ingest.read_tasks) == 2
+    assert session.task_count(spark, 8) == 8

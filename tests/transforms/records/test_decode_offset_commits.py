@@ -72,3 +72,24 @@ def test_a_topic_id_and_a_tombstone_are_taken() -> None:
 def test_the_rest_is_left_to_the_codec(row: Row) -> None:
     """Goal: a row that does not fit a layout to the byte is not taken, and does not disturb its neighbours."""
     assert taken([offset_commit(), row, offset_commit()]) == [0, 2]
+
+
+@given(HOSTILE_ROWS)
+@settings(max_examples=50, deadline=None)
+def test_large_types_of_arrow(rows: list[Row]) -> None:
+    """Goal: with Spark's `arrow.useLargeVarTypes` the bounds of values are twice as wide, and the rows are the same."""
+    batch = batch_of(rows)
+    large = batch
+    for name in ("key", "value"):
+        large = large.set_column(large.schema.get_field_index(name), name, large.column(name).cast(pa.large_binary()))
+    assert by_offset(list(decode_batch(large))) == by_offset(list(decode_batch(batch)))
+    part = large.slice(1)
+    assert by_offset(list(decode_batch(part))) == by_offset(list(general_batches(part)))
+
+
+def test_other_types_of_arrow() -> None:
+    """Goal: values whose bounds lie otherwise are refused with one sentence, and not read at wrong places."""
+    batch = batch_of([offset_commit()])
+    views = batch.column("value").cast(pa.binary_view())
+    with pytest.raises(TypeError, match=r"as binary_view.*remove the settings spark\.sql\.execution\.arrow"):
+        decode_offset_commits(batch.column("key"), views)

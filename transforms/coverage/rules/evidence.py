@@ -6,22 +6,34 @@ nothing was removed:
 - The headers of the batches account for every offset: the batches follow one another, each has as many records as
   offsets, and what has no row lies in a control batch or in an aborted transaction. (Kafka's cleaner keeps the base and
   last offset of a batch and lowers its count; a batch that it empties goes.)
-- A key comes a second time. The cleaner works up to some point, and leaves at most the newest record of each key below
-  it. So on one replica nothing was removed from the second record of a key on; and what is known of a group there is
-  known whole, since the newest record of each of its keys is still below, if there was one.
+- A key comes a second time, where nothing tells of the gaps. The cleaner makes a map of the newest record of each key
+  in the dirty part, and rewrites the segments below the map's end one after the other. A record that it left has no
+  later one of its key in the map; so if its key comes again, that is behind the map's end, or the record lies in a
+  segment that was not rewritten. Either way, on one replica and in one look at it, nothing was removed from the second
+  record on.
 
-The cleaner's point lies somewhere above an offset without a row that is not explained. So the complete stretch begins
-with the first key that comes again above the last such offset; not at the offset itself, since a record above it may be
-all that is left of its key. Facts: LogCleaner and RecordBatch of Kafka 4.2.
+So above the last offset without a row that is not explained every record is there. That does not tell what was before:
+a segment below may have been thinned by a record that lies far above, in a segment that is yet to be rewritten, now or
+after a crash. A record of a key is removed only if a later one of the key was in the log by then (or it is a
+tombstone), so below the log's end at any time after the gap was seen the newest record of each key is there: when all
+up to that end is read without another such gap, what is known of every key is its newest record, or nothing if there
+was none. The stretch is complete from that end on. In between it has all its records, and a key is known from its first
+record there.
+
+One thing is not covered: a map that is full ends inside a segment, whose tombstones behind that end the broker marks
+for removal all the same. Facts: LogCleaner, Cleaner and RecordBatch of Kafka 4.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from groupledger.schemas.words import Proof
-from groupledger.transforms.coverage.rules.stretches import Reading
+
+if TYPE_CHECKING:
+    from groupledger.transforms.coverage.rules.stretches import Reading
 
 WINDOW = 50_000  # offsets whose headers are asked for at once
 
@@ -60,10 +72,9 @@ class UnreadError(ValueError):
 class Read:
     """What was read of a partition: the offsets [begin, end).
 
-    Every offset from `explained_from` on is accounted for, by `proof`. `repeated` is the first record from there on
-    whose key has occurred before in what was read, and `at_end` the log's end at some later time, both as offset and
-    time in milliseconds. `begin_ms` is the time of the first record. It `may_lack_tombstones` if it was read so late
-    that those of groups which are known from before may have come and gone.
+    Every record from `explained_from` on is there, by `proof`. `at_end` is the log's end at some later time, as offset
+    and time in milliseconds. `begin_ms` is the time of the first record. It `may_lack_tombstones` if it was read so
+    late that those of groups which are known from before may have come and gone.
     """
 
     begin: int
@@ -71,7 +82,6 @@ class Read:
     begin_ms: int
     explained_from: int
     proof: str
-    repeated: tuple[int, int] | None
     at_end: tuple[int, int]
     may_lack_tombstones: bool = False
 
@@ -121,43 +131,31 @@ def _last_unexplained(found: Sequence[Gap], batches: Iterable[Batch]) -> int | N
     return max(each.end for each in (gap, *waiting)) - 1 if gap is not None else last
 
 
-def in_doubt(
-    readings: Mapping[int, Sequence[Reading]], explained: Mapping[int, int], begins: Mapping[int, int]
-) -> dict[int, int]:
-    """Returns, by partition, from where on to look for a repeated key: where something may have been removed from what
-    was read, or from what lies before it."""
-    return {
-        partition: at
-        for partition, at in explained.items()
-        if at > begins[partition] or 0 < begins[partition] < readings[partition][-1].complete_from
-    }
-
-
 def judged(readings: Sequence[Reading], read: Read) -> list[Reading]:
     """Returns the readings after one more piece was read, which the last of them, or a new one, goes on with."""
     *earlier, last = readings
     is_explained = read.explained_from <= read.begin
     if is_explained and read.begin == 0:
-        return [_complete_from(last, 0, read.begin_ms, read.proof)]
-    is_state_lost = read.may_lack_tombstones and not is_explained and read.begin > last.from_offset
-    if read.begin >= last.complete_from and is_explained:
+        whole = replace(last, complete_from=0, complete_from_ms=read.begin_ms, settled_from=None, proof=read.proof)
+        return [whole]
+    if is_explained and read.begin >= last.complete_from:
         return [*earlier, replace(last, proof=_weaker(last.proof, read.proof))]
-    if read.begin >= last.complete_from or is_state_lost:
-        offset, time_ms = read.repeated or read.at_end
-        new = Reading(
-            from_offset=read.begin,
-            complete_from=offset,
-            complete_from_ms=time_ms,
-            proof=read.proof,
-            is_state_lost=is_state_lost,
-            began_ms=read.at_end[1] if is_state_lost else last.began_ms,
-        )
-        return [*readings, new]
-    if not is_explained:  # a cleaning may have gone beyond where the log ended before
-        return [*earlier, _complete_from(last, *(read.repeated or read.at_end), read.proof)]
-    if read.repeated is not None and read.repeated[0] < last.complete_from:
-        return [*earlier, _complete_from(last, *read.repeated, read.proof)]
-    return [*earlier, replace(last, proof=read.proof)]
+    if is_explained:  # what lies before the log's start is gone
+        from_begin = replace(last, complete_from=read.begin, settled_from=last.known_from, proof=read.proof)
+        return [*earlier, from_begin]
+    settled_from, settled_ms = read.at_end
+    found = replace(
+        last,
+        complete_from=read.explained_from,
+        settled_from=settled_from,
+        complete_from_ms=settled_ms,
+        proof=read.proof,
+    )
+    is_state_lost = read.may_lack_tombstones and read.begin > last.from_offset
+    if read.begin < last.complete_from and not is_state_lost:
+        return [*earlier, found]
+    new = replace(found, from_offset=read.begin, resumed_from=None, is_state_lost=is_state_lost)
+    return [*readings, replace(new, began_ms=settled_ms) if is_state_lost else new]
 
 
 PROOFS = (Proof.NO_GAP, Proof.BATCH_HEADERS, Proof.REPEATED_KEY)
@@ -165,7 +163,3 @@ PROOFS = (Proof.NO_GAP, Proof.BATCH_HEADERS, Proof.REPEATED_KEY)
 
 def _weaker(one: str | None, other: str) -> str | None:
     return None if one is None else max(one, other, key=PROOFS.index)
-
-
-def _complete_from(reading: Reading, offset: int, time_ms: int, proof: str) -> Reading:
-    return replace(reading, complete_from=offset, complete_from_ms=time_ms, proof=proof)

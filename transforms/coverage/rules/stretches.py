@@ -2,8 +2,9 @@
 
 A reading begins where the one before does not go on: at the first ingest, behind a hole, and where records were removed
 between two passes. What it read up to `complete_from` may have been thinned by Kafka's cleaner; from there on nothing
-was removed before it was read (`evidence` says how that is known). So a reading gives up to three stretches: the hole
-before it, the compacted one, and the complete one.
+was removed before it was read, and from `settled_from` on nothing is missing of what was before either (`evidence` says
+how that is known). So a reading gives up to four stretches: the hole before it, the compacted one, one that has all its
+records and is called compacted still, with its proof, and the complete one.
 
 A compacted stretch still has the newest record of each key that occurs in it, so a group without a record there is as
 it was before. That is not so for tombstones: Kafka removes them `delete.retention.ms` after its cleaner met them. A
@@ -21,9 +22,10 @@ from groupledger.schemas.words import Completeness, Proof
 class Reading:
     """An uninterrupted reading of the partition, up to where the next one begins.
 
-    Whatever was written after the instant `complete_from_ms` lies at or above `complete_from`. `resumed_from` is where
-    the reading before had stopped if a hole lies in between, else None. `proof` is None for what an older
-    release has read. Before the instant `began_ms` nothing of it was read; 0 where an older release began it.
+    `settled_from` is None where it is `complete_from`. Whatever was written after the instant `complete_from_ms` lies
+    at or above where the complete stretch begins. `resumed_from` is where the reading before had stopped if a hole lies
+    in between, else None. `proof` is None for what an older release has read. Before the instant `began_ms` nothing of
+    it was read; 0 where an older release began it.
     """
 
     from_offset: int
@@ -33,6 +35,12 @@ class Reading:
     proof: str | None = Proof.NO_GAP
     is_state_lost: bool = False
     began_ms: int = 0
+    settled_from: int | None = None
+
+    @property
+    def known_from(self) -> int:
+        """The offset where the complete stretch begins."""
+        return self.complete_from if self.settled_from is None else max(self.complete_from, self.settled_from)
 
     @property
     def begin(self) -> int:
@@ -42,7 +50,8 @@ class Reading:
 
 @dataclass(frozen=True)
 class Stretch:
-    """A row of `coverage`: offsets [from_offset, to_offset); a time is None where it is not known."""
+    """A row of `coverage`: offsets [from_offset, to_offset); a time is None where it is not known. A compacted one with
+    a proof has all its records, and only what was before it may be missing."""
 
     from_offset: int
     to_offset: int
@@ -66,9 +75,11 @@ def stretches(readings: list[Reading], position: int, known_until_ms: int | None
         if reading.resumed_from is not None:
             found.append(Stretch(reading.resumed_from, reading.from_offset, None, None, Completeness.UNKNOWN))
         seen = min(reading.complete_from, stop)
-        seen_ms = reading.complete_from_ms if stop >= reading.complete_from else None
+        settled = min(reading.known_from, stop)
+        seen_ms = reading.complete_from_ms if stop >= reading.known_from else None
         thinned = Stretch(reading.from_offset, seen, None, seen_ms, Completeness.COMPACTED)
         found.append(replace(thinned, is_state_lost=reading.is_state_lost))
+        found.append(Stretch(seen, settled, None, None, Completeness.COMPACTED, reading.proof))
         since_ms = reading.complete_from_ms
-        found.append(Stretch(seen, stop, since_ms, known_ms, Completeness.COMPLETE, reading.proof))
+        found.append(Stretch(settled, stop, since_ms, known_ms, Completeness.COMPLETE, reading.proof))
     return [stretch for stretch in found if stretch.from_offset < stretch.to_offset]

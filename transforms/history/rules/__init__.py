@@ -32,7 +32,8 @@ Rules
 - An interval or a tenure ends with the first record that no longer shows it; an owner who stays has one interval.
 
 A transition is known if coverage was `complete` at its record, and no record of the group is missing before it: the
-record before is itself complete, or it is the last one of a compacted stretch. Every other transition is a hole:
+record before is itself complete, or it is the last one of a compacted stretch; and also between two records of a
+compacted stretch that has all its records. Every other transition is a hole:
 
     transition                           rows                                  changes, movement, pauses, trigger
     known, generation + 1                is_hole false                         stated
@@ -56,6 +57,7 @@ from groupledger.transforms.history.rules.events import (
     MemberFacts,
     OtherGroupType,
     group_record,
+    mark_of,
 )
 from groupledger.transforms.history.rules.fold import Folded, LogOrderError, fold
 from groupledger.transforms.history.rules.ownership_answer import OwnerAnswer, owner_at
@@ -74,5 +76,6 @@ __all__ = [
     "OwnerAnswer",
     "fold",
     "group_record",
+    "mark_of",
     "owner_at",
 ]

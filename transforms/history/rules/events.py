@@ -22,6 +22,8 @@ from groupledger.schemas.words import Completeness
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from groupledger.transforms.coverage.rules.stretches import Stretch
+
 CONSUMER = "consumer"
 CONNECT = "connect"
 
@@ -154,15 +156,23 @@ class Commits:
 @dataclass(frozen=True, slots=True)
 class Coverage:
     """Says how completely the log is known from an offset on, until the next mark: a row of `coverage`. `is_state_lost`
-    says that a group may have ended before it without a trace (`transforms.coverage.rules.stretches`)."""
+    says that a group may have ended before it without a trace, and `has_all_records` that a compacted stretch has all
+    its records, whatever is missing before it (`transforms.coverage.rules.stretches`)."""
 
     from_offset: int
     completeness: str
     is_state_lost: bool = False
+    has_all_records: bool = False
 
     @property
     def hides_ends(self) -> bool:
         return self.completeness == Completeness.UNKNOWN or self.is_state_lost
+
+
+def mark_of(stretch: Stretch) -> Coverage:
+    """Returns the mark that stands before the records of a stretch."""
+    has_all_records = stretch.completeness == Completeness.COMPACTED and stretch.proof is not None
+    return Coverage(stretch.from_offset, stretch.completeness, stretch.is_state_lost, has_all_records)
 
 
 Event: TypeAlias = GroupRecord | GroupTombstone | OtherGroupType | Commits | Coverage

@@ -108,6 +108,7 @@ def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
         )
     is_first = group.coverage_offset < 0
     group.coverage_offset, group.completeness = mark.from_offset, mark.completeness
+    group.has_all_records, group.is_renewed = mark.has_all_records, False
     if mark.hides_ends:
         if group.ending is not None:
             _end_incarnation(group)
@@ -124,7 +125,8 @@ def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
 
 def _is_known(group: OpenGroup) -> bool:
     """Returns whether everything between the group's last record and the present one was read."""
-    return group.completeness == Completeness.COMPLETE and group.is_state_known
+    is_covered = group.completeness == Completeness.COMPLETE or (group.has_all_records and group.is_renewed)
+    return is_covered and group.is_state_known
 
 
 # Incarnations
@@ -199,7 +201,7 @@ def _goes_on_from(group: OpenGroup, epoch: int) -> bool:
 
 def _group_tombstone(group: OpenGroup, event: GroupTombstone, rows: Rows) -> None:
     is_known = _is_known(group)
-    group.is_state_known = True
+    group.is_state_known = True  # not renewed: the group may go on as another type with what was missed before
     if group.ending is not None:
         _end_incarnation(group)
     if group.is_alive or not group.incarnation:
@@ -276,7 +278,7 @@ def _group_record(group: OpenGroup, record: GroupRecord, rows: Rows) -> None:
             _close(group, rows, end, EndedBy.HOLE)
             _end_incarnation(group)
     is_known = _is_known(group) and (is_downgrade or not was_other_type)
-    group.is_state_known = True
+    group.is_state_known = group.is_renewed = True
     finding = None
     if group.number is not None and record.generation < group.number:
         cost.write_rebalance(rows, group)

@@ -132,7 +132,8 @@ class Ending:
 @dataclass(slots=True, kw_only=True)
 class OpenGroup:
     """What the fold knows of a group. `number` is the last generation or epoch of this incarnation. `is_state_known`
-    says that nothing about the group was missed since its last record. `record_offset` is that of the last group-level
+    says that nothing about the group was missed since its last record. `has_all_records` is said of a compacted
+    stretch, and `is_renewed` that it has a record of the whole group. `record_offset` is that of the last group-level
     event. `pending` holds the units that nobody owns now, with the identity of the member that gave each up; `revokers`
     are the members that have to join again because of it."""
 
@@ -144,6 +145,8 @@ class OpenGroup:
     coverage_offset: int = -1
     completeness: str = Completeness.UNKNOWN
     is_state_known: bool = False
+    has_all_records: bool = False
+    is_renewed: bool = False
     incarnation: int = 0
     is_alive: bool = False
     group_type: str = GroupType.CLASSIC

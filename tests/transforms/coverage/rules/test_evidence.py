@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from groupledger.transforms.coverage.rules.evidence import Batch, Gap, UnreadError, explained_from
+from groupledger.transforms.coverage.rules.evidence import Batch, Gap, Read, UnreadError, explained_from, judged
 from groupledger.transforms.coverage.rules.stretches import Reading, stretches
 from lab.truth.cleaned_log import CleanedLog
 
@@ -31,15 +32,14 @@ def append(log: CleanedLog, count: int) -> None:
 
 @pytest.mark.parametrize("first_seed", range(0, 1_000, 100))
 def test_no_claim_is_false(first_seed: int) -> None:
-    """Goal: in a complete stretch no committed record is missing, and at its begin the newest record of every key is
-    among the rows, or there was none; pieces that were judged before a crash are judged again."""
+    """Goal: in a stretch with a proof no committed record is missing, and where a complete one begins the newest record
+    of every key is among the rows, or there was none; pieces that were judged before a crash are judged again."""
     for seed in range(first_seed, first_seed + 100):
-        read_in_passes(seed)
+        read_in_passes(a_log(seed))
 
 
-def read_in_passes(seed: int) -> None:
+def read_in_passes(log: CleanedLog) -> None:
     """Plays a log with its cleaner, reads it in passes, and checks each verdict."""
-    log = a_log(seed)
     readings: list[Reading] = []
     rows: dict[int, object] = {}
     position = known_until_ms = 0
@@ -78,15 +78,43 @@ def check(log: CleanedLog, readings: list[Reading], rows: dict[int, object], pos
     found = stretches(readings, position, None)
     assert [each.from_offset for each in found[1:]] == [each.to_offset for each in found[:-1]]
     for stretch in found:
-        if stretch.completeness != "complete":
+        if stretch.proof is None:
             continue
         inside = {at: key for at, key in log.committed.items() if stretch.from_offset <= at < stretch.to_offset}
         assert inside.items() <= rows.items(), (stretch, readings)
+        if stretch.completeness != "complete":
+            continue
         before = {key: at for at, key in sorted(log.committed.items()) if at < stretch.from_offset}
         seen = {key: at for at, key in sorted(rows.items()) if at < stretch.from_offset}
         gone = {key for key, at in before.items() if at in log.tombstones and at not in rows}  # left to check_state
         assert before.items() - seen.items() <= {(key, before[key]) for key in gone}, (stretch, readings)
         assert seen.keys() - before.keys() == set(), (stretch, readings)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_keys_that_come_again(seed: int) -> None:
+    """Goal: where no header tells of the gaps, a key that comes again proves that all records are there from then on,
+    in whatever state a cleaning was left; and some logs give such a proof."""
+    log = a_log(seed)
+    log.has_headers = False
+    append(log, 60)
+    for _ in range(3):
+        log.clean()
+    begin = log.random.randrange(0, log.end // 2) if seed % 2 else 0
+    readings, rows = log.read([log.first_reading()], begin, log.end, 0)
+    check(log, readings, rows, log.end)
+
+
+def test_a_cleaning_that_is_half_done() -> None:
+    """Goal: a segment below was thinned by a record far above, and a key comes again in between: all records there are
+    told, and nothing is said of the thinned key before the log's end."""
+    headers = [Batch(0, 3, 2, is_without_rows=False), Batch(4, 9, 6, is_without_rows=False)]
+    assert explained_from([Gap(1, 3)], 0, lambda *_: headers) == 3
+    read = Read(begin=0, end=10, begin_ms=0, explained_from=3, proof="batch_headers", at_end=(12, 700))
+    first = Reading(from_offset=0, complete_from=10, complete_from_ms=600)
+    assert judged([first], read) == [
+        replace(first, complete_from=3, settled_from=12, complete_from_ms=700, proof="batch_headers")
+    ]
 
 
 def test_a_log_that_nobody_cleaned_is_complete_from_its_birth() -> None:

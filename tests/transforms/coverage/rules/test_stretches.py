@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +22,22 @@ def test_the_first_read_and_what_came_since() -> None:
     assert stretches([FIRST], 70, 5000) == [
         Stretch(10, 50, None, 1000, "compacted"),
         Stretch(50, 70, 1000, 5000, "complete", "no_gap"),
+    ]
+
+
+def test_records_that_are_all_there_behind_what_was_thinned() -> None:
+    """Goal: where only what was before may be missing, the stretch is called compacted with its proof, until the log's
+    end of then is reached; the time is that of the end."""
+    reading = Reading(from_offset=10, complete_from=50, complete_from_ms=1000, proof="batch_headers", settled_from=60)
+    between = Stretch(50, 60, None, None, "compacted", "batch_headers")
+    assert stretches([reading], 55, 5000) == [
+        Stretch(10, 50, None, None, "compacted"),
+        replace(between, to_offset=55),
+    ]
+    assert stretches([reading], 70, 5000) == [
+        Stretch(10, 50, None, 1000, "compacted"),
+        between,
+        Stretch(60, 70, 1000, 5000, "complete", "batch_headers"),
     ]
 
 

@@ -310,6 +310,21 @@ def test_a_thinned_stretch_without_its_tombstones() -> None:
     assert tables.rows["rebalances"][1, 2]["hole_cause"] == "not_covered"
 
 
+def test_a_compacted_stretch_that_has_all_its_records() -> None:
+    """Goal: there a group is known from its first record on, and another one's absence says nothing; a group without a
+    record there is known again where the complete stretch begins."""
+    log = Log().record(1, member("a", 0)).mark("compacted", has_all_records=True)
+    renewed = folded(log.record(2, member("a", 0)).record(3, member("b", 0)).entries)
+    assert [row["hole_cause"] for row in renewed.table("rebalances")] == [None, "not_covered", None]
+    assert [row["is_start_known"] for row in renewed.table("members")] == [True, True]
+    first = Log().mark("compacted", has_all_records=True).record(1, member("a", 0)).entries
+    assert folded(first, marks=()).table("rebalances") == []
+    quiet = Log().record(1, member("a", 0)).mark("compacted", has_all_records=True)
+    quiet.offset += 1  # of another group
+    tables = folded(quiet.mark("complete").record(2, member("b", 0)).entries)
+    assert [row["is_hole"] for row in tables.table("rebalances")] == [False, False]
+
+
 def test_nothing_is_claimed_without_coverage() -> None:
     """Goal: a fold that is told nothing of coverage states records and claims nothing."""
     tables = folded(Log().record(1, member("a", 0)).record(2, member("b", 0)).entries, marks=())

@@ -16,7 +16,7 @@ import pytest
 
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.transforms.coverage.rules.stretches import stretches
-from groupledger.transforms.history.rules import Coverage, GroupTombstone
+from groupledger.transforms.history.rules import Coverage, GroupTombstone, mark_of
 from lab.faults.growing_log import MIX
 from lab.truth.claims import false_claims, untold
 from lab.truth.cleaned_log import CleanedLog
@@ -58,7 +58,9 @@ class Passes:
         self.log, self.truth = an_hour(seed)
         self.random = Random(f"{seed} {cleaning}")
         keys = self.random.choice((30, 1_000))  # that the map of the cleaner takes; there are some hundred
-        self.cleaned = CleanedLog(random=self.random, key_count=keys, retention_ms=RETENTION_MS, now_ms=BEGAN_AT_MS)
+        self.cleaned = CleanedLog(
+            random=self.random, key_count=keys, retention_ms=RETENTION_MS, now_ms=BEGAN_AT_MS, roll_share=0.005
+        )
         self.readings: list[Reading] = []
         self.position = 0
         self.known_until_ms = 0
@@ -98,7 +100,7 @@ class Passes:
         self.known_until_ms = began_ms
 
     def fold(self, rows: dict[int, Hashable]) -> None:
-        marks = [Coverage(each.from_offset, each.completeness, each.is_state_lost) for each in self.stretches()]
+        marks = [mark_of(each) for each in self.stretches()]
         new: dict[str, list[Entry]] = {group_id: [*marks] for group_id in self.tables}
         for offset in rows:
             group_id, entry = self.log[offset]
