@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from importlib import resources
+from pathlib import Path
 
+import pytest
 import yaml
 
+from groupledger.jobs.cli.monitor import METRICS_PORT
+
 CONF = resources.files("groupledger.conf")
+TOP = Path(__file__).parents[2]
+PORT = re.compile(r"(?:--metrics-port[ =]|(?:containerPort|name: metrics, port): |EXPOSE |127\.0\.0\.1:)(\d+)")
+OTHERS = {8080}  # of `serve`
 
 
 def test_the_rules_of_the_chart() -> None:
@@ -16,3 +24,13 @@ def test_the_rules_of_the_chart() -> None:
     (group,) = yaml.safe_load(shipped)["groups"]
     assert {"GroupledgerGone", "ConsumerGroupStopped"} <= {rule["alert"] for rule in group["rules"]}
     assert shipped == CONF.joinpath("prometheus/groupledger.rules.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "times"),
+    [("README.md", 1), ("conf/deploy/Dockerfile", 2), ("conf/deploy/chart/templates/monitor.yaml", 3)],
+)
+def test_one_port_for_metrics(name: str, times: int) -> None:
+    """Goal: wherever the port of the metrics is named, it is the command's own."""
+    found = [int(port) for port in PORT.findall((TOP / name).read_text())]
+    assert [port for port in found if port not in OTHERS] == [METRICS_PORT] * times
