@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.places import local_path
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.tables import Tables
 
@@ -50,4 +51,5 @@ def add(spark: SparkSession, name: str, path: str) -> None:
 
 def location(path: str) -> str:
     """Returns the path as Delta writes it."""
-    return path if "://" in path else f"file:{Path(path.removeprefix('file:')).resolve()}"
+    on_disk = local_path(path)
+    return path if on_disk is None else f"file:{Path(on_disk).resolve()}"

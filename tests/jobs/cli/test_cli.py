@@ -148,7 +148,8 @@ def test_places_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path / "here")
     context, option = click.Context(main), click.Option(["--x"])
     assert absolute(context, option, "../w") == absolute(context, option, "file:../w") == str(tmp_path / "w")
-    assert absolute(context, option, "s3a://bucket/w") == "s3a://bucket/w"
+    for place in ("s3a://bucket/w", "hdfs:/w", "dbfs:/w"):
+        assert absolute(context, option, place) == place
     assert absolute(context, option, None) is None
     places = {
         (name, each.name)
