@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import yaml
+from fastapi import FastAPI
+
 from groupledger.jobs.notify.episodes import Episode, Message
 from groupledger.jobs.notify.receivers import BODIES, Context
-from groupledger.jobs.process.settings import ReceiverSettings
+from groupledger.jobs.process.settings import ReceiverSettings, load_settings
+from groupledger.jobs.serve.answers import Warehouse
+from groupledger.jobs.serve.api import routes
 
 TOP = Path(__file__).parents[1]
 FOLDERS = ("conf", "coordinator", "docs", "jobs", "lab", "schemas", "tools", "transforms")
@@ -48,3 +53,31 @@ def test_the_page_of_notify() -> None:
     )
     assert body is not None
     assert {*BODIES, *ReceiverSettings.model_fields, *body.json} - {"kind", "url", "key"} <= rows
+
+
+def test_the_page_of_serve(tmp_path: Path) -> None:
+    """Goal: the page names every path of the JSON, and the number that it gives an autoscaler is at one of them."""
+    page = (TOP / "docs/serve.md").read_text()
+    app = FastAPI()
+    app.include_router(routes(Warehouse(str(tmp_path), load_settings())))
+    paths = [
+        path.replace("{cluster}", "C").replace("{group}", "G").replace("{topic}", "T")
+        for path in app.openapi()["paths"]
+    ]
+    rows = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `/C")]
+    told = {
+        "/api/v1/clusters",
+        *(f"/api/v1/clusters{path}" for row in rows for path in unfolded(row.partition("?")[0])),
+    }
+    assert told == {*paths, "/api/v1/clusters/C/events"}
+    scaled = yaml.safe_load(page.partition("```yaml")[2].partition("```")[0])
+    (trigger,) = scaled["spec"]["triggers"]
+    path = "/api/v1" + trigger["metadata"]["url"].partition("/api/v1")[2]
+    assert path.replace("/east/", "/C/").replace("/checkout/", "/G/") in paths
+    assert trigger["metadata"]["valueLocation"] == "lag"
+
+
+def unfolded(path: str) -> list[str]:
+    """`/a/{b,c}` as `/a/b` and `/a/c`."""
+    head, brace, names = path.partition("{")
+    return [head + name for name in names.rstrip("}").split(",")] if brace else [path]
