@@ -38,7 +38,7 @@ from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import FAULT, INTERRUPTED
 from groupledger.jobs.process.output import say
 from groupledger.jobs.process.outside import explain
-from groupledger.jobs.process.signals import StopOnSignal
+from groupledger.jobs.process.signals import StopOnSignal, ending_in_time
 
 if TYPE_CHECKING:
     import threading
@@ -65,7 +65,8 @@ class Commands(click.Group):
         # Spark's client logs each error with a trace of its own, before it raises it.
         logging.getLogger("SQLQueryContextLogger").disabled = True
         try:
-            has_findings = super().invoke(ctx)
+            with ending_in_time(say):
+                has_findings = super().invoke(ctx)
             sys.stdout.flush()  # here a disk that the answer has filled can still be told of
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError, SystemExit):
             raise  # click's own, with exit codes of their own
@@ -113,7 +114,7 @@ def ingest(
     check_source(bootstrap_servers, capture_directory)
     if continuous and capture_directory is not None:
         raise click.UsageError("A capture has an end: --continuous goes with --bootstrap-servers.")
-    with StopOnSignal(goes_on=continuous) as stop, job.ledger() as ledger:
+    with StopOnSignal() as stop, job.ledger() as ledger:
         run_ingest(ledger, stop, bootstrap_servers, capture_directory, continuous=continuous, recover=recover)
 
 

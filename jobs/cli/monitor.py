@@ -52,5 +52,5 @@ def monitor(job: Job, *, bootstrap_servers: str, interval: int, metrics_port: in
     """Follow the topic and the brokers, compute lag, serve it as metrics and keep it, until told to stop."""
     from groupledger.jobs.monitor.monitor import MonitorRun, run_monitor
 
-    with StopOnSignal(goes_on=True) as stop, job.ledger() as ledger:
+    with StopOnSignal() as stop, job.ledger() as ledger:
         run_monitor(ledger, MonitorRun(bootstrap_servers, interval, metrics_port), stop)
