@@ -18,6 +18,7 @@ TOP = Path(__file__).parents[1]
 FOLDERS = ("conf", "coordinator", "docs", "jobs", "lab", "schemas", "tools", "transforms")
 FILES = [file for folder in FOLDERS for file in (TOP / folder).rglob("*") if file.suffix in {".py", ".md", ".yaml"}]
 PAGE = re.compile(r"\bdocs/\w+\.md\b")
+README_LINES_MAX = 150
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -30,6 +31,18 @@ def test_pages_are_there() -> None:
         missing += [(file, name) for name in PAGE.findall(text) if not (TOP / name).is_file()]
         missing += [(file, link) for link in links if not (file.parent / link).exists()]
     assert missing == []
+
+
+def test_the_readme_is_short() -> None:
+    """Goal: the first page is read to its end; what is long is a page of docs, to which another page leads."""
+    assert len((TOP / "README.md").read_text().splitlines()) <= README_LINES_MAX
+    pages = [*(TOP / "docs").glob("*.md")]
+    linked = {
+        (page.parent / link).resolve()
+        for page in (*TOP.glob("*.md"), *pages)
+        for link in LINK.findall(page.read_text())
+    }
+    assert [page for page in pages if page.resolve() not in linked] == []
 
 
 def test_the_page_of_notify() -> None:
