@@ -8,7 +8,7 @@ SEEDS ?= 3
 FAULTS ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kafka test test-fast check format bench fuzz faults differential lock clean
+.PHONY: help setup demo demo-kafka test test-fast check format bench fuzz faults differential rules lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -62,6 +62,11 @@ differential: setup ## random requests to a real broker, to the coordinator and 
 	$(BIN)/python -m bench.differential --sequences $(SEQUENCES) $(if $(filter file,$(origin SEED)),,--seed $(SEED))
 	$(BIN)/python -m bench.consumer_groups $(if $(filter file,$(origin SEED)),,--seed $(SEED))
 	$(BIN)/python -m bench.consumer_coordinator $(if $(filter file,$(origin SEED)),,--seed $(SEED))
+
+PROMTOOL ?= promtool
+rules: ## the alert rules on Prometheus's own engine: make rules PROMTOOL=promtool (CONTRIBUTING.md says where from)
+	$(PROMTOOL) check rules conf/prometheus/groupledger.rules.yaml
+	$(PROMTOOL) test rules tests/conf/prometheus/groupledger.test.yaml
 
 COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-header --quiet
 lock: setup ## resolve the newest allowed versions into requirements/*.lock (needs uv: pip install uv)

@@ -67,7 +67,7 @@ def coordinator(  # noqa: PLR0913 - one for each option
     config, partitions = config_of(broker_settings), topic_partitions(topics)
     world = World(config, seed, nodes, clock.now_ms(), partitions, rate, is_recorded=out is not None)
     service = Service(world, faults, say=say)
-    with StopOnSignal(goes_on=True) as stop:
+    with StopOnSignal() as stop:
         run(service, clock, Listen(listen, advertise), out, stop, _WRITE_EVERY_S, say)
 
 

@@ -25,6 +25,7 @@ from groupledger.jobs.kafka.offsets_topic import (
 from groupledger.jobs.process.errors import JobError
 from groupledger.jobs.process.jars import JAVA_REMEDY, JAVA_VERSIONS, java_major, java_path, java_words
 from groupledger.jobs.process.output import print_answers
+from groupledger.jobs.process.places import local_path
 from groupledger.jobs.process.session import SPARK_JARS, spark_defaults, spark_session
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, LocalStorage, open_storage
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.kafka.offsets_topic import TopicRange
     from groupledger.jobs.process.settings import KafkaSettings, Settings
+    from groupledger.jobs.warehouse.storage import Storage
 
 GOOD, BAD, UNKNOWN = "good", "bad", "unknown"
 PYTHON_MINIMUM = (3, 10)
@@ -146,9 +148,9 @@ def memory_check(driver_memory: str, there_mb: int) -> Check:
 def warehouse_checks(warehouse: str) -> list[Check]:
     """Makes a file, reads it and removes it; of a local directory the free space is checked, too."""
     checks = []
-    if "://" not in warehouse:
-        place = Path(warehouse.removeprefix("file:"))
-        there = next(path for path in (place, *place.resolve().parents) if path.is_dir())
+    path = local_path(warehouse)
+    if path is not None:
+        there = next(folder for folder in (Path(path), *Path(path).resolve().parents) if folder.is_dir())
         free = shutil.disk_usage(there).free
         state = GOOD if free >= FREE_BYTES_MIN else BAD
         remedy = None if state == GOOD else "free some, or put the warehouse on another disk"
@@ -161,9 +163,13 @@ def write_check(warehouse: str) -> Check:
 
     name = f"{STATE_FOLDER}/doctor-{uuid.uuid4().hex}"
     remedy = "check the path, and that this user may create, read and delete files there"
+    path = local_path(warehouse)
     try:
-        local = LocalStorage(Path(warehouse.removeprefix("file:")))
-        storage = open_storage(spark_session("groupledger doctor"), warehouse) if "://" in warehouse else local
+        storage: Storage
+        if path is None:
+            storage = open_storage(spark_session("groupledger doctor"), warehouse)
+        else:
+            storage = LocalStorage(Path(path))
         is_new = storage.create(name, "doctor") and not storage.create(name, "another")
         text = storage.read(name)
         storage.delete(name)

@@ -60,6 +60,6 @@ def import_logs(
     from groupledger.jobs.warehouse.lease import logs_of
 
     sources = LogSources(request_logs, server_logs)
-    with StopOnSignal(goes_on=continuous) as stop, job.ledger(logs_of(job.settings.cluster)) as ledger:
+    with StopOnSignal() as stop, job.ledger(logs_of(job.settings.cluster)) as ledger:
         totals = run_import(ledger, ledger.settings.logs, sources, stop, is_continuous=continuous)
-    say(summary(totals))
+        say(summary(totals))

@@ -36,10 +36,10 @@ from groupledger.jobs.cli.sql import register, sql
 from groupledger.jobs.cli.what_if import what_if
 from groupledger.jobs.cli.why import why
 from groupledger.jobs.process.clock import now_ms
-from groupledger.jobs.process.errors import FAULT, INTERRUPTED
-from groupledger.jobs.process.output import say
+from groupledger.jobs.process.errors import FAULT, INTERRUPTED, UNREAD
+from groupledger.jobs.process.output import is_unread, say
 from groupledger.jobs.process.outside import explain
-from groupledger.jobs.process.signals import StopOnSignal
+from groupledger.jobs.process.signals import StopOnSignal, ending_in_time
 
 if TYPE_CHECKING:
     import threading
@@ -66,15 +66,18 @@ class Commands(click.Group):
         # Spark's client logs each error with a trace of its own, before it raises it.
         logging.getLogger("SQLQueryContextLogger").disabled = True
         try:
-            has_findings = super().invoke(ctx)
+            with ending_in_time(say):
+                has_findings = super().invoke(ctx)
             sys.stdout.flush()  # here a disk that the answer has filled can still be told of
-        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError, SystemExit):
+        except (click.ClickException, click.Abort, click.exceptions.Exit, SystemExit):
             raise  # click's own, with exit codes of their own
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
         # Here everything ends that no job has foreseen: a traceback would tell nobody what to do, and Python's exit
         # code for it is that of findings. What delta-rs raises when it panics is no Exception.
         except BaseException as error:  # noqa: BLE001
+            if isinstance(error, BrokenPipeError) and is_unread():
+                ctx.exit(UNREAD)
             if ctx.params.get("debug"):
                 traceback.print_exc()
             ctx.exit(tell(error))
@@ -114,7 +117,7 @@ def ingest(
     check_source(bootstrap_servers, capture_directory)
     if continuous and capture_directory is not None:
         raise click.UsageError("A capture has an end: --continuous goes with --bootstrap-servers.")
-    with StopOnSignal(goes_on=continuous) as stop, job.ledger() as ledger:
+    with StopOnSignal() as stop, job.ledger() as ledger:
         run_ingest(ledger, stop, bootstrap_servers, capture_directory, continuous=continuous, recover=recover)
 
 

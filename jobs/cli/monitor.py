@@ -17,6 +17,11 @@ BOOTSTRAP_SERVERS = click.option(
     "--bootstrap-servers", required=True, metavar="HOST:PORT", help="The cluster whose groups these are."
 )
 
+# Prometheus's list of ports (9100 to 9999) is full: 9308 there is kafka_exporter's, and 9464 OpenTelemetry's. This one
+# stands neither there, nor among the exporters outside of that range, nor in IANA's registry, and is below the ports
+# that systems hand out (32768 and up). It ends as Kafka's own 9092 does.
+METRICS_PORT = 17_092
+
 
 @click.command()
 @BOOTSTRAP_SERVERS
@@ -41,11 +46,11 @@ def seconds_of(_context: click.Context, _parameter: click.Parameter, text: str) 
 @on_warehouse
 @click.option("--interval", callback=seconds_of, default="15s", show_default=True, help="How often lag is computed.")
 @click.option(
-    "--metrics-port", type=click.IntRange(0, 65_535), default=9308, show_default=True, help="0 for a free one."
+    "--metrics-port", type=click.IntRange(0, 65_535), default=METRICS_PORT, show_default=True, help="0 for a free one."
 )
 def monitor(job: Job, *, bootstrap_servers: str, interval: int, metrics_port: int) -> None:
     """Follow the topic and the brokers, compute lag, serve it as metrics and keep it, until told to stop."""
     from groupledger.jobs.monitor.monitor import MonitorRun, run_monitor
 
-    with StopOnSignal(goes_on=True) as stop, job.ledger() as ledger:
+    with StopOnSignal() as stop, job.ledger() as ledger:
         run_monitor(ledger, MonitorRun(bootstrap_servers, interval, metrics_port), stop)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from groupledger.jobs.process.output import say
+from groupledger.jobs.process.places import local_path
 from groupledger.jobs.process.settings import load_settings
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object 
 
 def absolute(_context: click.Context, _option: click.Parameter, place: str | None) -> str | None:
     """Returns a directory as an absolute path without links, and a URI as it is."""
-    return place if place is None or "://" in place else str(Path(place.removeprefix("file:")).resolve())
+    path = None if place is None else local_path(place)
+    return place if path is None else str(Path(path).resolve())
 
 
 def settings_of(conf: Path | None, cluster: str | None = None) -> Settings:

@@ -167,14 +167,23 @@ def read_query(file: Path) -> str:
 
 @click.command()
 @WAREHOUSE
-@click.option("--database", default="groupledger", show_default=True, metavar="NAME", help="Is made if it is missing.")
+@click.option(
+    "--database",
+    default="groupledger",
+    show_default=True,
+    metavar="[CATALOG.]SCHEMA",
+    help="Is made if it is missing.",
+)
 @click.option("--metastore", metavar="URI", help="thrift://HOST:PORT of a Hive metastore; else hive-site.xml says.")
 def register(*, warehouse: str, database: str, metastore: str | None) -> None:
-    """Make the tables known to a Hive metastore, so that other engines find them by name."""
+    """Make the tables known to a Hive metastore or a catalog of Spark's, so that other engines find them by name."""
     from groupledger.jobs.process.session import spark_session
-    from groupledger.jobs.warehouse.register import HIVE, register_tables
+    from groupledger.jobs.warehouse.register import HIVE, check_database, check_metastore, register_tables
+
+    check_database(database)
 
     overrides = HIVE | ({} if metastore is None else {"spark.hadoop.hive.metastore.uris": metastore})
     spark = spark_session("groupledger register", overrides)
+    check_metastore(spark, database)
     for name in register_tables(spark, warehouse, database):
         say(f"{database}.{name}")

@@ -138,7 +138,7 @@ def beside_the_rounds(rounds: RoundLoop, stop: threading.Event, stack: ExitStack
         sources = LogSources(logs.request_logs, logs.server_logs)
         workers.append(Worker("logs", lambda: import_logs(importing, logs, sources, stop, is_continuous=True)))
     if rounds.notifier.has_receivers:
-        workers.append(Worker("notify", lambda: rounds.notifier.follow(stop)))
+        workers.append(Worker("notify", rounds.notifier.follow))
     return workers
 
 
@@ -151,7 +151,7 @@ class RoundLoop:
         self.ledger = replace(ledger, give_way=self.wait_for_gap)
         self.state = MonitorState(self.ledger)
         self.upkeep = Upkeep(self.ledger, [ledger.lease])
-        self.notifier = Notifier(self.ledger)
+        self.notifier = Notifier(self.ledger, stop)
         self._brokers = brokers
         self._run = run
         self._ingesting = ingesting

@@ -11,6 +11,7 @@ another address.
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from http.client import HTTPException
@@ -32,7 +33,6 @@ from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.words import Severity
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Iterator
 
     from groupledger.jobs.process.settings import NotifySettings, ReceiverSettings, Settings
@@ -103,9 +103,10 @@ class Notifier:
     """Tells the receivers of one cluster's incidents. `counts` has by receiver and outcome (`sent`, `failed`) how many
     messages there were."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, stop: threading.Event | None = None) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
         self._ledger = ledger
+        self._stop = stop or threading.Event()
         self._settings = ledger.settings.notify
         self._receivers = receivers_of(self._settings)
         self._told: State | None = None
@@ -115,13 +116,14 @@ class Notifier:
     def has_receivers(self) -> bool:
         return bool(self._receivers)
 
-    def follow(self, stop: threading.Event) -> None:
+    def follow(self) -> None:
         """Looks at the table every so often, until told to stop."""
-        while not stop.wait(LOOK_EVERY_S):
+        while not self._stop.wait(LOOK_EVERY_S):
             self.look(clock.now_ms())
 
     def look(self, now_ms: int) -> int:
-        """Tells what there is to tell; returns the number of messages that were sent."""
+        """Tells what there is to tell; returns the number of messages that were sent. Told to stop, it sends none more:
+        the next look tells them."""
         if not self._receivers or not self._ledger.exists(INCIDENTS):
             return 0
         if self._told is None:
@@ -147,6 +149,8 @@ class Notifier:
         told = self._told.get(receiver.name, {})
         sent = 0
         for message in messages(episodes, told, wanted_of(receiver.settings, episodes), since_ms):
+            if self._stop.is_set():
+                break
             self._ledger.lease.check()
             try:
                 receiver.send(message, self._context(receiver, now_ms), self._settings.timeout_s)

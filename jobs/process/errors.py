@@ -1,12 +1,14 @@
 """What a job says when it can't go on: one clear sentence with the remedy, and an exit code.
 
 Exit codes: 0 fine, 1 findings (a check did not hold), 2 wrong usage or bad input, 3 the outside failed (broker away, no
-access, another writer, a full disk, a damaged file), 70 a fault of groupledger, 130 and 143 ended by a signal. A job
-raises; only `jobs.cli.main` prints and exits. What libraries raise gets its sentence in `jobs.process.outside`.
+access, another writer, a full disk, a damaged file), 70 a fault of groupledger, 130 and 143 ended by a signal, 141
+nobody reads the answer any more. A job raises; only `jobs.cli.main` prints and exits. What libraries raise gets its
+sentence in `jobs.process.outside`.
 """
 
 FAULT = 70  # EX_SOFTWARE of sysexits.h
 INTERRUPTED = 130  # as shells tell of SIGINT
+UNREAD = 141  # as shells tell of SIGPIPE, which ends others there; Python ignores it, and is told by an error
 
 
 class JobError(Exception):

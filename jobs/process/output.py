@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import select
 import sys
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
@@ -22,11 +24,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 Answer = dict[str, Any]
+STDOUT = 1
 
 
 def say(text: str) -> None:
     """Tells about progress."""
     click.echo(text, err=True)
+
+
+def is_unread() -> bool:
+    """Returns whether whoever read standard output is gone, as `head` is when it has its lines. What is still to be
+    written there then goes nowhere, and so raises nothing when the process ends."""
+    watch = select.poll()
+    watch.register(STDOUT, 0)
+    if not any(event & (select.POLLERR | select.POLLHUP) for _, event in watch.poll(0)):
+        return False
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, STDOUT)
+    os.close(nowhere)
+    return True
 
 
 def print_answers(

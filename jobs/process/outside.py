@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from groupledger.jobs.process.errors import InputError, JobError, OutsideError
+from groupledger.jobs.process.places import local_path
 from groupledger.jobs.process.terminal import escaped
 
 if TYPE_CHECKING:
@@ -98,6 +99,11 @@ SENTENCES: dict[str, JobError] = {
     "INVALID_EXECUTOR_MEMORY": LITTLE_MEMORY,
     "FAILED_TO_LOAD_NATIVE_LIBRARY": NO_TEMPORARY,
     "Could not initialize class org.xerial": NO_TEMPORARY,
+    # Of dbfs:/, which overwrites where others refuse.
+    "allow_unsafe_rename": InputError(
+        "This file system does not keep two writers apart: name the warehouse by the object store below it (s3a://,"
+        " abfss://, gs://)."
+    ),
     "No FileSystem for scheme": InputError("Spark has no client for such a URI: add its JAR, or use a directory."),
 }
 # What an installation may lack, by the module that is not found.
@@ -186,7 +192,7 @@ def _of_a_file(text: str, folder: str | None) -> JobError:
     if path is None:
         which = "A file of a table" if folder is None else f"A file of the table at {_shown(folder)}"
         return OutsideError(f"{which} {is_what}: restore the table from a backup {AGAIN}.")
-    if folder is not None and not path.startswith("/") and "://" not in path:
+    if folder is not None and not path.startswith("/") and local_path(path) is not None:
         path = f"{_shown(folder)}/{path}"  # delta-rs tells it from the folder on
     # All tables have partitions, so that no file of rows lies in a table's own folder; those of a capture do.
     parts = path.split("/")

@@ -1,4 +1,7 @@
-"""Threads that are watched: what they raise is raised where the others can be stopped, and none outlives a stop."""
+"""Threads that are watched: what they raise is raised where the others can be stopped, and none outlives a stop.
+
+Of a process that was told to end, `jobs.process.signals` bounds the whole: what waits longer for a worker is cut off.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-STOP_SECONDS_MAX = 10
+# Behind a signal the process has 13 s for all: most of it, since a cancelled job has to be done again.
+STOP_SECONDS_MAX = 6
 CANCEL_EVERY_S = 1
 
 

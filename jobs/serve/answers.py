@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
@@ -25,7 +26,7 @@ from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.serve.kept import Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from groupledger.jobs.process.output import Answer
     from groupledger.jobs.process.settings import Settings
@@ -107,6 +108,12 @@ def problem(error: BaseException) -> Response:
     else:
         status = 404 if isinstance(known, UnknownNameError) else 503 if isinstance(known, OutsideError) else 400
         detail = str(known)
-    titles = {400: "Bad request", 404: "Not known", 500: "Fault", 503: "The warehouse can't be read"}
-    found = {"type": "about:blank", "title": titles[status], "status": status, "detail": detail}
-    return json_answer(found, status, "application/problem+json")
+    return problem_answer(status, detail)
+
+
+def problem_answer(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Returns problem details. They have no type of their own, and so their title is that of the status."""
+    found = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    answer = json_answer(found, status, "application/problem+json")
+    answer.headers.update(headers or {})
+    return answer

@@ -29,6 +29,7 @@ from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.serve.answers import Warehouse, instant_in, json_answer, name_in
 from groupledger.schemas.words import Severity, words_of
+from groupledger.transforms.lag.rules import rollup
 
 PAGE_MAX = 1_000
 At = Annotated[str | None, Query(description="The instant: 2026-01-31T14:03:00Z, 14:03, or 2h; now if left out.")]
@@ -167,10 +168,11 @@ def of_lag(api: APIRouter, warehouse: Warehouse) -> None:
         cluster: str, group: str, topic: Annotated[str | None, Query(description="Only of it.")] = None
     ) -> Response:
         sampled_at, rows = lag_at(warehouse.rows(cluster), name_in(group), None)
-        lags = [row.lag for row in rows if row.lag is not None and topic in (None, row.topic)]
-        if not lags:
+        # As in the list of groups: what it no longer subscribes to, no consumer of it will ever work off.
+        lag = next((found.lag_sum for found in rollup(rows) if found.topic == topic), None)
+        if lag is None:
             raise InputError("No lag of the group is known: a round has not seen the ends of its topics.")
-        return json_answer({"lag": sum(lags), "sampled_at": sampled_at})
+        return json_answer({"lag": lag, "sampled_at": sampled_at})
 
     @api.get("/clusters/{cluster}/groups/{group}/offsets", summary="The committed offsets of an instant")
     def offsets(

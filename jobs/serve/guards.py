@@ -6,18 +6,22 @@
   send requests to 127.0.0.1, and name a host of its own that it lets resolve to it: only the header tells.
 - A page may load nothing from elsewhere, run no script but ours, and be framed by nobody.
 - At most so many requests are answered at once; the rest are told to come again.
+- HEAD is answered as GET is, up to the body. Of an answer without an end there is then no more.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import anyio
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
+
+from groupledger.jobs.serve.answers import problem_answer
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ANSWERED_AT_ONCE = 64
@@ -50,19 +54,41 @@ class Guards:
             return
         self.answering += 1
         try:
-            await self.app({**scope, "path": path_as_sent(scope)}, receive, with_headers(send))
+            asked = {**scope, "path": path_as_sent(scope), "method": "GET"}
+            if scope["method"] == "HEAD":
+                await without_body(self.app, asked, with_headers(send))
+            else:
+                await self.app(asked, receive, with_headers(send))
         finally:
             self.answering -= 1
 
-    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+    def _refusal(self, scope: Scope) -> Response | None:
         if scope["method"] not in ("GET", "HEAD"):
-            return PlainTextResponse("This server only answers questions: use GET.\n", 405, {"allow": "GET, HEAD"})
+            return problem_answer(405, "This server only answers questions: use GET.", {"allow": "GET, HEAD"})
         if self.hosts and host_of(scope) not in self.hosts:
             known = ", ".join(sorted(self.hosts))
-            return PlainTextResponse(f"This server answers to {known} only: start it with --host for another.\n", 421)
+            return problem_answer(421, f"This server answers to {known} only: start it with --host for another.")
         if self.answering >= ANSWERED_AT_ONCE:
-            return PlainTextResponse("Too many questions at once: ask again.\n", 503, {"retry-after": "1"})
+            return problem_answer(503, "Too many questions at once: ask again.", {"retry-after": "1"})
         return None
+
+
+async def without_body(app: ASGIApp, scope: Scope, send: Send) -> None:
+    """Sends the head of an application's answer. As soon as it is sent, the application is told that nobody listens any
+    more, which ends an answer that goes on for ever."""
+    is_sent = anyio.Event()
+
+    async def gone() -> Message:
+        await is_sent.wait()
+        return {"type": "http.disconnect"}
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await send(message)
+            await send({"type": "http.response.body", "body": b""})
+            is_sent.set()
+
+    await app(scope, gone, sending)
 
 
 def path_as_sent(scope: Scope) -> str:

@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.signals import StopOnSignal
+from groupledger.jobs.process.worker import Worker
 from groupledger.jobs.serve.app import make_app
 from groupledger.jobs.serve.guards import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from socket import socket as Socket
 
     from groupledger.jobs.serve.answers import Warehouse
     from groupledger.jobs.serve.entrance import Proxy
     from groupledger.jobs.serve.passwords import Passwords
 
 STOP_WITHIN_S = 5
+POLL_S = 0.2
 PORT_MAX = 65_535
 
 
@@ -55,7 +59,19 @@ def serve(
     socket.listen()  # who asks from here on waits until the server is ready
     place = f"http://{host}:{socket.getsockname()[1]}"
     say(f"groupledger serves {warehouse.place} at {place}: read only, until Ctrl-C")
-    uvicorn.Server(config).run([socket])
+    run_until_stopped(uvicorn.Server(config), socket)
+
+
+def run_until_stopped(server: uvicorn.Server, socket: Socket) -> None:
+    """Runs the server in a thread of its own, where it leaves signals to us: it would raise them again at its end."""
+    with StopOnSignal() as stop:
+        worker = Worker("server", lambda: server.run([socket]))
+        worker.start()
+        while worker.is_alive() and not stop.wait(POLL_S):
+            pass
+        server.should_exit = True
+        worker.join()
+        worker.check()
 
 
 def address(listen: str) -> tuple[str, int]:

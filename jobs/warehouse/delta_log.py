@@ -29,6 +29,7 @@ from pyarrow.fs import PyFileSystem
 
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.outside import of_the_table
+from groupledger.jobs.process.places import local_path
 from groupledger.jobs.warehouse.local_files import local_files
 
 if TYPE_CHECKING:
@@ -50,14 +51,17 @@ def table_uri(warehouse: str, table: Table) -> str:
 
 def warehouse_uri(warehouse: str) -> str:
     """Returns the place of a warehouse as delta-rs wants it. Raises InputError for one that it would not find again."""
-    place = warehouse.rstrip("/").removeprefix("file://").removeprefix("file:")
-    misread = None if "://" in place else MISREAD.search(str(Path(place).absolute()))
+    place = warehouse.rstrip("/")
+    path = local_path(place)
+    if path is None:
+        return place
+    misread = MISREAD.search(str(Path(path).absolute()))
     if misread is not None:
         raise InputError(
             f"The path of the warehouse {warehouse} has {misread[0]!r} in it, which Delta's library takes for something"
             " else: rename the folder, or choose another."
         )
-    return place
+    return path
 
 
 def open_table(warehouse: str, table: Table) -> DeltaTable:

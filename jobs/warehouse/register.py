@@ -1,17 +1,21 @@
-"""`groupledger register` enters the tables of a warehouse by name into a Hive metastore.
+"""`groupledger register` enters the tables of a warehouse by name into a Hive metastore, or into a catalog of Spark's.
 
 An entry has only the table's location and format. Schema, comments and properties stay in Delta's log, and groupledger
 never reads the metastore, so dropping the database there loses nothing.
+
+Where nothing says which metastore, Hive's client makes one of its own, a Derby database in the working directory, in
+which nobody would find the tables: then we refuse.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
 
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.places import local_path
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.tables import Tables
 
@@ -19,15 +23,48 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HIVE = {"spark.sql.catalogImplementation": "hive"}
+# Each of them names a metastore: its service, its database, or the client of another one, such as AWS Glue's. They come
+# from --metastore, from hive-site.xml, or from how the job was submitted.
+OF_A_METASTORE = ("hive.metastore.uris", "javax.jdo.option.ConnectionURL", "hive.metastore.client.factory.class")
+SESSION_CATALOG = "spark_catalog"
+
+
+def check_database(database: str) -> str:
+    """Returns the catalog of a database, which may be written as `schema` or `catalog.schema`. Raises InputError if it
+    can't be one."""
+    catalog, dot, schema = database.rpartition(".")
+    if not schema.isidentifier() or (dot and not catalog.isidentifier()):
+        raise InputError(
+            f"{database!r} can't be a database: write it as schema or catalog.schema, with letters, digits and"
+            " underscores."
+        )
+    return catalog or SESSION_CATALOG
+
+
+def check_metastore(spark: SparkSession, database: str) -> None:
+    """Raises InputError if nothing says where the database is kept."""
+    catalog = check_database(database)
+    if catalog != SESSION_CATALOG:
+        if spark.conf.get(f"spark.sql.catalog.{catalog}", None) is None:
+            raise InputError(
+                f"Spark knows no catalog {catalog}: set spark.sql.catalog.{catalog}, or give a --database without one."
+            )
+        return
+    context: Any = spark.sparkContext._jsc  # noqa: SLF001 - pyspark has no public way to Hadoop's configuration
+    known = context.hadoopConfiguration()
+    if not any(known.get(key) for key in OF_A_METASTORE):
+        raise InputError(
+            "Nothing says where the metastore is: give --metastore thrift://HOST:PORT, or put a hive-site.xml into the"
+            " folder that SPARK_CONF_DIR names."
+        )
 
 
 def register_tables(spark: SparkSession, warehouse: str, database: str) -> list[str]:
     """Registers the tables; returns their names. Raises InputError if the metastore has another table of one's name."""
-    if not database.isidentifier():
-        raise InputError(f"{database!r} can't be a database: use letters, digits and underscores.")
+    check_database(database)
     tables = Tables(spark, warehouse)
     found = tables.existing()
-    # The name was checked to be an identifier, so the SQL can't mean anything else.
+    # The name was checked to be of identifiers, so the SQL can't mean anything else.
     spark.sql(f"CREATE DATABASE IF NOT EXISTS {database}")
     for table in found:
         add(spark, f"{database}.{table.name}", location(tables.path(table)))
@@ -50,4 +87,5 @@ def add(spark: SparkSession, name: str, path: str) -> None:
 
 def location(path: str) -> str:
     """Returns the path as Delta writes it."""
-    return path if "://" in path else f"file:{Path(path.removeprefix('file:')).resolve()}"
+    on_disk = local_path(path)
+    return path if on_disk is None else f"file:{Path(on_disk).resolve()}"

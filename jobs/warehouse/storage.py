@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.places import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,9 +79,8 @@ def read_parsed(storage: Readable, name: str, parse: Callable[[str], T], remedy:
 
 
 def open_storage(spark: SparkSession, warehouse: str) -> Storage:
-    if "://" in warehouse:
-        return HadoopStorage(spark, warehouse)
-    return LocalStorage(Path(warehouse.removeprefix("file:")))
+    path = local_path(warehouse)
+    return HadoopStorage(spark, warehouse) if path is None else LocalStorage(Path(path))
 
 
 class LocalStorage:

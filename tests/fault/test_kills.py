@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import signal
 from typing import TYPE_CHECKING
 
 from lab.warehouses.ledgers import coverage, positions
@@ -58,7 +59,7 @@ def test_killed_ten_times(spark: SparkSession, tmp_path: Path, broker: LocalBrok
 
 
 def test_two_writers_and_a_clean_stop(spark: SparkSession, tmp_path: Path, broker: LocalBroker) -> None:
-    """Goal: while one writes, a second is refused and names it; SIGTERM ends the first cleanly, with all it read."""
+    """Goal: while one writes, a second is refused and names it; SIGINT ends the first cleanly, with all it read."""
     (tmp_path / "settings.yaml").write_text(SETTINGS)
     warehouse = tmp_path / "warehouse"
     arguments = ("--conf", str(tmp_path / "settings.yaml"), "--continuous")
@@ -70,9 +71,9 @@ def test_two_writers_and_a_clean_stop(spark: SparkSession, tmp_path: Path, broke
         fill(broker.bootstrap_servers, 10)
         # In one more batch, or in two.
         wait_until(lambda: len(positions(spark, warehouse)) == ALL, "all records")
-        first.process.terminate()
+        first.process.send_signal(signal.SIGINT)
         code, said = first.finish()
-    assert code == 0, said
+    assert code == 130, said
     found = positions(spark, warehouse)
     assert len(set(found)) == len(found)
     assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 0
@@ -92,7 +93,7 @@ def test_the_broker_goes_and_comes_back(spark: SparkSession, tmp_path: Path, bro
         broker.stop()
         process.process.terminate()
         code, said = process.finish()
-    assert code == 0, said
+    assert code == 143, said
     assert "Traceback" not in said
     found = positions(spark, warehouse)
     assert len(found) == len(set(found)) == ALL

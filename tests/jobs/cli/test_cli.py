@@ -102,6 +102,32 @@ def test_an_answer_that_fills_the_disk(tmp_path: Path) -> None:
     assert "A file may not become as large as it must" in text
 
 
+@pytest.mark.parametrize("lines", [0, 1])
+def test_an_answer_that_nobody_reads(lines: int) -> None:
+    """Goal: behind `head` a command ends quietly, with the code that a shell has for it, and not with that of findings;
+    a broken pipe of something else is no such end."""
+    code = (
+        "from groupledger.jobs.cli.main import main\n"
+        "@main.command()\n"
+        "def much():\n"
+        "    for number in range(200_000): print(number)\n"
+        "@main.command()\n"
+        "def broken(): raise BrokenPipeError\n"
+        "main()"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, "much"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process:
+        for _ in range(lines):
+            process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+    done = subprocess.run([sys.executable, "-c", code, "broken"], capture_output=True, check=False)
+    assert (done.returncode, done.stderr.count(b"\n")) == (70, 1)
+
+
 def test_what_nobody_foresaw(monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: a fault of ours has an exit code of its own and no traceback, and shows nothing of what was worked on; with
     --debug it shows everything."""
@@ -148,7 +174,8 @@ def test_places_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path / "here")
     context, option = click.Context(main), click.Option(["--x"])
     assert absolute(context, option, "../w") == absolute(context, option, "file:../w") == str(tmp_path / "w")
-    assert absolute(context, option, "s3a://bucket/w") == "s3a://bucket/w"
+    for place in ("s3a://bucket/w", "hdfs:/w", "dbfs:/w"):
+        assert absolute(context, option, place) == place
     assert absolute(context, option, None) is None
     places = {
         (name, each.name)

@@ -49,7 +49,7 @@ def command(directory: Path) -> Iterator[str]:
         yield ready[1]
         os.kill(process.pid, signal.SIGINT)
         said = process.stderr.read()
-    assert process.wait() == 0, said
+    assert process.wait() == 130, said
     assert "OFFSET_COMMIT of 'app-1' is answered with ILLEGAL_GENERATION" in said
 
 

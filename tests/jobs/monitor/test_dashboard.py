@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -15,6 +16,7 @@ from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.lag.rules import Commit, End, LagState, Round, Watermark, rollup
 
+CASES = Path(__file__).parents[2] / "conf" / "prometheus" / "groupledger.test.yaml"
 METRIC = re.compile(r"\b(?:kafka|groupledger)_\w+")
 LABELS = {*BY_PARTITION, "status", "kind", "severity", "receiver", "outcome"}
 
@@ -45,6 +47,12 @@ def dashboard() -> dict[str, Any]:
     return found
 
 
+def rules() -> list[dict[str, Any]]:
+    text = resources.files("groupledger.conf").joinpath("prometheus/groupledger.rules.yaml").read_text()
+    found: list[dict[str, Any]] = yaml.safe_load(text)["groups"][0]["rules"]
+    return found
+
+
 def test_dashboard_asks_for_what_is_served() -> None:
     """Goal: no panel stays empty because of a name."""
     expressions = [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]
@@ -58,9 +66,18 @@ def test_dashboard_asks_for_what_is_served() -> None:
 
 def test_rules_ask_for_what_is_served() -> None:
     """Goal: no rule is silent because of a name."""
-    text = resources.files("groupledger.conf").joinpath("prometheus/groupledger.rules.yaml").read_text()
-    expressions = [rule["expr"] for rule in yaml.safe_load(text)["groups"][0]["rules"]]
+    expressions = [rule["expr"] for rule in rules()]
     assert asked(" ".join(expressions)) <= served()
+
+
+def test_the_rules_are_played() -> None:
+    """Goal: the cases for promtool are about metrics that are served, and every rule fires in one of them."""
+    played = yaml.safe_load(CASES.read_text())["tests"]
+    series = " ".join(each["series"] for case in played for each in case["input_series"])
+    assert asked(series) <= served()
+    assert set(re.findall(r"(\w+)=\"", series)) <= {*LABELS, "instance"}
+    fired = {each["alertname"] for case in played for each in case["alert_rule_test"] if each["exp_alerts"]}
+    assert fired == {rule["alert"] for rule in rules()}
 
 
 def test_panels_do_not_overlap() -> None:

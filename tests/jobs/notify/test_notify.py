@@ -211,6 +211,16 @@ def test_only_the_writer_tells(ours: Ours, web: Receiving) -> None:
     assert web.came == []
 
 
+def test_told_to_stop(ours: Ours, web: Receiving) -> None:
+    """Goal: who is told to stop sends nothing more, however many wait; whoever comes next sends it."""
+    ours.write(incident("e1"), incident("e2"))
+    receivers = {"chat": {"kind": "json", "url": web.url}}
+    stopped = ours.notifier(receivers)
+    stopped._stop.set()
+    assert stopped.look(NOW_MS) == 0
+    assert ours.notifier(receivers).look(NOW_MS) == 2
+
+
 def test_nothing_to_tell(ours: Ours, web: Receiving) -> None:
     """Goal: without a table, without rows and without anything recent, nobody hears anything."""
     notifier = ours.notifier({"chat": {"kind": "json", "url": web.url}})

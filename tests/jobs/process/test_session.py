@@ -35,15 +35,20 @@ def test_an_archive_that_does_not_fit_is_passed_over(tmp_path: Path, monkeypatch
     assert told.replace(", sharing", "") == java("-Xshare:off").replace(", sharing", "")
 
 
-def test_ctrl_c_stays_the_jobs(spark: SparkSession) -> None:
-    """Goal: a SparkContext that is made after the job took SIGINT does not take it away."""
-    assert spark.sparkContext.master == "local[2]"
-    assert "pyspark" not in getattr(signal.getsignal(signal.SIGINT), "__module__", "")
-    with StopOnSignal(goes_on=True) as stop:
+def interrupted() -> None:
+    with StopOnSignal() as stop:
         with session.kept_interrupt_handler():
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a SparkContext sets one of its own
         signal.raise_signal(signal.SIGINT)
         assert stop.is_set()
+
+
+def test_ctrl_c_stays_the_jobs(spark: SparkSession) -> None:
+    """Goal: a SparkContext that is made after the job took SIGINT does not take it away."""
+    assert spark.sparkContext.master == "local[2]"
+    assert "pyspark" not in getattr(signal.getsignal(signal.SIGINT), "__module__", "")
+    with pytest.raises(SystemExit):
+        interrupted()
 
 
 SIZED_FOR_ONE_MACHINE = {

@@ -1,12 +1,42 @@
-"""Goal: a job that is told to stop ends by itself, and its exit code says whether it had done all that it should."""
+"""Goal: a job that is told to stop ends by itself, in time, and its exit code says that it was stopped."""
 
 from __future__ import annotations
 
+import re
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from groupledger.jobs.process.signals import StopOnSignal
+
+ROOT = Path(__file__).parents[3]
+BOTH = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+ENDED = "ended where it stood"
+HEAD = """
+import ctypes, threading, time
+from groupledger.jobs.process import signals
+from groupledger.jobs.process.output import say
+signals.END_WITHIN_S, signals.SAME_WISH_S = {within_s}, {same_s}
+with signals.ending_in_time(say):
+"""
+WAITS = "    say('ready'); threading.Event().wait()"
+IGNORES = """
+    with signals.StopOnSignal() as stop:
+        say('ready'); stop.wait(); say('stopping'); threading.Event().wait()
+"""
+ENDS = """
+    with signals.StopOnSignal() as stop:
+        say('ready'); stop.wait(); time.sleep(1); say('done')
+"""
+# A mutex that is locked twice: a call into C that no signal interrupts, as of a library at work.
+IN_A_LIBRARY = """
+    mutex, lock = ctypes.create_string_buffer(128), ctypes.CDLL(None).pthread_mutex_lock
+    with signals.StopOnSignal():
+        lock(mutex); say('ready'); lock(mutex)
+"""
 
 
 def stopped_pass(number: signal.Signals, error: Exception | None = None) -> None:
@@ -17,7 +47,7 @@ def stopped_pass(number: signal.Signals, error: Exception | None = None) -> None
             raise error
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@BOTH
 def test_a_pass_that_is_stopped(number: signal.Signals, code: int) -> None:
     """Goal: a pass that was cut short is no success to whoever scheduled it; what it raises itself comes first."""
     with pytest.raises(SystemExit) as ended:
@@ -27,12 +57,81 @@ def test_a_pass_that_is_stopped(number: signal.Signals, code: int) -> None:
         stopped_pass(number, ValueError("of the job"))
 
 
-def test_what_goes_on_until_then() -> None:
-    """Goal: a monitor that is told to stop has done its work; nobody stops a pass that ran to its end."""
+def test_what_nobody_stops() -> None:
+    """Goal: a pass that ran to its end is a success, and leaves the handlers as they were."""
     before = signal.getsignal(signal.SIGTERM)
-    with StopOnSignal(goes_on=True) as stop:
-        signal.raise_signal(signal.SIGTERM)
-        assert stop.is_set()
     with StopOnSignal() as stop:
         assert not stop.is_set()
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def run_program(work: str, *numbers: signal.Signals, within_s: float = 60, same_s: float = 0) -> tuple[int, str]:
+    """Runs a program until it is ready, and sends it the signals, each when it has said something; returns the exit
+    code and what it said."""
+    program = HEAD.format(within_s=within_s, same_s=same_s) + work
+    process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    with process:
+        assert process.stderr is not None
+        said = ""
+        for number in numbers:
+            said += process.stderr.readline()
+            process.send_signal(number)
+        said += process.stderr.read()
+    return process.returncode, said
+
+
+@BOTH
+def test_what_does_not_end(number: signal.Signals, code: int) -> None:
+    """Goal: work that takes no notice, and a call into a library that no signal interrupts, are ended when their time
+    is over, with the exit code of the signal and one sentence."""
+    for work, words in ((IGNORES, ["ready", "stopping"]), (IN_A_LIBRARY, ["ready"])):
+        ended, said = run_program(work, number, within_s=0.2)
+        assert ended == code
+        *before, sentence = said.splitlines()
+        assert (before, ENDED in sentence) == (words, True)
+
+
+@BOTH
+def test_a_second_signal(number: signal.Signals, code: int) -> None:
+    """Goal: the second one ends the process at once."""
+    ended, said = run_program(IGNORES, number, number)
+    assert (ended, ENDED in said) == (code, True)
+
+
+def test_two_signals_of_one_wish() -> None:
+    """Goal: `timeout` sends two, to the process and to its group; the job ends in order all the same."""
+    program = HEAD.format(within_s=60, same_s=0.9) + ENDS
+    process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    with process:
+        assert process.stderr is not None
+        process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr.read() == "done\n"
+    assert process.returncode == 143
+
+
+def test_what_has_nothing_to_bring_to_an_end() -> None:
+    """Goal: SIGTERM breaks any other command off as Ctrl-C does, with the code that tells of it."""
+    assert run_program(WAITS, signal.SIGTERM) == (143, "ready\n")
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("arguments", "ready"),
+    [
+        (("coordinator", "--listen", "127.0.0.1:0", "--topics", "orders:2"), r"bootstrap\.servers="),
+        (("serve", "--warehouse", "none", "--listen", "127.0.0.1:0"), "groupledger serves"),
+    ],
+    ids=["coordinator", "serve"],
+)
+def test_a_server(arguments: tuple[str, ...], ready: str, number: signal.Signals, code: int) -> None:
+    """Goal: a server ends in order when it is told to, and its exit code says so."""
+    command = [sys.executable, "-m", "groupledger.jobs.cli.main", *arguments]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    with process:
+        assert process.stderr is not None
+        assert re.match(ready, process.stderr.readline())
+        process.send_signal(number)
+        assert process.stderr.read() == ""
+    assert process.returncode == code

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 from markupsafe import escape
 
+from groupledger.schemas.words import LagFlag
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, Client, fill, served, write
 
 if TYPE_CHECKING:
@@ -214,6 +215,62 @@ def test_who_may_ask(client: Client) -> None:
     assert client.get("/static/page.css").headers["x-content-type-options"] == "nosniff"
     assert client.get("/static/..%2Fpages.py").status == 404
     assert client.get("/api/v1/openapi.json").json["openapi"].startswith("3.")
+
+
+def test_problems_of_the_guards(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: what is refused before any question is asked is told in the same form, with the headers that go with it."""
+    refused = [client.get("/livez", method="POST"), client.get("/livez", Host="evil.example")]
+    monkeypatch.setattr("groupledger.jobs.serve.guards.ANSWERED_AT_ONCE", 0)
+    refused.append(client.get("/livez"))
+    for answer, status, title in zip(
+        refused, (405, 421, 503), ("Method Not Allowed", "Misdirected Request", "Service Unavailable"), strict=True
+    ):
+        assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
+        assert {**answer.json, "detail": ""} == {"type": "about:blank", "title": title, "status": status, "detail": ""}
+        assert answer.json["detail"].endswith(".")
+    assert (refused[0].headers["allow"], refused[2].headers["retry-after"]) == ("GET, HEAD", "1")
+
+
+@pytest.mark.parametrize(
+    "asked", ["/", "/livez", f"/clusters/{CLUSTER}", path("pay"), "/nowhere", "/static/page.css", "/v3/kafka"]
+)
+def test_head(client: Client, asked: str) -> None:
+    """Goal: HEAD has the head that GET has, and no body."""
+    of_get, of_head = client.get(asked), client.get(asked, method="HEAD")
+    assert (of_head.status, of_head.text) == (of_get.status, "")
+    assert {**of_head.headers, "date": ""} == {**of_get.headers, "date": ""}
+
+
+def test_head_of_what_has_no_end(client: Client) -> None:
+    """Goal: the head of the stream of events comes, and nobody goes on streaming it."""
+    events = f"/api/v1/clusters/{CLUSTER}/events"
+    answer = client.get(events, method="HEAD")
+    assert (answer.status, answer.text) == (200, "")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+
+
+def test_lag_for_an_autoscaler(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Goal: one number, of a group or of a topic, without what no consumer of the group will work off any more."""
+    warehouse = tmp_path_factory.mktemp("scaled")
+    fill(warehouse, "g", "orders", "pod-a")
+    at = AT + 2 * MINUTE
+    row = {"group_id": "g", "status": "ok", "sampled_at": at, "sample_date": at.date(), "flags": []}
+    write(
+        warehouse,
+        "lag",
+        {**row, "topic": "orders", "partition": 0, "lag": 9},
+        {**row, "topic": "orders", "partition": 1, "lag": None},
+        {**row, "topic": "payments", "partition": 0, "lag": 4},
+        {**row, "topic": "old", "partition": 0, "lag": 1_000, "flags": [LagFlag.UNSUBSCRIBED]},
+    )
+    with served(warehouse) as client:
+        total = path("g", "/lag/total")
+        assert client.get(total).json["lag"] == 13
+        assert client.get(f"{total}?topic=orders").json["lag"] == 9
+        (listed,) = client.get(f"/api/v1/clusters/{CLUSTER}/groups").json["groups"]
+        assert listed["lag_sum"] == 13
+        for unknown in ("old", "nowhere"):
+            assert client.get(f"{total}?topic={unknown}").status == 400
 
 
 def test_a_writer_goes_on(tmp_path_factory: pytest.TempPathFactory) -> None:

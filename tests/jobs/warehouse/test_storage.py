@@ -118,8 +118,10 @@ def test_hadoop(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_the_kind_follows_from_the_address(spark: SparkSession, tmp_path: Path) -> None:
-    """Goal: a path, also as `file:`, is local; a URI goes through Hadoop."""
+    """Goal: a path, also as `file:`, is local; a URI goes through Hadoop, also with one slash."""
     assert isinstance(open_storage(spark, str(tmp_path)), LocalStorage)
     assert isinstance(open_storage(spark, f"file:{tmp_path}"), LocalStorage)
-    with pytest.raises(Exception, match="No FileSystem for scheme"):
-        open_storage(spark, "nowhere://x/y")
+    assert isinstance(open_storage(spark, f"file://{tmp_path}"), LocalStorage)
+    for place in ("nowhere://x/y", "nowhere:/y"):
+        with pytest.raises(Exception, match="No FileSystem for scheme"):
+            open_storage(spark, place)

@@ -1,0 +1,22 @@
+"""Decides whether a place that somebody names is on a disk of this machine, or is a URI for Hadoop and delta-rs.
+
+A URI begins with a scheme (RFC 3986, section 3.1), a colon and a slash: `hdfs://host/x`, and with one slash `hdfs:/x`
+or `dbfs:/x`, where the configuration says which host. `file:` is the scheme of local disks, in all forms of RFC 8089
+(`file:/x`, `file:///x`, `file://localhost/x`). All else is a path; a colon may be in it, as in `12:30` or `a:b`.
+"""
+
+from __future__ import annotations
+
+import re
+
+OF_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+OF_FILES = re.compile(r"file:(?://(?:localhost)?(?=/))?", re.IGNORECASE)
+
+
+def local_path(place: str) -> str | None:
+    """Returns the path of a place on a local disk, None for a URI of elsewhere."""
+    of_files = OF_FILES.match(place)
+    if of_files is not None:
+        path = place[of_files.end() :]
+        return None if path.startswith("//") else path  # another host's files
+    return None if OF_ELSEWHERE.match(place) else place

@@ -1,0 +1,96 @@
+"""Goal: the documents are where they are said to be, and say what is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+from fastapi import FastAPI
+
+from groupledger.jobs.notify.episodes import Episode, Message
+from groupledger.jobs.notify.receivers import BODIES, Context
+from groupledger.jobs.process.settings import ReceiverSettings, load_settings
+from groupledger.jobs.serve.answers import Warehouse
+from groupledger.jobs.serve.api import routes
+
+TOP = Path(__file__).parents[1]
+FOLDERS = ("conf", "coordinator", "docs", "jobs", "lab", "schemas", "tools", "transforms")
+FILES = [file for folder in FOLDERS for file in (TOP / folder).rglob("*") if file.suffix in {".py", ".md", ".yaml"}]
+PAGE = re.compile(r"\bdocs/\w+\.md\b")
+README_LINES_MAX = 150
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def test_pages_are_there() -> None:
+    """Goal: every page of docs that is named, and every link of a page, leads to a file."""
+    missing = []
+    for file in (*TOP.glob("*.md"), *FILES):
+        text = file.read_text()
+        links = LINK.findall(text) if file.suffix == ".md" else []
+        missing += [(file, name) for name in PAGE.findall(text) if not (TOP / name).is_file()]
+        missing += [(file, link) for link in links if not (file.parent / link).exists()]
+    assert missing == []
+
+
+def test_the_readme_is_short() -> None:
+    """Goal: the first page is read to its end; what is long is a page of docs, to which another page leads."""
+    assert len((TOP / "README.md").read_text().splitlines()) <= README_LINES_MAX
+    pages = [*(TOP / "docs").glob("*.md")]
+    linked = {
+        (page.parent / link).resolve()
+        for page in (*TOP.glob("*.md"), *pages)
+        for link in LINK.findall(page.read_text())
+    }
+    assert [page for page in pages if page.resolve() not in linked] == []
+
+
+def test_the_page_of_notify() -> None:
+    """Goal: the page lists every kind of receiver, every condition, and every field of the JSON form."""
+    page = (TOP / "docs/notify.md").read_text()
+    rows = {name for line in page.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line)}
+    episode = Episode(
+        episode_id="e",
+        group_id="g",
+        team=None,
+        kinds=("k",),
+        severity="error",
+        sentence="s",
+        settings=(),
+        first_seen_ms=0,
+        last_seen_ms=0,
+        is_open=True,
+    )
+    body = BODIES["json"](
+        Message("fired", "e", episode), Context(cluster="c", link=None, key=None, now_ms=0, alert_s=1)
+    )
+    assert body is not None
+    assert {*BODIES, *ReceiverSettings.model_fields, *body.json} - {"kind", "url", "key"} <= rows
+
+
+def test_the_page_of_serve(tmp_path: Path) -> None:
+    """Goal: the page names every path of the JSON, and the number that it gives an autoscaler is at one of them."""
+    page = (TOP / "docs/serve.md").read_text()
+    app = FastAPI()
+    app.include_router(routes(Warehouse(str(tmp_path), load_settings())))
+    paths = [
+        path.replace("{cluster}", "C").replace("{group}", "G").replace("{topic}", "T")
+        for path in app.openapi()["paths"]
+    ]
+    rows = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `/C")]
+    told = {
+        "/api/v1/clusters",
+        *(f"/api/v1/clusters{path}" for row in rows for path in unfolded(row.partition("?")[0])),
+    }
+    assert told == {*paths, "/api/v1/clusters/C/events"}
+    scaled = yaml.safe_load(page.partition("```yaml")[2].partition("```")[0])
+    (trigger,) = scaled["spec"]["triggers"]
+    path = "/api/v1" + trigger["metadata"]["url"].partition("/api/v1")[2]
+    assert path.replace("/east/", "/C/").replace("/checkout/", "/G/") in paths
+    assert trigger["metadata"]["valueLocation"] == "lag"
+
+
+def unfolded(path: str) -> list[str]:
+    """`/a/{b,c}` as `/a/b` and `/a/c`."""
+    head, brace, names = path.partition("{")
+    return [head + name for name in names.rstrip("}").split(",")] if brace else [path]
