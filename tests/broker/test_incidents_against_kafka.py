@@ -11,13 +11,11 @@ member gives nothing up.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
 import time
 from contextlib import closing, suppress
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,20 +27,14 @@ from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
 from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest, OffsetCommitRequest, OffsetToCommit
 from groupledger.schemas.kinds.incidents import REFUSALS
-from groupledger.schemas.words import GroupType
 from groupledger.transforms.incidents.rules import GroupFacts, Rules, incidents
-from groupledger.transforms.logs.rules.server_log import entries, parse_entry
-from groupledger.transforms.logs.rules.triggers import triggers
-from groupledger.transforms.privacy import Privacy
 from lab.kafka.broker_driver import GROUP_KEY, await_groups
 from lab.kafka.connection import Connection
 from lab.kafka.group_member import GroupMember
 from lab.kafka.group_messages import to_wire
 from lab.kafka.incident_facts import events_of, refused_lines, requests_of
 from lab.kafka.matrix import JAVA, KAFKA_PYTHON, LIBRDKAFKA, Host
-from lab.kafka.matrix_truth import decoded_rows
 from lab.kafka.producers import retried
-from lab.truth.consumer_groups import History, event_of
 from lab.truth.scores import replayed_answers
 from tests.broker import wire
 
@@ -370,26 +362,3 @@ def test_refusals_of_modern_groups(
     rows = incidents(modern[group], Rules())
     assert {(row["kind"], row["severity"], row["claimed_generation"]) for row in rows} == expected
     assert {row["occurrences"] for row in rows} <= {1}
-
-
-def test_left_or_fenced(broker: LocalBroker, modern: dict[str, GroupFacts]) -> None:
-    """Goal: the server log says of each epoch that a departure began whether the member left or was fenced; that one
-    gave nothing up in time is also told by the records alone."""
-    lines = broker.server_log.read_text(errors="replace").splitlines()
-    parsed = (parse_entry(entry, "UTC", Privacy()) for entry in entries(enumerate(lines, 1)))
-    said = [{"source_file": "server.log", **row} for row in parsed if isinstance(row, dict)]
-    histories = {group: History(group) for group in ("slow", "mended")}
-    for row, at_ms in decoded_rows(broker):
-        if row["group_id"] in histories and row["record_type"].startswith(GroupType.CONSUMER):
-            fields = json.loads(row["record_json"])
-            place = row["kafka_offset"], at_ms
-            told = event_of(place, row["record_type"], fields, {}, is_tombstone=row["is_tombstone"])
-            histories[row["group_id"]].fold([told])
-    for group, expected in (("slow", [None, None, "rebalance_timeout"]), ("mended", [None, "left"])):
-        rows = sorted(histories[group].tables["rebalances"].values(), key=itemgetter("kafka_offset"))
-        found = triggers(rows, [event for event in said if event["group_id"] == group])
-        assert [each["trigger"] for each in found][: len(expected)] == expected
-    inferred = {
-        row["to_generation"]: row["inferred_trigger"] for row in histories["slow"].tables["rebalances"].values()
-    }
-    assert inferred[3] == "rebalance_timeout"
