@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
 
-COLUMNS = ("incarnation", "topic", "partition", "member_id", "from_offset", "valid_from", "valid_to")
+COLUMNS = (
+    *("incarnation", "topic", "partition", "member_id", "other_member_ids", "from_offset", "valid_from", "valid_to"),
+)
 TOLD, PARTITIONS_TOLD = 3, 8
 
 
@@ -45,13 +47,18 @@ def changed_hands(intervals: Iterable[Answer]) -> dict[datetime, dict[tuple[str 
         rows.sort(key=lambda row: (row["incarnation"], row["from_offset"]))
         before: Answer | None = None
         for row in rows:
-            taken_from = before["member_id"] if before is not None and _goes_on(before, row) else None
-            if taken_from != row["member_id"]:
-                found[row["valid_from"]].setdefault((row["member_id"], taken_from), []).append(row)
+            taken_from = who(before) if before is not None and _goes_on(before, row) else None
+            if taken_from != who(row):
+                found[row["valid_from"]].setdefault((who(row), taken_from), []).append(row)
             before = row
         if rows[-1]["valid_to"] is not None:
-            found[rows[-1]["valid_to"]].setdefault((None, rows[-1]["member_id"]), []).append(rows[-1])
+            found[rows[-1]["valid_to"]].setdefault((None, who(rows[-1])), []).append(rows[-1])
     return found
+
+
+def who(interval: Answer) -> str:
+    """Returns the owner, or all where the assignor gave the partition to several."""
+    return " and ".join((interval["member_id"], *(interval["other_member_ids"] or ())))
 
 
 def _goes_on(before: Answer, row: Answer) -> bool:
