@@ -22,6 +22,7 @@ MINUTE = timedelta(minutes=1)
 def interval(partition: int, member_id: str, begin: int, end: int | None, **others: Any) -> dict[str, Any]:
     found = {"cluster": "c", "group_id": "g", "incarnation": 1, "topic": "orders", "partition": partition}
     found |= {"member_id": member_id, "from_offset": begin, "valid_from": AT + begin * MINUTE, "to_offset": end}
+    found |= {"is_start_known": True, "is_end_known": None if end is None else True}
     return found | {"valid_to": None if end is None else AT + end * MINUTE} | others
 
 
@@ -49,9 +50,23 @@ def test_takeovers(tmp_path: Path) -> None:
     ) == [
         (5, "b and b2 took orders 0 from a; c took orders 3"),
         (6, "b took orders 1 from a"),
+        (7, "c gave up orders 3"),
         (8, "d took orders 3"),
         (9, "a gave up orders 2"),
     ]
+
+
+def test_what_is_not_known(tmp_path: Path) -> None:
+    """Goal: over a hole nobody took anything from anybody, gave nothing up, and began nothing."""
+    assert told(
+        tmp_path,
+        0,
+        None,
+        interval(0, "a", 1, 5, is_start_known=False, is_end_known=False),
+        interval(0, "b", 7, 9, is_end_known=False),
+        interval(1, "a", 1, 5, is_start_known=False),
+        interval(1, "b", 7, None, is_start_known=False),
+    ) == [(7, "b took orders 0")]
 
 
 def test_few_words(tmp_path: Path) -> None:
