@@ -2,11 +2,13 @@
 
 A partition is taken from whoever had it before in the same incarnation of the group. A cooperative member gives up in
 one record what another takes in a later one, so what is given up is told only where nobody takes it in the window.
+Where a hole or a thinned stretch hides when an interval began or ended, nothing is said of it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import within
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
 
-COLUMNS = ("incarnation", "topic", "partition", "member_id", "from_offset", "valid_from", "valid_to")
+COLUMNS = (
+    *("incarnation", "topic", "partition", "member_id", "other_member_ids", "from_offset", "valid_from", "valid_to"),
+    *("is_start_known", "is_end_known"),
+)
 TOLD, PARTITIONS_TOLD = 3, 8
 
 
@@ -39,23 +44,24 @@ def changed_hands(intervals: Iterable[Answer]) -> dict[datetime, dict[tuple[str 
     """Returns, for each instant, the intervals by who took them and from whom; nobody is None."""
     of_place = defaultdict(list)
     for row in intervals:
-        of_place[row["topic"], row["partition"]].append(row)
+        of_place[row["incarnation"], row["topic"], row["partition"]].append(row)
     found: defaultdict[datetime, dict[tuple[str | None, str | None], list[Answer]]] = defaultdict(dict)
     for rows in of_place.values():
-        rows.sort(key=lambda row: (row["incarnation"], row["from_offset"]))
+        rows.sort(key=itemgetter("from_offset"))
         before: Answer | None = None
         for row in rows:
-            taken_from = before["member_id"] if before is not None and _goes_on(before, row) else None
-            if taken_from != row["member_id"]:
-                found[row["valid_from"]].setdefault((row["member_id"], taken_from), []).append(row)
+            taken_from = who(before) if before is not None and before["is_end_known"] else None
+            if row["is_start_known"] and taken_from != who(row):
+                found[row["valid_from"]].setdefault((who(row), taken_from), []).append(row)
             before = row
-        if rows[-1]["valid_to"] is not None:
-            found[rows[-1]["valid_to"]].setdefault((None, rows[-1]["member_id"]), []).append(rows[-1])
+        if rows[-1]["is_end_known"]:
+            found[rows[-1]["valid_to"]].setdefault((None, who(rows[-1])), []).append(rows[-1])
     return found
 
 
-def _goes_on(before: Answer, row: Answer) -> bool:
-    return before["incarnation"] == row["incarnation"] and before["valid_to"] is not None
+def who(interval: Answer) -> str:
+    """Returns the owner, or all where the assignor gave the partition to several."""
+    return " and ".join((interval["member_id"], *(interval["other_member_ids"] or ())))
 
 
 def _words(changes: dict[tuple[str | None, str | None], list[Answer]]) -> str:

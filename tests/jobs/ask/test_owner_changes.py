@@ -22,6 +22,7 @@ MINUTE = timedelta(minutes=1)
 def interval(partition: int, member_id: str, begin: int, end: int | None, **others: Any) -> dict[str, Any]:
     found = {"cluster": "c", "group_id": "g", "incarnation": 1, "topic": "orders", "partition": partition}
     found |= {"member_id": member_id, "from_offset": begin, "valid_from": AT + begin * MINUTE, "to_offset": end}
+    found |= {"is_start_known": True, "is_end_known": None if end is None else True}
     return found | {"valid_to": None if end is None else AT + end * MINUTE} | others
 
 
@@ -40,18 +41,32 @@ def test_takeovers(tmp_path: Path) -> None:
         1,
         None,
         *(interval(partition, "a", 0, 5) for partition in (0, 1, 2)),
-        interval(0, "b", 5, None),
+        interval(0, "b", 5, None, other_member_ids=["b2"]),
         interval(1, "b", 6, None),
         interval(2, "a", 5, 9),
         interval(3, "c", 5, 7),
         interval(3, "d", 8, None, incarnation=2),
         interval(4, "e", 5, None, group_id="other"),
     ) == [
-        (5, "b took orders 0 from a; c took orders 3"),
+        (5, "b and b2 took orders 0 from a; c took orders 3"),
         (6, "b took orders 1 from a"),
+        (7, "c gave up orders 3"),
         (8, "d took orders 3"),
         (9, "a gave up orders 2"),
     ]
+
+
+def test_what_is_not_known(tmp_path: Path) -> None:
+    """Goal: over a hole nobody took anything from anybody, gave nothing up, and began nothing."""
+    assert told(
+        tmp_path,
+        0,
+        None,
+        interval(0, "a", 1, 5, is_start_known=False, is_end_known=False),
+        interval(0, "b", 7, 9, is_end_known=False),
+        interval(1, "a", 1, 5, is_start_known=False),
+        interval(1, "b", 7, None, is_start_known=False),
+    ) == [(7, "b took orders 0")]
 
 
 def test_few_words(tmp_path: Path) -> None:

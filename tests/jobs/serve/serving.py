@@ -110,7 +110,8 @@ def fill(warehouse: Path, name: str, topic: str, member: str) -> None:
             "member_id": member,
             "other_member_ids": [],
         }
-        | {"from_offset": 1, "to_offset": 5, "valid_from": AT, "valid_to": AT + 5 * MINUTE},
+        | {"from_offset": 1, "to_offset": 5, "valid_from": AT, "valid_to": AT + 5 * MINUTE}
+        | {"is_start_known": True, "is_end_known": True},
     )
     write(
         warehouse,
