@@ -6,8 +6,15 @@ two processes create the same name at once, one of them gets False.
 - Hadoop: create without overwrite, whose atomicity is the file system's (HDFS and object stores with conditional
   writes have it).
 
-A local temporary file goes when its write fails. A writer that was killed leaves its own behind; the next write into
-the same folder removes it, once it is a day old and no living process holds its lock.
+`write` replaces a file in one step: a kill leaves the old text or the new one, and nobody reads half of it.
+- Local and HDFS: a finished temporary file is renamed over it. Hadoop's other file systems delete and rename then, and
+  a name that is missing for a moment is worse than half a text: whoever looks would take the lease for free.
+- Object stores (S3, GCS): a file is there when it is closed, and not before.
+- Elsewhere (ABFS) a writer that is killed may leave half a text: `read_parsed` tells of it with the remedy, and nobody
+  takes a lease that can't be read before it has run out.
+
+A temporary file goes when its write fails. A writer that was killed leaves its own behind; the next write into the same
+folder removes it, once it is a day old and, on a local disk, no living process holds its lock.
 """
 
 from __future__ import annotations
@@ -34,6 +41,8 @@ T = TypeVar("T")
 STATE_FOLDER = "_groupledger"
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}")
 TEMPORARY_S_MAX = 86_400
+# The schemes of file systems that rename over a file in one step.
+ONE_STEP_RENAME = frozenset({"hdfs", "viewfs", "webhdfs", "swebhdfs"})
 
 
 class Readable(Protocol):
@@ -155,8 +164,12 @@ class HadoopStorage:
         jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - pyspark has no public way to Hadoop's client
         self._path_of = jvm.org.apache.hadoop.fs.Path
         context: Any = spark.sparkContext._jsc  # noqa: SLF001 - as above
-        self._root = self._path_of(root)
-        self._files = self._root.getFileSystem(context.hadoopConfiguration())
+        configuration = context.hadoopConfiguration()
+        self._files = self._path_of(root).getFileSystem(configuration)
+        self._root = self._files.makeQualified(self._path_of(root))
+        self._rename_over: Callable[[Any, Any], None] | None = None
+        if self._root.toUri().getScheme().lower() in ONE_STEP_RENAME:
+            self._rename_over = renaming(spark, self._root, configuration)
 
     def read(self, name: str) -> str | None:
         path = self._path(name)
@@ -169,7 +182,17 @@ class HadoopStorage:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        self._put(name, text, overwrite=True)
+        if self._rename_over is None:
+            self._put(name, text, overwrite=True)
+            return
+        folder, slash, own = name.rpartition("/")
+        self._remove_left_over(folder)
+        temporary = f"{folder}{slash}.{own}.{uuid.uuid4().hex}"
+        try:
+            self._put(temporary, text, overwrite=False)
+            self._rename_over(self._path(temporary), self._path(name))
+        finally:
+            self.delete(temporary)
 
     def create(self, name: str, text: str) -> bool:
         from py4j.protocol import Py4JJavaError
@@ -202,5 +225,24 @@ class HadoopStorage:
         finally:
             stream.close()
 
+    def _remove_left_over(self, folder: str) -> None:
+        """Removes temporary files that are older than a day. Their writers have long lost their leases."""
+        place = self._path(folder) if folder else self._root
+        for status in self._files.listStatus(place) if self._files.exists(place) else ():
+            age_s = time.time() - status.getModificationTime() / 1_000
+            if TEMPORARY.fullmatch(str(status.getPath().getName())) and age_s > TEMPORARY_S_MAX:
+                self._files.delete(status.getPath(), False)
+
     def _path(self, name: str) -> Any:
         return self._path_of(self._root, name)
+
+
+def renaming(spark: SparkSession, root: Any, configuration: Any) -> Callable[[Any, Any], None]:
+    """Returns what renames a file over another; of Hadoop's two interfaces only the newer one does."""
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - pyspark has no public way to Hadoop's client
+    hadoop = gateway.jvm.org.apache.hadoop.fs
+    files = hadoop.FileContext.getFileContext(root.toUri(), configuration)
+    kind = getattr(hadoop, "Options$Rename")
+    options = gateway.new_array(kind, 1)
+    options[0] = kind.OVERWRITE
+    return lambda source, target: files.rename(source, target, options)

@@ -117,6 +117,34 @@ def test_hadoop(spark: SparkSession, tmp_path: Path) -> None:
     keeps_its_promises(HadoopStorage(spark, f"file://{tmp_path}"))
 
 
+def test_hadoop_in_one_step(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: where Hadoop renames over a file in one step, as on HDFS, a write that breaks off in the middle leaves the
+    old text and nothing beside it, and what killed writers have left behind goes after a day."""
+    monkeypatch.setattr("groupledger.jobs.warehouse.storage.ONE_STEP_RENAME", {"file"})
+    storage = HadoopStorage(spark, f"file:{tmp_path}")
+    keeps_its_promises(storage)
+    assert storage.names("d") == ["c"]
+    storage.write("d/c", "before")
+    put = storage._put
+
+    def half(name: str, text: str, *, overwrite: bool) -> None:
+        put(name, text[:3], overwrite=overwrite)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(storage, "_put", half)
+    with pytest.raises(OSError, match="No space left"):
+        storage.write("d/c", "after all")
+    monkeypatch.undo()
+    assert (storage.read("d/c"), storage.names("d")) == ("before", ["c"])
+    names = {name: f".{name}.{number:032x}" for number, name in enumerate(("old", "young"))}
+    for name in names.values():
+        assert storage.create(f"d/{name}", "")
+    old_s = time.time() - TEMPORARY_S_MAX - 60
+    os.utime(tmp_path / "d" / names["old"], (old_s, old_s))
+    storage.write("d/c", "after")
+    assert (storage.read("d/c"), storage.names("d")) == ("after", [names["young"], "c"])
+
+
 def test_the_kind_follows_from_the_address(spark: SparkSession, tmp_path: Path) -> None:
     """Goal: a path, also as `file:`, is local; a URI goes through Hadoop, also with one slash."""
     assert isinstance(open_storage(spark, str(tmp_path)), LocalStorage)
