@@ -1,8 +1,8 @@
 """What the other APIs answer about share groups.
 
-A share group commits no offsets and has no members of another protocol: most requests are refused. DeleteGroups deletes
-an empty one in two operations: the first writes that the states of its partitions are deleting, which the share
-coordinator then does, and the second writes its tombstones.
+A share group commits no offsets and has no members of another protocol: most requests are refused. It never expires.
+DeleteGroups deletes an empty one in two operations: the first writes that the states of its partitions are deleting,
+which the share coordinator then does, and the second writes its tombstones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Kafka messages that kafka-python has no definition of, in the form in which it reads Kafka's own.
 
 ConsumerGroupDescribe (API 69, KIP-848) tells of consumer groups what DescribeGroups tells of classic ones; that one
-answers GROUP_ID_NOT_FOUND for them. ConsumerGroupHeartbeat (API 68) is how their members live. The files hold the
-fields of `ConsumerGroup{Describe,Heartbeat}{Request,Response}.json` of Kafka 4.2.
+answers GROUP_ID_NOT_FOUND for them. ConsumerGroupHeartbeat (API 68) is how their members live. ShareGroupDescribe (API
+77) and ShareGroupHeartbeat (API 76, KIP-932) are the same for share groups. The files hold the fields of
+`{Consumer,Share}Group{Describe,Heartbeat}{Request,Response}.json` of Kafka 4.2.
 """
 
 from kafka.protocol.api_message import ApiMessage
@@ -21,4 +22,20 @@ class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=__package__):  # type:
 
 
 class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
+    pass
+
+
+class ShareGroupDescribeRequest(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
+    pass
+
+
+class ShareGroupDescribeResponse(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
+    pass
+
+
+class ShareGroupHeartbeatRequest(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
+    pass
+
+
+class ShareGroupHeartbeatResponse(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
     pass

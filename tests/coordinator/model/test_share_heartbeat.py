@@ -206,3 +206,11 @@ def test_append_fails() -> None:
     assert getattr(response, "error", None) is Error.NOT_COORDINATOR
     assert result.batches == ()
     assert cluster.coordinator.share_group(GROUP) is None
+
+
+def test_an_empty_group_stays() -> None:
+    """Goal: a broker's search for groups that are over, every ten minutes, takes no share group away."""
+    cluster = with_members("a")
+    beat(cluster, "a", LEFT)
+    assert cluster.wait(2 * cluster.config.offsets_retention_check_interval_ms) == []
+    assert group_of(cluster).state == "Empty"
