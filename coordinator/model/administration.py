@@ -18,6 +18,8 @@ from groupledger.coordinator.model.messages import (
 )
 from groupledger.coordinator.model.offsets import delete_all_offsets
 from groupledger.coordinator.model.records import new_group_metadata_tombstone_record
+from groupledger.coordinator.model.share.group import ShareGroup
+from groupledger.coordinator.model.share.records import share_group_tombstones
 from groupledger.coordinator.model.states import State
 from groupledger.schemas.kafka.errors import Error
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 _CLASSIC = "classic"
 _CONSUMER = "consumer"
+_SHARE = "share"
 _GROUP_ID_NOT_FOUND_SINCE = 6
 
 
@@ -67,13 +70,17 @@ def describe_group(group: Group | None, group_id: str, api_version: int) -> Desc
 
 
 def list_groups(
-    groups: Iterable[Group], consumer_groups: Iterable[ConsumerGroup], request: ListGroupsRequest
+    groups: Iterable[Group],
+    consumer_groups: Iterable[ConsumerGroup],
+    share_groups: Iterable[ShareGroup],
+    request: ListGroupsRequest,
 ) -> list[ListedGroup]:
     states = [state.strip().lower() for state in request.states_filter]
     types = [group_type.lower() for group_type in request.types_filter]
     known = [
         *(ListedGroup(group.group_id, group.protocol_type or "", group.state.value, _CLASSIC) for group in groups),
         *(ListedGroup(group.group_id, _CONSUMER, group.state, _CONSUMER) for group in consumer_groups),
+        *(ListedGroup(group.group_id, _SHARE, group.state, _SHARE) for group in share_groups),
     ]
     return [
         one
@@ -89,12 +96,13 @@ def delete_groups(request: DeleteGroupsRequest, operation: Operation) -> None:
     offset_count = 0
     for group_id in request.group_ids:
         group = operation.groups.get(group_id)
-        consumers = operation.consumer_groups.get(group_id)
-        if consumers is not None:
-            error = Error.NONE if consumers.state == EMPTY else Error.NON_EMPTY_GROUP
+        modern = operation.consumer_groups.get(group_id) or operation.share_groups.get(group_id)
+        if modern is not None:
+            error = Error.NONE if modern.state == EMPTY else Error.NON_EMPTY_GROUP
             if error is Error.NONE:
                 offset_count += delete_all_offsets(group_id, operation)
-                operation.records += group_tombstones(group_id)
+                is_share = isinstance(modern, ShareGroup)
+                operation.records += share_group_tombstones(group_id) if is_share else group_tombstones(group_id)
                 deleted.append(group_id)
         elif group is None or group.state is State.DEAD:
             error = Error.GROUP_ID_NOT_FOUND

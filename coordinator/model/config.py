@@ -17,4 +17,7 @@ class Config:
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_max_size: int = (1 << 31) - 1
+    group_share_session_timeout_ms: int = 45_000
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_max_size: int = 200
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")

@@ -74,6 +74,7 @@ def refusal_of_invalid(request: ConsumerGroupHeartbeatRequest) -> Error:
     names_nothing = not request.subscribed_topic_names and not request.subscribed_topic_regex
     wrong = (
         (request.api_version > 0 or epoch > 0 or epoch == LEFT) and not request.member_id.strip(),
+        not request.group_id.strip(),
         any(text is not None and not text.strip() for text in (request.instance_id, request.rack_id)),
         is_joining and (request.rebalance_timeout_ms == -1 or request.owned is None or bool(request.owned)),
         is_joining and request.subscribed_topic_names is None and names_nothing,

@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.java_hash_map import string_hash_code
+from groupledger.coordinator.java_hash_map import hash_map_order, string_hash_code
 from groupledger.coordinator.model.administration import delete_groups, describe_group, list_groups
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.consumer_heartbeat import (
@@ -47,6 +47,7 @@ from groupledger.coordinator.model.messages import (
     DeleteGroupsResponse,
     DescribedConsumerGroup,
     DescribedGroup,
+    DescribedShareGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     FetchedGroup,
@@ -64,6 +65,9 @@ from groupledger.coordinator.model.messages import (
     OffsetFetchResponse,
     Request,
     Response,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    ShareGroupHeartbeatRequest,
     SyncGroupRequest,
     TxnOffsetCommitRequest,
     WriteTxnMarkerRequest,
@@ -79,6 +83,17 @@ from groupledger.coordinator.model.offsets import (
 from groupledger.coordinator.model.operation import Result
 from groupledger.coordinator.model.rebalance import expire_session, rebalance_by_leader
 from groupledger.coordinator.model.shard import Shard
+from groupledger.coordinator.model.share_heartbeat import (
+    expire_share_session,
+    heartbeat_of_share,
+    refusal_of_invalid_share,
+)
+from groupledger.coordinator.model.share_requests import (
+    describe_share_group,
+    mark_states_deleting,
+    refuse_as_not_found,
+    refuse_join,
+)
 from groupledger.coordinator.model.states import State
 from groupledger.schemas.kafka.errors import Error
 
@@ -89,6 +104,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.consumer.topics import Topic
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.operation import Batch, Operation
+    from groupledger.coordinator.model.share.group import ShareGroup
     from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 _INT32_MIN = -(1 << 31)
@@ -178,17 +194,26 @@ class Coordinator:
         shard = self.shard(self.partition_for(group_id))
         return None if shard is None else shard.consumer_groups.get(group_id)
 
+    def share_group(self, group_id: str) -> ShareGroup | None:
+        """Returns the share group, to look at."""
+        shard = self.shard(self.partition_for(group_id))
+        return None if shard is None else shard.share_groups.get(group_id)
+
     # What a test may force
 
     def expire_member(self, group_id: str, member_id: str, *, now_ms: int) -> Result:
         """Lets a member's session end now, as if it had been silent for its whole timeout. Without such a member, or
         while it waits for an answer, nothing happens."""
-        consumers = self.consumer_group(group_id)
+        consumers, shares = self.consumer_group(group_id), self.share_group(group_id)
+        handler: Callable[[Any, Operation], None] | None = None
         if consumers is not None:
-            self._move_to(now_ms)
-            shard = self._shards[self.partition_for(group_id)]
             handler = partial(expire_consumer_session, consumers)
-            return Result() if shard is None else shard.run(handler, member_id, now_ms=now_ms, append_error=Error.NONE)
+        elif shares is not None:
+            handler = partial(expire_share_session, shares)
+        shard = self.shard(self.partition_for(group_id))
+        if handler is not None and shard is not None:
+            self._move_to(now_ms)
+            return shard.run(handler, member_id, now_ms=now_ms, append_error=Error.NONE)
         return self._force(group_id, now_ms, lambda group, operation: expire_session(group, member_id, operation))
 
     def begin_rebalance(self, group_id: str, *, now_ms: int) -> Result:
@@ -215,6 +240,8 @@ class Coordinator:
         if isinstance(shard, Shard):
             if request.group_id in shard.consumer_groups:  # type: ignore[attr-defined]
                 handler = _CONSUMER_HANDLERS[type(request)]
+            elif request.group_id in shard.share_groups:  # type: ignore[attr-defined]
+                handler = _SHARE_HANDLERS[type(request)]
             return shard.run(handler, request, now_ms=now_ms, append_error=append_error)
         return Result(responses=(_refused(request, shard),))
 
@@ -226,14 +253,14 @@ class Coordinator:
             return Error.INCONSISTENT_GROUP_PROTOCOL
         if not self.is_active:
             return Error.COORDINATOR_NOT_AVAILABLE
+        if kind in _CHECKS and (error := _CHECKS[kind](request)) is not Error.NONE:
+            return error
         if not request.group_id and kind is not OffsetCommitRequest:
             return Error.INVALID_GROUP_ID
         if kind is JoinGroupRequest:
             limits = self.config.group_min_session_timeout_ms, self.config.group_max_session_timeout_ms
             if not limits[0] <= request.session_timeout_ms <= limits[1]:
                 return Error.INVALID_SESSION_TIMEOUT
-        if kind is ConsumerGroupHeartbeatRequest and (error := refusal_of_invalid(request)) is not Error.NONE:
-            return error
         return self._shard(self.partition_for(request.group_id))
 
     def _shard(self, partition: int) -> Shard | Error:
@@ -280,6 +307,16 @@ class Coordinator:
                 groups.append(describe_consumer_group(shard.consumer_groups.get(group_id), group_id, self.config))
         return Result(responses=(ConsumerGroupDescribeResponse(request.request_id, groups=tuple(groups)),))
 
+    def _describe_share_groups(self, request: ShareGroupDescribeRequest, _: Error) -> Result:
+        groups = []
+        for group_id in request.group_ids:
+            shard = self._shard(self.partition_for(group_id))
+            if isinstance(shard, Error):
+                groups.append(DescribedShareGroup(group_id=group_id, error=shard))
+            else:
+                groups.append(describe_share_group(shard.share_groups.get(group_id), group_id))
+        return Result(responses=(ShareGroupDescribeResponse(request.request_id, groups=tuple(groups)),))
+
     def _list_groups(self, request: ListGroupsRequest, _: Error) -> Result:
         """Lists the groups of all partitions that are led here; refused while one of them loads."""
         groups: list[ListedGroup] = []
@@ -287,11 +324,13 @@ class Coordinator:
             shard = self._shard(partition)
             if isinstance(shard, Error):
                 return Result(responses=(refusal(request, shard),))
-            groups.extend(list_groups(shard.groups.values(), shard.consumer_groups.values(), request))
+            known = shard.groups.values(), shard.consumer_groups.values(), shard.share_groups.values()
+            groups.extend(list_groups(*known, request))
         return Result(responses=(ListGroupsResponse(request.request_id, Error.NONE, tuple(groups)),))
 
     def _delete_groups(self, request: DeleteGroupsRequest, append_error: Error) -> Result:
-        """Deletes with one batch for each partition. Each group has its own answer, whatever happens to the others."""
+        """Deletes with one batch for each partition, and one before it for the states of its share groups. Each group
+        has its own answer, whatever happens to the others."""
         by_partition: dict[int, list[str]] = {}
         for group_id in dict.fromkeys(request.group_ids):
             by_partition.setdefault(self.partition_for(group_id), []).append(group_id)
@@ -302,7 +341,17 @@ class Coordinator:
             if isinstance(shard, Error):
                 results.append(Result(responses=(refusal(part, shard),)))
             else:
-                results.append(shard.run(delete_groups, part, now_ms=self._now_ms, append_error=append_error))
+                # A broker has the groups in a set by then.
+                order = hash_map_order(group_ids, expected_size=len(group_ids))
+                results += [
+                    shard.run(mark_states_deleting, part, now_ms=self._now_ms, append_error=append_error),
+                    shard.run(
+                        delete_groups,
+                        replace(part, group_ids=tuple(order)),
+                        now_ms=self._now_ms,
+                        append_error=append_error,
+                    ),
+                ]
         result = Result.of(results)
         parts = [response for response in result.responses if isinstance(response, DeleteGroupsResponse)]
         deleted = tuple(one for part_response in parts for one in part_response.results)
@@ -342,6 +391,11 @@ def _fetched(shard: Shard, asked: OffsetFetchGroup, *, require_stable: bool) -> 
     return fetch_offsets(asked, shard.offsets, is_known=is_known, require_stable=require_stable)
 
 
+# Refusals before any group is looked at.
+_CHECKS: dict[type[Request], Callable[[Any], Error]] = {
+    ConsumerGroupHeartbeatRequest: refusal_of_invalid,
+    ShareGroupHeartbeatRequest: refusal_of_invalid_share,
+}
 _HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
     JoinGroupRequest: join_group,
     SyncGroupRequest: sync_group,
@@ -351,6 +405,7 @@ _HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
     TxnOffsetCommitRequest: commit_transactional_offsets,
     OffsetDeleteRequest: delete_offsets,
     ConsumerGroupHeartbeatRequest: heartbeat_of_consumer,
+    ShareGroupHeartbeatRequest: heartbeat_of_share,
 }
 # The same requests about a group that is one of KIP-848.
 _CONSUMER_HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
@@ -362,6 +417,19 @@ _CONSUMER_HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
     TxnOffsetCommitRequest: commit_transactional_by_epoch,
     OffsetDeleteRequest: delete_offsets_of_consumers,
     ConsumerGroupHeartbeatRequest: heartbeat_of_consumer,
+    ShareGroupHeartbeatRequest: heartbeat_of_share,
+}
+# And about a share group.
+_SHARE_HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
+    JoinGroupRequest: refuse_join,
+    SyncGroupRequest: refuse_as_unknown,
+    HeartbeatRequest: refuse_as_unknown,
+    LeaveGroupRequest: leave_group,  # as of a group that is not there
+    OffsetCommitRequest: refuse_as_not_found,
+    TxnOffsetCommitRequest: refuse_as_not_found,
+    OffsetDeleteRequest: refuse_as_not_found,
+    ConsumerGroupHeartbeatRequest: refuse_as_not_found,
+    ShareGroupHeartbeatRequest: heartbeat_of_share,
 }
 _ROUTERS: dict[type[Request], Callable[[Coordinator, Any, Error], Result]] = {
     WriteTxnMarkerRequest: Coordinator._write_txn_marker,  # noqa: SLF001  # the class's own table
@@ -370,4 +438,5 @@ _ROUTERS: dict[type[Request], Callable[[Coordinator, Any, Error], Result]] = {
     ListGroupsRequest: Coordinator._list_groups,  # noqa: SLF001
     DeleteGroupsRequest: Coordinator._delete_groups,  # noqa: SLF001
     ConsumerGroupDescribeRequest: Coordinator._describe_consumer_groups,  # noqa: SLF001
+    ShareGroupDescribeRequest: Coordinator._describe_share_groups,  # noqa: SLF001
 }

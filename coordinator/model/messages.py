@@ -396,6 +396,64 @@ class ConsumerGroupDescribeResponse(Response):
     groups: tuple[DescribedConsumerGroup, ...]
 
 
+# Share groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupHeartbeatRequest(GroupRequest):
+    """None where the member says nothing of it."""
+
+    member_id: str
+    member_epoch: int
+    rack_id: str | None = None
+    subscribed_topic_names: tuple[str, ...] | None = None
+    client_id: str = ""
+    client_host: str = "/127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupHeartbeatResponse(Response):
+    """`assignment` is None where the member is told nothing new."""
+
+    error: Error
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Partitions | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupDescribeRequest(Request):
+    group_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedShareMember:
+    member_id: str
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    assignment: Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedShareGroup:
+    group_id: str
+    error: Error
+    group_state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedShareMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupDescribeResponse(Response):
+    groups: tuple[DescribedShareGroup, ...]
+
+
 _ERROR_RESPONSES: dict[type[Request], Callable[..., Response]] = {
     JoinGroupRequest: JoinGroupResponse,
     SyncGroupRequest: SyncGroupResponse,
@@ -405,6 +463,7 @@ _ERROR_RESPONSES: dict[type[Request], Callable[..., Response]] = {
     WriteTxnMarkerRequest: WriteTxnMarkerResponse,
     ListGroupsRequest: ListGroupsResponse,
     ConsumerGroupHeartbeatRequest: ConsumerGroupHeartbeatResponse,
+    ShareGroupHeartbeatRequest: ShareGroupHeartbeatResponse,
 }
 
 

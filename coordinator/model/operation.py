@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.messages import Response
     from groupledger.coordinator.model.offset_store import OffsetStore
+    from groupledger.coordinator.model.share.group import ShareGroup
     from groupledger.schemas.codec.records import Record
     from groupledger.schemas.kafka.errors import Error
 
@@ -81,6 +82,8 @@ class Operation:  # no dataclass, because one is built with every request, and t
         "records",
         "response",
         "responses",
+        "share_groups",
+        "then",
         "topics",
     )
 
@@ -93,6 +96,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
         partition: int,
         now_ms: int,
         consumer_groups: TimelineHashMap[str, ConsumerGroup],
+        share_groups: TimelineHashMap[str, ShareGroup],
         topics: Mapping[str, Topic],
     ) -> None:
         self.config = config
@@ -102,6 +106,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
         self.partition = partition
         self.now_ms = now_ms
         self.consumer_groups = consumer_groups
+        self.share_groups = share_groups
         self.topics = topics
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
@@ -110,6 +115,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
         self.events: list[LogEvent] = []
         self.response: Response | None = None  # the answer that waits for the append
         self.after_append: Callable[[Error], None] | None = None
+        self.then: Callable[[Any, Operation], None] | None = None  # the next operation, if the append succeeds
         self.created_group_id: str | None = None  # this group is removed if the append fails
 
     def append(self, record: Record, after_append: Callable[[Error], None]) -> None:

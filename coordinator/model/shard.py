@@ -7,8 +7,8 @@ therefore applied when a log is loaded, and not again when it is appended.
 
 `run` is the way in: it gives a handler an `Operation`, then settles the append. If the append failed, no record is
 applied, a group that the operation created is removed, and the handler's `after_append` takes back what it must.
-`load` applies a log from its beginning. Records of share groups and streams groups are skipped, because their state is
-not modelled here. Consumer groups of KIP-848 change by their records alone, so theirs are applied in both cases.
+`load` applies a log from its beginning. Records of streams groups are skipped, because their state is not modelled
+here. Consumer groups of KIP-848 and share groups change by their records alone, so theirs are applied in both cases.
 """
 
 from __future__ import annotations
@@ -46,6 +46,13 @@ from groupledger.coordinator.model.rebalance import (
     prepare_rebalance,
     reset_session,
 )
+from groupledger.coordinator.model.share import records as share_records
+from groupledger.coordinator.model.share.group import ShareGroup
+from groupledger.coordinator.model.share_heartbeat import (
+    SHARE_SESSION_TIMER,
+    expire_share_session,
+    watch_loaded_share,
+)
 from groupledger.coordinator.model.states import Event
 from groupledger.schemas.kafka.errors import Error
 
@@ -71,12 +78,14 @@ class Shard:
         "log_end_offset",
         "offsets",
         "partition",
+        "share_groups",
     )
 
     def __init__(self, partition: int, config: Config, deadlines: Deadlines, topics: Mapping[str, Topic]) -> None:
         self.partition = partition
         self.groups: TimelineHashMap[str, Group] = TimelineHashMap()
         self.consumer_groups: TimelineHashMap[str, ConsumerGroup] = TimelineHashMap()
+        self.share_groups: TimelineHashMap[str, ShareGroup] = TimelineHashMap()
         self.offsets = OffsetStore()
         self.log_end_offset = 0
         self._config = config
@@ -114,7 +123,10 @@ class Shard:
             operation.after_append(append_error)
         if operation.response is not None:
             operation.responses.append(operation.response)
-        return _result(operation, batch)
+        result = _result(operation, batch)
+        if operation.then is None or batch is None:
+            return result
+        return Result.of([result, self.run(operation.then, subject, now_ms=now_ms, append_error=append_error)])
 
     def fire(self, timer: Timer, *, now_ms: int, append_error: Error) -> Result:
         """Handles a timer that has run out. Its group may be gone; then nothing happens."""
@@ -122,11 +134,11 @@ class Shard:
         group = self.groups.get(group_id)
         if kind == EXPIRATION_TIMER:
             return self.run(self._expire_groups, None, now_ms=now_ms, append_error=append_error)
-        if kind in _CONSUMER_TIMERS:
-            consumer_group = self.consumer_groups.get(group_id)
-            if consumer_group is None:
+        if kind in _MODERN_TIMERS:
+            modern = (self.share_groups if kind == SHARE_SESSION_TIMER else self.consumer_groups).get(group_id)
+            if modern is None:
                 return Result()
-            handler = partial(_CONSUMER_TIMERS[kind], consumer_group)
+            handler = partial(_MODERN_TIMERS[kind], modern)
             return self.run(handler, member_id, now_ms=now_ms, append_error=append_error)
         if group is None:
             return Result()
@@ -137,7 +149,7 @@ class Shard:
     def _operation(self, now_ms: int) -> Operation:
         return Operation(
             *(self._config, self._deadlines, self.groups, self.offsets, self.partition, now_ms),
-            *(self.consumer_groups, self._topics),
+            *(self.consumer_groups, self.share_groups, self._topics),
         )
 
     def _append(self, operation: Operation) -> Batch:
@@ -192,6 +204,8 @@ class Shard:
                 prepare_rebalance(group, Reason("over_capacity", fields), operation)
         for consumer_group in self.consumer_groups.values():
             watch_loaded(consumer_group, operation)
+        for share_group in self.share_groups.values():
+            watch_loaded_share(share_group, operation)
         operation.set_timer(EXPIRATION_TIMER, "", self._config.offsets_retention_check_interval_ms)
         return _result(operation, None)
 
@@ -246,6 +260,8 @@ class Shard:
                 self.groups.put(group_id, Group.from_record(group_id, record.value))
         elif record.record_type in RECORDS:
             self._apply_to_consumer_group(record, group_id)
+        elif record.record_type in share_records.RECORDS:
+            self._apply_to_share_group(record, group_id)
 
     def _apply_to_consumer_group(self, record: Record, group_id: str) -> None:
         group = self.consumer_groups.get(group_id)
@@ -260,6 +276,16 @@ class Shard:
             self.consumer_groups.put(group_id, group)
             group.apply(record)
 
+    def _apply_to_share_group(self, record: Record, group_id: str) -> None:
+        if record.record_type == share_records.EPOCH and record.value is None:
+            self.share_groups.pop(group_id)
+            return
+        if record.value is not None and group_id not in self.share_groups:
+            self.share_groups.put(group_id, ShareGroup(group_id))
+        group = self.share_groups.get(group_id)
+        if group is not None:
+            group.apply(record)
+
 
 _REBALANCE_TIMERS: dict[str, Callable[[Group, Operation], None]] = {
     JOIN_TIMER: complete_join,
@@ -267,9 +293,10 @@ _REBALANCE_TIMERS: dict[str, Callable[[Group, Operation], None]] = {
     SYNC_TIMER: expire_pending_sync,
 }
 
-_CONSUMER_TIMERS: dict[str, Callable[[ConsumerGroup, str, Operation], None]] = {
+_MODERN_TIMERS: dict[str, Callable[[Any, str, Operation], None]] = {
     consumer_heartbeat.SESSION_TIMER: expire_consumer_session,
     consumer_heartbeat.REVOCATION_TIMER: expire_revocation,
+    SHARE_SESSION_TIMER: expire_share_session,
 }
 
 

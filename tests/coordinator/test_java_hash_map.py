@@ -2,7 +2,13 @@
 
 import pytest
 
-from groupledger.coordinator.java_hash_map import JavaHashMap, TimelineHashMap, string_hash_code, utf16_length
+from groupledger.coordinator.java_hash_map import (
+    JavaHashMap,
+    TimelineHashMap,
+    string_hash_code,
+    topic_partition_number,
+    utf16_length,
+)
 from groupledger.coordinator.model.coordinator import partition_for
 
 
@@ -114,3 +120,21 @@ def test_timeline_hash_map_grows_before_a_put_of_a_present_key() -> None:
     put_all(once, "a b")
     put_all(twice, "a b b")
     assert (once._capacity, twice._capacity) == (2, 4)
+
+
+def test_copied_timeline_map_goes_on_by_itself() -> None:
+    """A copy has the order and the room of the map that it was made of, and neither sees what the other is given."""
+    table: TimelineHashMap[str, None] = TimelineHashMap()
+    before = put_all(table, "a b c d e f g h")
+    copied = table.copied()
+    assert [*copied] == before
+    assert put_all(copied, "i j k") == put_all(table, "i j k")
+    copied.pop("a")
+    assert "a" in table
+
+
+def test_topic_partition_number() -> None:
+    """A TopicIdPartition is a record: its hash is 31 times that of its id, here 1, plus the partition."""
+    numbers = [topic_partition_number("AAAAAAAAAAAAAAAAAAAAAQ", 3, place=place) for place in (0, 5)]
+    assert [(number ^ number >> 32) & 0xFFFFFFFF for number in numbers] == [34, 34]
+    assert numbers[0] != numbers[1]

@@ -40,6 +40,11 @@ class Target:
         if not self._numbers[topic]:
             self.remove_topic(topic)
 
+    def take(self, topic: str, number: int) -> None:
+        """Removes a partition, and keeps its topic even if it has none any more."""
+        self.alter()
+        self._numbers[topic].remove(number)
+
     def remove_topic(self, topic: str) -> None:
         self.alter()
         self._numbers.pop(topic)

@@ -1,9 +1,9 @@
 """Kafka messages that kafka-python has no definition of, in the form in which it reads Kafka's own.
 
 ConsumerGroupDescribe (API 69, KIP-848) tells of consumer groups what DescribeGroups tells of classic ones; that one
-answers GROUP_ID_NOT_FOUND for them. ConsumerGroupHeartbeat (API 68) is how their members live.
-DescribeShareGroupOffsets (API 90, KIP-932) tells where share groups stand. The files hold the fields of Kafka 4.2's
-files of the same names.
+answers GROUP_ID_NOT_FOUND for them. ConsumerGroupHeartbeat (API 68) is how their members live. ShareGroupDescribe (API
+77) and ShareGroupHeartbeat (API 76, KIP-932) are the same for share groups, and DescribeShareGroupOffsets (API 90)
+tells where these stand. The files hold the fields of Kafka 4.2's files of the same names.
 """
 
 from kafka.protocol.api_message import ApiMessage
@@ -30,4 +30,20 @@ class DescribeShareGroupOffsetsRequest(ApiMessage, load_json=__package__):  # ty
 
 
 class DescribeShareGroupOffsetsResponse(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
+    pass
+
+
+class ShareGroupDescribeRequest(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
+    pass
+
+
+class ShareGroupDescribeResponse(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
+    pass
+
+
+class ShareGroupHeartbeatRequest(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
+    pass
+
+
+class ShareGroupHeartbeatResponse(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
     pass

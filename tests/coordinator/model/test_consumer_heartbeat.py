@@ -291,3 +291,9 @@ def test_load(at_end: bool) -> None:  # a parameter of the test
 def as_data(group: ConsumerGroup) -> object:
     members = dict(group.members.items())
     return group.epoch, group.target_epoch, group.metadata_hash, group.target, members, group.static_members
+
+
+def test_empty_group_id() -> None:
+    """Goal: a heartbeat without a group id is an invalid request, as one without a member id is."""
+    assert Cluster().join("a", group_id="").error is Error.INVALID_REQUEST
+    assert Cluster().join("").error is Error.INVALID_REQUEST

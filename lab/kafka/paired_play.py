@@ -1,0 +1,140 @@
+"""Plays requests on a broker and on the coordinator, and compares answers and records.
+
+Each request goes to both, and so do the records that it made, field by field, but for times; lists of partitions are
+compared as sets, since their order hangs on how a map of the broker's grew. A play has groups of its own; records of
+others are left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from itertools import count, zip_longest
+from typing import TYPE_CHECKING, Any
+
+from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.schemas.kafka.errors import Error
+from lab.kafka.connection import Connection, end_offset, read_offsets_topic
+from lab.kafka.group_messages import as_told, from_wire, to_wire
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from groupledger.coordinator.model.config import Config
+    from groupledger.coordinator.model.consumer.topics import Topic
+    from groupledger.coordinator.model.messages import Request
+    from groupledger.schemas.codec.records import Record
+
+TIMES = ("commit_timestamp_ms", "current_state_timestamp_ms")
+PARTITIONS = ("topic_partitions", "assigned_partitions", "partitions_pending_revocation")
+WAIT_SECONDS_MAX, POLL_SECONDS = 5.0, 0.002
+NAMED_TOPICS = ("initializing_topics", "initialized_topics", "deleting_topics")
+
+
+@dataclass
+class Outcome:
+    """What was compared, by request or record and its error, and a sentence for each difference."""
+
+    compared: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+class DifferenceError(AssertionError):
+    """The coordinator and the broker disagree."""
+
+
+class PairedPlay:
+    """Requests about some groups, for a broker with one partition of the offsets topic."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        topics: list[Topic],
+        group_ids: tuple[str, ...],
+        dice: random.Random,
+        config: Config,
+    ) -> None:
+        self.compared: Counter[str] = Counter()
+        self.connection, self.group_ids, self.dice = connection, group_ids, dice
+        self.requests = count()
+        self.now_ms = 0
+        self.model = Coordinator(config)
+        self.model.topics.update({topic.name: topic for topic in topics})
+        self.model.load(0, [], now_ms=0)
+        self._position = end_offset(connection, 0)
+
+    def choose(self, actions: list[tuple[int, Callable[[], None]]]) -> None:
+        """Does one of these actions, each given with how often."""
+        (action,) = self.dice.choices([act for _, act in actions], [weight for weight, _ in actions])
+        action()
+
+    def ask(self, request: Request) -> Any:
+        """Sends a request to both, compares, and returns the answer."""
+        self.now_ms += 1
+        answer = as_told(from_wire(self.connection.call(to_wire(request)), request), request)
+        result = self.model.handle(request, now_ms=self.now_ms)
+        # An initial delay of 0 is over at once.
+        late = self.model.advance(self.now_ms)
+        (expected,) = (as_told(each, request) for each in (*result.responses, *late.responses))
+        self.compare(request, in_order(expected), in_order(answer))
+        expected_records = [*result.records, *late.records]
+        written = self.read_at_least(len(expected_records))
+        self.compare(request, [*map(told, expected_records)], [*map(told, written)])
+        self.compared[f"{type(request).__name__} {getattr(answer, 'error', Error.NONE).name}"] += 1
+        self.compared.update(f"record {each.record_type}" for each in written)
+        return answer
+
+    def read(self) -> list[Record]:
+        """Returns what was written since the last time."""
+        found = []
+        for offset, appended in read_offsets_topic(self.connection, 0, self._position):
+            self._position = offset + 1
+            if appended.record.key.get("group_id") in self.group_ids:
+                found.append(appended.record)
+        return found
+
+    def read_at_least(self, count: int) -> list[Record]:
+        """Returns what was written, and waits for so many records, since a broker may write some after it answered."""
+        found = self.read()
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while len(found) < count and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+            found += self.read()
+        return found
+
+    def compare(self, request: Request, of_coordinator: Any, of_broker: Any) -> None:
+        if isinstance(of_broker, list):
+            of_coordinator, of_broker = differing(of_coordinator, of_broker)
+        if of_coordinator != of_broker:
+            raise DifferenceError(f"{request}\n  coordinator: {of_coordinator}\n  broker:      {of_broker}")
+
+
+def differing(one: list[Any], other: list[Any]) -> tuple[Any, Any]:
+    """Returns the first elements in which two lists differ, and None for one that is not there."""
+    pairs = zip_longest(one, other)
+    return next((pair for pair in pairs if pair[0] != pair[1]), (None, None))
+
+
+def in_order(answer: Any) -> Any:
+    """Returns an answer with the members of described groups in the order of their ids."""
+    groups = getattr(answer, "groups", ())
+    if groups and hasattr(groups[0], "group_epoch"):
+        ordered = (
+            replace(group, members=tuple(sorted(group.members, key=lambda member: member.member_id)))
+            for group in groups
+        )
+        return replace(answer, groups=tuple(ordered))
+    return answer
+
+
+def told(record: Record) -> Any:
+    """Returns a record without times, and with its partitions in order."""
+    value = None if record.value is None else {name: each for name, each in record.value.items() if name not in TIMES}
+    for name in (*PARTITIONS, *NAMED_TOPICS):
+        if value is not None and name in value:
+            value[name] = sorted(
+                (each["topic_id"], each.get("topic_name"), sorted(each.get("partitions", ()))) for each in value[name]
+            )
+    return record.record_type, record.key, record.value_version if value is not None else None, value
