@@ -6,8 +6,8 @@ Who leaves, or is silent for its session, or does not give up in time what it ha
 whose target the next heartbeat of somebody else computes.
 
 Not modelled: regular expressions, which a broker resolves on its own, members of the classic protocol in such a group,
-and the conversion of a group that has members; a request for one of them is refused, as a broker refuses it where
-`group.consumer.migration.policy` is disabled.
+and the conversion of a group that has members. A subscription by a regular expression is refused as an invalid one;
+the others are refused as a broker refuses them where `group.consumer.migration.policy` is disabled.
 """
 
 from __future__ import annotations
@@ -85,6 +85,8 @@ def refusal_of_invalid(request: ConsumerGroupHeartbeatRequest) -> Error:
         return Error.INVALID_REQUEST
     if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
         return Error.UNSUPPORTED_ASSIGNOR
+    if request.subscribed_topic_regex:  # it would never be resolved, and its member would wait for ever
+        return Error.INVALID_REGULAR_EXPRESSION
     return Error.NONE
 
 
