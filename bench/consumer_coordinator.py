@@ -14,31 +14,38 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lab.kafka.broker_driver import SETTINGS
 from lab.kafka.consumer_differential import PROPERTIES, play_all
 from lab.kafka.consumer_sequences import prepare
 from lab.kafka.local_broker import LocalBroker
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lab.kafka.paired_play import Outcome
+
 CHUNK = 500  # sequences between two lines of progress
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sequences", type=int, default=3_000)
+def compare(about: str | None, properties: Mapping[str, str], play: Callable[..., Outcome], sequences: int) -> None:
+    """Plays sequences as the command line says, and exits with the first differences."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sequences", type=int, default=sequences)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32))
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     started = time.monotonic()
     compared: Counter[str] = Counter()
     with (
-        tempfile.TemporaryDirectory(prefix="groupledger-consumer-coordinator-") as directory,
-        LocalBroker(Path(directory), properties={**SETTINGS, **PROPERTIES}) as broker,
+        tempfile.TemporaryDirectory(prefix="groupledger-paired-") as directory,
+        LocalBroker(Path(directory), properties={**SETTINGS, **properties}) as broker,
     ):
         topic_ids = {name: topic_id for topic_id, name in prepare(broker.bootstrap_servers).items()}
         for first in range(0, arguments.sequences, CHUNK):
             numbers = range(first, min(first + CHUNK, arguments.sequences))
-            outcome = play_all(broker.bootstrap_servers, topic_ids, numbers, arguments.seed)
+            outcome = play(broker.bootstrap_servers, topic_ids, numbers, arguments.seed)
             compared += outcome.compared
             print(f"{compared['sequences']:,} sequences, {time.monotonic() - started:.0f} s", flush=True)
             if outcome.wrong:
@@ -48,4 +55,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    compare(__doc__, PROPERTIES, play_all, sequences=3_000)

@@ -97,7 +97,7 @@ class RegexRecord:
     topics: tuple[str, ...] | None
 
 
-def _epoch(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> EpochRecord | None:
+def read_epoch(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> EpochRecord | None:
     return None if is_tombstone else EpochRecord(fields["epoch"], fields["metadata_hash"])
 
 
@@ -122,11 +122,11 @@ def _member(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -
     return MemberRecord(member_id, facts)
 
 
-def _target_epoch(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> TargetEpochRecord:
+def read_target_epoch(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> TargetEpochRecord:
     return TargetEpochRecord(None if is_tombstone else fields["assignment_epoch"])
 
 
-def _target(fields: Mapping[str, Any], names: TopicNames, is_tombstone: bool) -> TargetRecord:
+def read_target(fields: Mapping[str, Any], names: TopicNames, is_tombstone: bool) -> TargetRecord:
     return TargetRecord(fields["member_id"], None if is_tombstone else units_of(fields["topic_partitions"], names))
 
 
@@ -158,10 +158,10 @@ def units_of(topics: Iterable[Mapping[str, Any]], names: TopicNames) -> Units:
 
 
 READERS: dict[str, Callable[[Mapping[str, Any], TopicNames, bool], object]] = {
-    wire.CONSUMER_GROUP_METADATA.record_type: _epoch,
+    wire.CONSUMER_GROUP_METADATA.record_type: read_epoch,
     wire.CONSUMER_GROUP_MEMBER_METADATA.record_type: _member,
-    wire.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA.record_type: _target_epoch,
-    wire.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER.record_type: _target,
+    wire.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA.record_type: read_target_epoch,
+    wire.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER.record_type: read_target,
     wire.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT.record_type: _current,
     wire.CONSUMER_GROUP_REGULAR_EXPRESSION.record_type: _regex,
 }

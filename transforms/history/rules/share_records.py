@@ -15,10 +15,10 @@ from groupledger.transforms.history.rules.consumer_records import (
     STABLE,
     CurrentAssignment,
     CurrentRecord,
-    EpochRecord,
     MemberRecord,
-    TargetEpochRecord,
-    TargetRecord,
+    read_epoch,
+    read_target,
+    read_target_epoch,
     units_of,
 )
 from groupledger.transforms.history.rules.events import MemberFacts
@@ -34,10 +34,6 @@ class ShareableRecord:
     """The partitions that have a state, and so can be given to members; None in a tombstone."""
 
     units: Units | None
-
-
-def _epoch(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> EpochRecord | None:
-    return None if is_tombstone else EpochRecord(fields["epoch"], fields["metadata_hash"])
 
 
 def _member(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> MemberRecord:
@@ -58,14 +54,6 @@ def _member(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -
     return MemberRecord(member_id, facts)
 
 
-def _target_epoch(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> TargetEpochRecord:
-    return TargetEpochRecord(None if is_tombstone else fields["assignment_epoch"])
-
-
-def _target(fields: Mapping[str, Any], names: TopicNames, is_tombstone: bool) -> TargetRecord:
-    return TargetRecord(fields["member_id"], None if is_tombstone else units_of(fields["topic_partitions"], names))
-
-
 def _current(fields: Mapping[str, Any], names: TopicNames, is_tombstone: bool) -> CurrentRecord:
     if is_tombstone:
         return CurrentRecord(fields["member_id"], None)
@@ -79,10 +67,10 @@ def _shareable(fields: Mapping[str, Any], names: TopicNames, is_tombstone: bool)
 
 
 READERS = {
-    wire.SHARE_GROUP_METADATA.record_type: _epoch,
+    wire.SHARE_GROUP_METADATA.record_type: read_epoch,
     wire.SHARE_GROUP_MEMBER_METADATA.record_type: _member,
-    wire.SHARE_GROUP_TARGET_ASSIGNMENT_METADATA.record_type: _target_epoch,
-    wire.SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER.record_type: _target,
+    wire.SHARE_GROUP_TARGET_ASSIGNMENT_METADATA.record_type: read_target_epoch,
+    wire.SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER.record_type: read_target,
     wire.SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT.record_type: _current,
     wire.SHARE_GROUP_STATE_PARTITION_METADATA.record_type: _shareable,
 }

@@ -18,7 +18,7 @@ from groupledger.transforms.history.rules.consumer_records import (
     UNREVOKED,
     EpochRecord,
     MemberRecord,
-    TargetEpochRecord,
+    read_target_epoch,
 )
 from groupledger.transforms.history.rules.events import MemberFacts
 
@@ -108,10 +108,6 @@ def _member(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -
     return MemberRecord(member_id, facts)
 
 
-def _target_epoch(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> TargetEpochRecord:
-    return TargetEpochRecord(None if is_tombstone else fields["assignment_epoch"])
-
-
 def _target(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool) -> TargetTasksRecord:
     return TargetTasksRecord(fields["member_id"], None if is_tombstone else _tasks(fields, ""))
 
@@ -162,7 +158,7 @@ def _topology(fields: Mapping[str, Any], _names: TopicNames, is_tombstone: bool)
 READERS = {
     wire.STREAMS_GROUP_METADATA.record_type: _epoch,
     wire.STREAMS_GROUP_MEMBER_METADATA.record_type: _member,
-    wire.STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA.record_type: _target_epoch,
+    wire.STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA.record_type: read_target_epoch,
     wire.STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER.record_type: _target,
     wire.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT.record_type: _current,
     wire.STREAMS_GROUP_TOPOLOGY.record_type: _topology,
