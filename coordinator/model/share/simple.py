@@ -3,9 +3,12 @@ that allows.
 
 If all members subscribe to the same topics, their partitions are divided at once, else topic by topic. A member has its
 due, a whole number that differs by one at most between members: it gives up what is above it; a partition that has more
-members than its share loses some; what is missing then goes round those below their due. Orders that decide who gets
-what are those of Java's hash maps. Two oddities of a broker are kept: a topic whose last partition goes stays in the
-target without any, and a topic that nobody subscribes to any more stays where members differ.
+members than its share loses some; what is missing then goes round those below their due.
+
+Orders that decide who gets what are those of Java's hash maps, but for one: where a topic has more than sixteen
+partitions, two that share a bucket of a broker's set stand there in the order in which they came, and here in their
+own. Two oddities of a broker are kept: a topic whose last partition goes stays in the target without any, and a topic
+that nobody subscribes to any more stays where members differ.
 """
 
 from __future__ import annotations
