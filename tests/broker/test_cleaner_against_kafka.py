@@ -151,7 +151,7 @@ def test_what_the_cleaner_leaves(spark: SparkSession, broker: LocalBroker, tmp_p
 
     thinned = ["compacted", "compacted: batch_headers", "complete"]
     assert kinds(often) == ["complete", *thinned * len(READ_CLEANED)]
-    assert kinds(late) == thinned
+    assert kinds(late) == thinned[:2]  # the complete stretch begins where the log ended then
     assert {row["is_hole"] for tables in often.tables.values() for row in tables.table("rebalances")} == {True, False}
     for ledger in (often, late):
         found = ledger.coverage(BEGAN_AT_MS + HOUR_MS)
