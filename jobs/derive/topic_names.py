@@ -1,10 +1,11 @@
 """Finds the names of the topics that the records of `consumer` and share groups name by id, before they are folded.
 
 A name may be known already, be in the samples of watermarks, or in a commit that carries the id. A share group's own
-record of what can be shared names its topics, before any of them is given to a member. Where it is in none of
-them, the history is written with the id in place of the name; as soon as a later batch or sample tells the name, the
-rows of `assignments` and `member_epochs` are written again with it. A pause in `rebalances` is told by commits, which
-name their topics, so that the first pauses of such a topic are missing until the next rebuild.
+record of what can be shared names its topics, before any of them is given to a member; in a cleaned log that record may
+come later. Where the name is in none of them, the history is written with the id in its place; as soon as a later batch
+or sample tells it, the rows of `assignments`, `share_assignments` and `member_epochs` are written again with it. A
+pause in `rebalances` is told by commits, which name their topics, so that the first pauses of such a topic are missing
+until the next rebuild.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from groupledger.jobs.warehouse.topic_names import known_names, learn, set_await
 from groupledger.jobs.warehouse.upsert import upsert_arrow
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
+from groupledger.schemas.tables.share_assignments import SHARE_ASSIGNMENTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.wire.share_group import SHARE_GROUP_STATE_PARTITION_METADATA
 
@@ -31,10 +33,9 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.warehouse.ledger import Ledger
 
-_NAMED_TOPICS = (
-    "initializing_topics array<struct<topic_id string, topic_name string>>,"
-    " initialized_topics array<struct<topic_id string, topic_name string>>"
-)
+# Where a share group's record of what can be shared names topics: those that are gone among them.
+_LISTS_OF_TOPICS = ("initializing_topics", "initialized_topics", "deleting_topics")
+_NAMED_TOPICS = ", ".join(f"{name} array<struct<topic_id string, topic_name string>>" for name in _LISTS_OF_TOPICS)
 # A topic that has no name yet, and exists, is in the next sample.
 NEW_SAMPLES = timedelta(days=1)
 
@@ -68,7 +69,7 @@ def _told_by_commits(records: DataFrame, topic_ids: Collection[str]) -> dict[str
 def _told_by_share_groups(records: DataFrame, topic_ids: Collection[str]) -> dict[str, str]:
     of_state = F.col("record_type") == SHARE_GROUP_STATE_PARTITION_METADATA.record_type
     named = F.from_json("record_json", _NAMED_TOPICS)
-    topics = F.concat(*(F.coalesce(named[name], F.array()) for name in ("initializing_topics", "initialized_topics")))
+    topics = F.concat(*(F.coalesce(named[name], F.array()) for name in _LISTS_OF_TOPICS))
     told = (
         records.where(of_state).select(F.explode(topics).alias("told")).where(F.col("told.topic_id").isin([*topic_ids]))
     )
@@ -89,17 +90,20 @@ def _told_by_samples(ledger: Ledger, topic_ids: Collection[str], *, is_all: bool
 def _rename(ledger: Ledger, names: dict[str, str]) -> None:
     """Writes the rows under the names before it removes those under the ids: a run that was killed in between is made
     again."""
-    owned = ledger.arrow(ASSIGNMENTS, pc.field("topic").isin(pa.array(names.keys(), pa.string())))
-    rows = owned.to_pylist()
-    if not rows:
+    groups: set[str] = set()
+    for table in (ASSIGNMENTS, SHARE_ASSIGNMENTS):
+        owned = ledger.arrow(table, pc.field("topic").isin(pa.array(names.keys(), pa.string())))
+        rows = owned.to_pylist()
+        if rows:
+            named = [row | {"topic": names[row["topic"]]} for row in rows]
+            upsert_arrow(ledger, table, pa.Table.from_pylist(named, owned.schema))
+            # An id is base64 for URLs, and so nothing that SQL would read as more than text.
+            listed = ", ".join(f"'{topic_id}'" for topic_id in sorted(names))
+            ledger.commits.delete(table, f"cluster = '{ledger.cluster}' AND topic IN ({listed})")
+            groups |= {row["group_id"] for row in rows}
+    if not groups:
         return
-    named = [row | {"topic": names[row["topic"]]} for row in rows]
-    upsert_arrow(ledger, ASSIGNMENTS, pa.Table.from_pylist(named, owned.schema))
-    # An id is base64 for URLs, and so nothing that SQL would read as more than text.
-    listed = ", ".join(f"'{topic_id}'" for topic_id in sorted(names))
-    ledger.commits.delete(ASSIGNMENTS, f"cluster = '{ledger.cluster}' AND topic IN ({listed})")
-    groups = pa.array({row["group_id"] for row in rows}, pa.string())
-    steps = ledger.arrow(MEMBER_EPOCHS, pc.field("group_id").isin(groups))
+    steps = ledger.arrow(MEMBER_EPOCHS, pc.field("group_id").isin(pa.array(groups, pa.string())))
     told = [_named_step(row, names) for row in steps.to_pylist()]
     upsert_arrow(ledger, MEMBER_EPOCHS, pa.Table.from_pylist(told, steps.schema))
 

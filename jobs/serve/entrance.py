@@ -22,7 +22,7 @@ from starlette.datastructures import Headers
 from groupledger.jobs.process.errors import InputError, JobError
 from groupledger.jobs.process.output import say
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.serve.answers import json_answer
+from groupledger.jobs.serve.answers import problem_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -82,40 +82,33 @@ class Entrance:
         if self.proxy is not None and self.proxy.names(scope):
             return None
         if self.passwords is None:
-            return refused(403, "Not allowed", "Only the proxy of this server may ask: go there.")
+            return problem_answer(403, "Only the proxy of this server may ask: go there.")
         credentials = credentials_in(Headers(scope=scope).get("authorization", ""))
         if credentials is None:
-            return refused(401, "Who is there?", "Give a name and a password.", ASK)
+            return problem_answer(401, "Give a name and a password.", ASK)
         try:
             return await self._judged(self.passwords, *credentials)
         except JobError as error:
             self._tell(str(error))
-            return refused(503, "Nobody is let in", "The file of passwords can't be read: the server's log says why.")
+            return problem_answer(503, "The file of passwords can't be read: the server's log says why.")
 
     async def _judged(self, passwords: Passwords, name: str, password: bytes) -> Response | None:
         if passwords.remembers(name, password):
             return None
         if self._tried >= TRIED_AT_ONCE + WAITING_MAX:
-            return refused(503, "Too many at once", "Too many passwords wait to be tried.", {"retry-after": "1"})
+            return problem_answer(503, "Too many passwords wait to be tried.", {"retry-after": "1"})
         self._tried += 1
         try:
             is_right = await to_thread.run_sync(passwords.are_right, name, password, limiter=self._trying)
         finally:
             self._tried -= 1
-        return None if is_right else refused(401, "Who is there?", "The name or the password is wrong.", ASK)
+        return None if is_right else problem_answer(401, "The name or the password is wrong.", ASK)
 
     def _tell(self, problem: str) -> None:
         """Tells the log once what is told to each request."""
         if problem != self._told:
             say(f"groupledger serve: nobody is let in by a password: {problem}")
         self._told = problem
-
-
-def refused(status: int, title: str, detail: str, headers: dict[str, str] | None = None) -> Response:
-    found = {"type": "about:blank", "title": title, "status": status, "detail": detail}
-    answer = json_answer(found, status, "application/problem+json")
-    answer.headers.update(headers or {})
-    return answer
 
 
 def credentials_in(header: str) -> tuple[str, bytes] | None:

@@ -20,6 +20,7 @@ from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.share_assignments import SHARE_ASSIGNMENTS
 from groupledger.schemas.tables.stream_tasks import STREAM_TASKS
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
+from groupledger.schemas.wire.share_group import SHARE_GROUP_STATE_PARTITION_METADATA
 from groupledger.schemas.words import Completeness, Ownership
 from lab.warehouses.ledgers import open_test_ledger
 from tests.jobs.derive.recorded_log import BEGAN_AT, add, log_rows, tables_of
@@ -78,6 +79,23 @@ def test_cut_and_rebuilt(spark: SparkSession, at_once: Path, tmp_path: Path) -> 
         assert damaged_groups(ledger) == []
     run(spark, tmp_path, rebuild_history)
     assert tables_of(spark, tmp_path) == tables_of(spark, at_once)
+
+
+def test_names_that_come_late(spark: SparkSession, tmp_path: Path) -> None:
+    """Goal: where a cleaner has left the record with the topics' names behind those of the members, what members had
+    is written again under the names."""
+    of_share = [row for row in log_rows(name=LOG) if row["group_id"] == SHARE]
+    told = [row for row in of_share if row["record_type"] == SHARE_GROUP_STATE_PARTITION_METADATA.record_type]
+    with_names = next(row for row in reversed(told) if not row["is_tombstone"])
+    rows = [row for row in of_share if row not in told and row["kafka_offset"] < with_names["kafka_offset"]]
+    add(spark, tmp_path, rows)
+    run(spark, tmp_path)
+    assert {len(row.topic) for row in table(spark, tmp_path, SHARE_ASSIGNMENTS).collect()} == {22}
+    add(spark, tmp_path, [with_names])
+    run(spark, tmp_path)
+    named = {row.topic for row in table(spark, tmp_path, SHARE_ASSIGNMENTS).collect()}
+    assert named == {"pages", "clicks"}
+    assert {row.is_awaited for row in table(spark, tmp_path, TOPIC_NAMES).collect()} == {False}
 
 
 def test_questions(spark: SparkSession, at_once: Path) -> None:

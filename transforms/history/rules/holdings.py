@@ -6,6 +6,7 @@ member's first step that names what is held to the first one that does not, or t
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.words import GroupType
@@ -15,7 +16,7 @@ from groupledger.transforms.history.rules.rows import micros
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from groupledger.transforms.history.rules.consumer_state import Held
+    from groupledger.transforms.history.rules.consumer_state import Held, Reconciliation
     from groupledger.transforms.history.rules.rows import End, Rows
     from groupledger.transforms.history.rules.state import OpenGroup
 
@@ -25,15 +26,15 @@ _TABLES = {
 }
 
 
-def hold(group: OpenGroup, member_id: str, now: Iterable[Held], rows: Rows, here: End) -> None:
-    """Ends and begins intervals, so that the member has what it has `now`; a member that is not known yet has none."""
-    state = group.reconciliation
-    if state is None or group.members.get(member_id) is None or state.group_type not in _TABLES:
+def hold(group: OpenGroup, state: Reconciliation, member_id: str, now: Iterable[Held], rows: Rows, here: End) -> None:
+    """Ends and begins intervals, so that a member of the group has what it has `now`; of types with such a table."""
+    if state.group_type not in _TABLES:
         return
+    put = partial(_put, rows, group, _TABLES[state.group_type], member_id)
     open_ones = state.holdings.setdefault(member_id, {})
     wanted = set(now)
     for held in sorted(open_ones.keys() - wanted):
-        _put(rows, group, member_id, held, open_ones.pop(held), here)
+        put(held, open_ones.pop(held), here)
     for held in sorted(wanted - open_ones.keys()):
         open_ones[held] = Holding(
             from_generation=group.number or 0,
@@ -41,7 +42,7 @@ def hold(group: OpenGroup, member_id: str, now: Iterable[Held], rows: Rows, here
             valid_from_ms=here.at_ms,
             is_start_known=here.is_known,
         )
-        _put(rows, group, member_id, held, open_ones[held])
+        put(held, open_ones[held])
     if not open_ones:
         del state.holdings[member_id]
 
@@ -50,14 +51,19 @@ def close(group: OpenGroup, rows: Rows, end: End) -> None:
     """Ends all intervals, where the group ends or a hole hides what became of them."""
     if group.reconciliation is not None:
         for member_id in [*group.reconciliation.holdings]:
-            hold(group, member_id, (), rows, end)
+            hold(group, group.reconciliation, member_id, (), rows, end)
 
 
-def _put(rows: Rows, group: OpenGroup, member_id: str, held: Held, holding: Holding, end: End | None = None) -> None:
-    state = group.reconciliation
-    if state is None:
-        return
-    table, columns = _TABLES[state.group_type]
+def _put(
+    rows: Rows,
+    group: OpenGroup,
+    into: tuple[str, tuple[str, ...]],
+    member_id: str,
+    held: Held,
+    holding: Holding,
+    end: End | None = None,
+) -> None:
+    table, columns = into
     rows.put(
         table,
         (group.incarnation, member_id, *held, holding.from_offset),

@@ -109,7 +109,7 @@ def fold_current(
         valid_from_ms=here.at_ms,
         holds=holds,
     )
-    _hand_over(group, member_id, old, step, rows, here)
+    _hand_over(group, state, member_id, old, step, rows, here)
     if not current.is_away and state.group_type != GroupType.SHARE:
         step.waits_for = [(unit, _holder(group, unit)) for unit in target if unit not in held]
     state.steps[member_id] = step
@@ -128,14 +128,14 @@ def release(group: OpenGroup, state: Reconciliation, member_id: str, rows: Rows,
     step = state.steps.pop(member_id, None)
     if step is not None:
         put_step(rows, group, member_id, step, here)
-        _hand_over(group, member_id, step, None, rows, here)
+        _hand_over(group, state, member_id, step, None, rows, here)
 
 
 def take(group: OpenGroup, state: Reconciliation, member_id: str, rows: Rows, here: End) -> None:
     """Gives a member what its step says that it owns: in a compacted log that may come before the member's record."""
     step = state.steps.get(member_id)
     if step is not None:
-        _hand_over(group, member_id, None, step, rows, here)
+        _hand_over(group, state, member_id, None, step, rows, here)
 
 
 def close_steps(group: OpenGroup, rows: Rows, end: End) -> None:
@@ -152,6 +152,7 @@ def close_steps(group: OpenGroup, rows: Rows, end: End) -> None:
 
 def _hand_over(
     group: OpenGroup,
+    state: Reconciliation,
     member_id: str,
     before: Step | None,
     now: Step | None,
@@ -161,8 +162,8 @@ def _hand_over(
     """Ends and begins the intervals of a member; nobody is told as an owner before its member record is read."""
     if member_id not in group.members:
         return
-    holdings.hold(group, member_id, () if now is None else now.holds or now.current.held, rows, here)
-    if group.reconciliation is not None and group.reconciliation.group_type == GroupType.SHARE:
+    holdings.hold(group, state, member_id, () if now is None else now.holds or now.current.held, rows, here)
+    if state.group_type == GroupType.SHARE:
         return
     had = set(() if before is None else before.current.held)
     has = set(() if now is None else now.current.held)
