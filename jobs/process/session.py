@@ -103,8 +103,10 @@ def class_archive_options() -> str:
 
 def submitted_settings() -> dict[str, str]:
     """Returns the defaults that spark-submit left open."""
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
 
+    # Before it knows the JVM, a SparkConf is empty and says nothing of it; pyspark has no public way to meet the JVM.
+    SparkContext._ensure_initialized()  # noqa: SLF001
     return left_open(dict(SparkConf().getAll()))
 
 
