@@ -185,7 +185,10 @@ def test_a_password(browser: Browser, tmp_path: Path) -> None:
     file.write_bytes(b"ann:" + bcrypt.hashpw(b"s3cret", bcrypt.gensalt(4)) + b"\n")
     browser.look(1280)
     with served(tmp_path, Passwords(file)) as client:
+        browser.visit("about:blank")
         browser.call("Page.navigate", url=f"http://127.0.0.1:{client.port}/")
+        # The browser shows a page of its own in place of the refusal; while it comes there is no document to ask.
+        browser.wait("location.protocol != 'about:' && !!document.documentElement")
         assert "pay" not in browser.evaluate("document.documentElement.textContent")
         browser.requests.clear()
         browser.complaints.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ RECORDS = """
 def test_a_record_type_about_no_known_type_of_group(spark: SparkSession) -> None:
     """Goal: a record type that the codec learns before the fold does makes no group, and takes nothing from others."""
     types = ("group_metadata", "group_metadata_of_tomorrow", "share_group_metadata", "cluster_link", "members")
-    rows = [(f"of {each}", 0, offset, None, each, True, *[None] * 5) for offset, each in enumerate(types)]
+    rows = [(f"of {each}", 0, offset, None, each, True, "{}", *[None] * 4) for offset, each in enumerate(types)]
     events = group_events(spark.createDataFrame(rows, RECORDS), spark.createDataFrame([], OPEN_GROUPS.schema), {})
     folded = fold_groups(events, {}, {}).where("open_groups IS NOT NULL").select("open_groups.group_id").collect()
     assert {row.group_id for row in folded} == {"of group_metadata", "of share_group_metadata"}
@@ -35,17 +36,23 @@ def test_a_record_type_about_no_known_type_of_group(spark: SparkSession) -> None
 def test_groups_that_ended(spark: SparkSession) -> None:
     """Goal: a streams group that was deleted is gone, though the tombstone of its topology comes after its own; and so
     is a simple group whose last offset was removed, unless it has committed again or another partition meanwhile."""
-    begin, end = ("streams_group_metadata", False), ("streams_group_metadata", True)
-    started = [begin, ("streams_group_topology", False), ("streams_group_member_metadata", True)]
-    streams = [*started, end, ("streams_group_topology", True)]
+    epoch = {"epoch": 2, "metadata_hash": 0, "validated_topology_epoch": -1, "last_assignment_configs": []}
+    topology = {"epoch": 0, "subtopologies": []}
+    streams = [
+        ("streams_group_metadata", False, epoch),
+        ("streams_group_topology", False, topology),
+        ("streams_group_member_metadata", True, {"member_id": "m"}),
+        ("streams_group_metadata", True, {}),
+        ("streams_group_topology", True, {}),
+    ]
     commits = {
         "gone": [(0, 1), (1, 1), (0, None), (1, None)],
         "again": [(0, 1), (0, None), (0, 1)],
         "meanwhile": [(0, 1), (1, 1), (0, None), (0, 1), (1, None), (1, 1)],
     }
     rows: list[tuple[Any, ...]] = [
-        ("streams", 0, offset, None, kind, is_tombstone, None if is_tombstone else '{"epoch": 2}', *[None] * 4)
-        for offset, (kind, is_tombstone) in enumerate(streams)
+        ("streams", 0, offset, None, kind, is_tombstone, json.dumps(fields), *[None] * 4)
+        for offset, (kind, is_tombstone, fields) in enumerate(streams)
     ]
     for number, (group, made) in enumerate(commits.items(), 1):
         for offset, (partition, committed) in enumerate(made):
