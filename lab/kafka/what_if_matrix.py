@@ -29,6 +29,7 @@ HEARTBEAT_MS: Final = 500
 BROKER: Final = {
     "group.consumer.session.timeout.ms": str(SESSION_MS),
     "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
+    "offsets.topic.num.partitions": "2",  # as many as Spark reads at once on a small machine
 }
 # What no record tells, the session only of KIP-848.
 TOLD: Final = (
