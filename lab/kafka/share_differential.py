@@ -55,6 +55,7 @@ from lab.kafka.paired_play import DifferenceError, Outcome, PairedPlay, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
 MAX_SIZE = 6
 SHORT_SESSION_MS, SHORT_HEARTBEAT_MS, HEARTBEAT_MS = 600, 150, 500
@@ -82,7 +83,9 @@ class _Member:
 
 
 class _Play(PairedPlay):
-    def __init__(self, connection: Connection, topics: list[Topic], name: str, dice: random.Random) -> None:
+    def __init__(
+        self, connection: Connection, topics: list[Topic], name: str, dice: random.Random, server_log: Path | None
+    ) -> None:
         config = Config(
             offsets_topic_num_partitions=1,
             group_initial_rebalance_delay_ms=0,
@@ -90,7 +93,7 @@ class _Play(PairedPlay):
             group_share_heartbeat_interval_ms=HEARTBEAT_MS,
             group_share_max_size=MAX_SIZE,
         )
-        super().__init__(connection, topics, (f"{name}-a", f"{name}-b"), dice, config)
+        super().__init__(connection, topics, (f"{name}-a", f"{name}-b"), dice, config, server_log)
         self._members: list[_Member] = []
         self._own_topic = f"{name}-topic" if dice.random() < SHARE_OF_OWN_TOPIC else None
         self._name = name
@@ -326,15 +329,23 @@ def _join_of_classic(number: int, named: dict[str, Any]) -> Request:
     )
 
 
-def play_all(bootstrap_servers: str, topic_ids: dict[str, str], sequences: Iterable[int], seed: int) -> Outcome:
+def play_all(
+    bootstrap_servers: str,
+    topic_ids: dict[str, str],
+    sequences: Iterable[int],
+    seed: int,
+    server_log: Path | None = None,
+) -> Outcome:
     """Plays sequences by their numbers: a number and a seed always make the same choices."""
     outcome = Outcome()
     topics = [Topic(name, topic_ids[name], number, ((RACK,),) * number) for name, number in TOPICS.items()]
     with closing(Connection(bootstrap_servers)) as connection:
         for number in sequences:
-            play = _Play(connection, topics, f"share-{seed}-{number}", random.Random(f"{seed} {number}"))
+            dice = random.Random(f"{seed} {number}")
+            play = _Play(connection, topics, f"share-{seed}-{number}", dice, server_log)
             try:
                 play.run()
+                play.compare_log()
             except (DifferenceError, ValueError) as difference:
                 outcome.wrong.append(f"sequence {number}: {difference}")
             outcome.compared.update(play.compared)
