@@ -12,7 +12,7 @@ from groupledger.coordinator.model.config import Config
 from groupledger.jobs.coordinator.apis import SERVED
 from groupledger.jobs.coordinator.testing import coordinator
 from groupledger.schemas.kafka.api_keys import ApiKey
-from lab.kafka import matrix
+from lab.kafka import matrix, twins
 from lab.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ CASES = (
     matrix.Case(matrix.LIBRDKAFKA, matrix.CONSUMER, is_static=True),
     matrix.Case(matrix.KAFKA_PYTHON, "cooperative-sticky"),
 )
+TWINS = (matrix.Case(matrix.LIBRDKAFKA, "roundrobin"), matrix.Case(matrix.LIBRDKAFKA, matrix.CONSUMER))
 PERIODS = {False: 8, True: 8}
 
 
@@ -54,3 +55,9 @@ def test_real_clients() -> None:
         played = matrix.play(kafka.bootstrap_servers, CASES)
     assert [each.case for each in played] == list(CASES)
     assert all(len(each.periods) >= PERIODS[each.case.is_static] for each in played)
+
+
+def test_the_same_life_on_both(broker: LocalBroker) -> None:
+    """Goal: a classic and a KIP-848 group of librdkafka's consumers have the same generations, members, assignments and
+    commits on a broker and at the socket; `bench.twins` has all clients and protocols."""
+    assert twins.differences(broker.bootstrap_servers, TWINS) == []
