@@ -51,8 +51,9 @@ class Outcome:
     `rounds` are generations, epochs, or the tries of single members under ZooKeeper; rounds that followed each other
     before all members were settled are one of the `rebalances`. `requests` by API. `converged_ms` has for each event
     how long after it the last partition changed hands before the next event; None if a partition then had no owner.
-    `conflicts` are the tries in which a member found what it claimed in another's hands, and `give_ups` the members that
-    then owned nothing: None where somebody decides for all. `assignments` are what a broker or leader gave whom, from the beginning on (Join/Sync and KIP-848 of consumers).
+    `conflicts` are the tries in which a member found what it claimed in another's hands, and `give_ups` the members
+    that then owned nothing: None where somebody decides for all. `assignments` are what a broker or leader gave whom,
+    from the beginning on (Join/Sync and KIP-848 of consumers).
     """
 
     protocol: str
