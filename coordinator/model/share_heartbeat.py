@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from groupledger.coordinator.java_hash_map import hash_map_order
 from groupledger.coordinator.model.consumer.member import LEFT
 from groupledger.coordinator.model.consumer.topics import metadata_hash
-from groupledger.coordinator.model.consumer_heartbeat import SESSION_EXPIRED, RefusedError
+from groupledger.coordinator.model.consumer_heartbeat import RefusedError
 from groupledger.coordinator.model.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from groupledger.coordinator.model.share.group import ShareGroup
 from groupledger.coordinator.model.share.member import ShareMember
@@ -34,7 +34,6 @@ from groupledger.coordinator.model.share.records import (
     share_member_tombstones,
 )
 from groupledger.coordinator.model.share.simple import ShareSubscriber, assign_simple
-from groupledger.coordinator.model.share_requests import ASSIGNOR
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def _heartbeat(request: ShareGroupHeartbeatRequest, operation: Operation) -> Sha
     group = _group(request, operation)
     if len(group.members) >= operation.config.group_share_max_size and request.member_id not in group.members:
         raise RefusedError(Error.GROUP_MAX_SIZE_REACHED)
-    before = _member(group, request, operation)
+    before = _member(group, request)
     member = _as_asked(before, request)
     if member != before:
         operation.records.append(new_share_member_record(group.group_id, member))
@@ -81,7 +80,6 @@ def _heartbeat(request: ShareGroupHeartbeatRequest, operation: Operation) -> Sha
     epoch = group.epoch + is_new_epoch
     if is_new_epoch:
         operation.records.append(new_share_epoch_record(group.group_id, epoch, found))
-        operation.log("group_epoch_bumped", group_id=group.group_id, generation=epoch, metadata_hash=found)
     target_epoch, target = group.target_epoch, group.target.get(member.member_id, {})
     if epoch > group.target_epoch:
         target_epoch, target = epoch, _new_target(group, member, epoch, operation)
@@ -113,16 +111,15 @@ def _group(request: ShareGroupHeartbeatRequest, operation: Operation) -> ShareGr
     return ShareGroup(request.group_id)
 
 
-def _member(group: ShareGroup, request: ShareGroupHeartbeatRequest, operation: Operation) -> ShareMember:
+def _member(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareMember:
     """Returns the member at its epoch or the one before; it may also join again at any time."""
     member = group.members.get(request.member_id)
-    if request.member_epoch == 0:
-        operation.log("share_member_joined", group_id=group.group_id, member_id=request.member_id)
-        return member or ShareMember(member_id=request.member_id)
     if member is None:
-        raise RefusedError(Error.UNKNOWN_MEMBER_ID)
+        if request.member_epoch != 0:
+            raise RefusedError(Error.UNKNOWN_MEMBER_ID)
+        return ShareMember(member_id=request.member_id)
     epoch = request.member_epoch
-    if epoch != member.epoch and (epoch > member.epoch or epoch != member.previous_epoch):
+    if epoch not in (0, member.epoch) and (epoch > member.epoch or epoch != member.previous_epoch):
         raise RefusedError(Error.FENCED_MEMBER_EPOCH)
     return member
 
@@ -163,7 +160,6 @@ def _new_target(group: ShareGroup, member: ShareMember, epoch: int, operation: O
         if found.get(name, {}) != group.target.get(name):
             operation.records.append(new_share_target_record(group.group_id, name, found.get(name, {})))
     operation.records.append(new_share_target_epoch_record(group.group_id, epoch))
-    operation.log("target_assignment_computed", group_id=group.group_id, generation=epoch, assignor=ASSIGNOR)
     return found.get(member.member_id, {})
 
 
@@ -214,7 +210,6 @@ def _leave(request: ShareGroupHeartbeatRequest, operation: Operation) -> ShareGr
     member = group.members.get(request.member_id)
     if member is None:
         raise RefusedError(Error.UNKNOWN_MEMBER_ID)
-    operation.log("share_member_left", group_id=group.group_id, member_id=member.member_id)
     _fence(group, member, operation)
     return ShareGroupHeartbeatResponse(
         request.request_id, error=Error.NONE, member_id=request.member_id, member_epoch=request.member_epoch
@@ -231,8 +226,6 @@ def _fence(group: ShareGroup, member: ShareMember, operation: Operation) -> None
 def expire_share_session(group: ShareGroup, member_id: str, operation: Operation) -> None:
     member = group.members.get(member_id)
     if member is not None:
-        words = {"group_id": group.group_id, "member_id": member_id, "reason": SESSION_EXPIRED}
-        operation.log("consumer_member_fenced", **words)
         _fence(group, member, operation)
 
 
