@@ -95,6 +95,9 @@ def test_what_tells_them_apart() -> None:
     requests = {name: each.requests_for_rebalances for name, each in deploy.items() if name != "static (4.2)"}
     assert min(requests, key=lambda name: requests[name]) == "consumer (4.2)"
     assert max(requests, key=lambda name: requests[name]) == "zookeeper (0.8)"
+    assert {name for name, each in deploy.items() if each.conflicts is not None} == {"zookeeper (0.8)"}
+    grown = play(SCRIPTS["scale-out"], "zookeeper (0.8)", PROTOCOLS["zookeeper (0.8)"])
+    assert (grown.conflicts or 0) > 0 == grown.give_ups
     seen_ms = {each.protocol: each.converged_ms[0] for each in compare(SCRIPTS["crash"])}
     bounds = {
         "zookeeper (0.8)": (2_000, 8_000),

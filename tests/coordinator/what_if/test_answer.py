@@ -108,3 +108,24 @@ def test_a_pause() -> None:
     assert longer.told["rebalances"].asked == Interval(0, 0)
     assert longer.told["partitions_moved"].asked == Interval(0, 0)
     assert same.told["rebalances"].asked == shorter.told["rebalances"].asked == Interval(2, 2)
+
+
+def test_the_initial_delay() -> None:
+    """Goal: a group that stopped as a whole and started again is one rebalance with a delay that gathers all, and one
+    more without it; the delay itself is time in which its partitions stand still."""
+    tenures = [
+        tenure
+        for name in "abcd"
+        for tenure in (
+            Tenure(member_id=f"{name}1", joined_ms=None, left_ms=600_000, end=LEFT, client_id=name),
+            Tenure(member_id=f"{name}2", joined_ms=900_000, left_ms=None, client_id=name),
+        )
+    ]
+    workload = Workload(actual=Setting(), tenures=tuple(tenures), topics=TOPICS)
+    found = answers(workload, [Setting(initial_delay_ms=each) for each in (0, 3_000, 10_000)], observed(2))
+    assert [each.error for each in found] == [0.0] * 3
+    assert [each.told["rebalances"].spared for each in found] == [Interval(-1, -1), Interval(0, 0), Interval(0, 0)]
+    none, usual, long = (each.told["stopped_partition_seconds"].asked for each in found)
+    partitions = TOPICS[0][1]
+    assert none.high < partitions * 3 <= usual.low
+    assert partitions * 10 <= long.low
