@@ -110,19 +110,27 @@ class ClusterRows:
         self, text: str, parameters: Mapping[str, Any] | None = None, **scans: pa.RecordBatchReader
     ) -> list[Answer]:
         """Returns what DuckDB answers to a query of ours. In it each scan is a table, which it reads once."""
+        answers: list[Answer] = self.arrow(text, parameters, **scans).to_pylist()
+        return answers
+
+    def arrow(self, text: str, parameters: Mapping[str, Any] | None = None, **scans: pa.RecordBatchReader) -> pa.Table:
+        """Returns the same in Arrow's columns."""
         failed: list[Exception] = []
         with locked_database() as connection, self._limit(connection):
             for name, scan in scans.items():
                 connection.register(name, pa.RecordBatchReader.from_batches(scan.schema, noted(scan, failed)))
             try:
-                answers: list[Answer] = plain(connection.sql(text, params=parameters).to_arrow_table()).to_pylist()
+                return plain(connection.sql(text, params=parameters).to_arrow_table())
             except duckdb.OutOfMemoryException as error:
                 raise InputError(f"The answer takes more than {MEMORY_MAX_BYTES >> 30} GiB: ask for less.") from error
             except duckdb.InterruptException as error:
                 raise failed[0] if failed else self._too_long() from error
             except duckdb.Error as error:
                 raise failed[0] if failed else error from error
-        return answers
+
+    def refuse_nothing(self) -> None:
+        """Raises InputError if there are no tables."""
+        self._snapshots.refuse_nothing()
 
     def _check(self, table: str) -> None:
         if not self.exists(table):
