@@ -81,10 +81,10 @@ def check(
 
 def newest_days(tables: ClusterRows, table: str, days: int) -> list[Filter]:
     """Returns filters for the newest days that the cluster has; none for a table that is not partitioned by date."""
-    name = date_column_of(table)
-    if name is None:
+    name, files = date_column_of(table), tables.files(table)
+    if name is None or f"partition.{name}" not in files.column_names:
         return []
-    dates: set[date] = {*tables.files(table)[f"partition.{name}"].to_pylist()} - {None}
+    dates: set[date] = {*files[f"partition.{name}"].to_pylist()} - {None}
     for newest in sorted(dates, reverse=True):
         if row_count(tables, table, [(name, "=", newest)]):
             return [(name, ">", newest - timedelta(days=days))]
