@@ -207,11 +207,15 @@ def chosen(read: Iterable[pa.RecordBatch], passes: pc.Expression, wanted: pa.Sch
         found = pa.Table.from_batches([batch]).filter(passes)
         if not found.num_rows:
             continue
-        columns = [
-            found[field.name].cast(field.type) if field.name in found.column_names else pa.nulls(len(found), field.type)
-            for field in wanted
-        ]
+        columns = [_column(found, field) for field in wanted]
         yield from pa.table(columns, schema=wanted).to_batches()
+
+
+def _column(found: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
+    if field.name not in found.column_names:
+        return pa.nulls(len(found), field.type)
+    column = found[field.name]
+    return column if column.type == field.type else column.cast(field.type)
 
 
 def noted(batches: Iterable[pa.RecordBatch], failed: list[Exception]) -> Iterator[pa.RecordBatch]:
