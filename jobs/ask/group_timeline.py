@@ -14,6 +14,7 @@ from groupledger.jobs.process.terminal import printable
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
 from groupledger.schemas.words import HoleCause, Ownership, PauseScope, ProtocolKind, TimelineEvent
 from groupledger.transforms.history.rules.group_timeline import timeline
+from groupledger.transforms.history.rules.ownership_answer import status_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -67,17 +68,22 @@ def _ending_later(rows: Iterable[Answer], offset: int) -> list[Answer]:
 
 
 def owners_now(tables: ClusterRows, name: str) -> list[Answer]:
-    """Returns each present member, with what it owns; `unknown` where an assignment can't be read."""
+    """Returns each present member, with what it owns, or what is reserved for it while it is away; `unknown` where an
+    assignment can't be read."""
     present: tuple[Filter, ...] = (("group_id", "=", name), ("is_open", "=", 1))
     current = tables.rows("generations", *present, columns=("is_ownership_known",))
     nothing = "" if all(generation["is_ownership_known"] for generation in current) else Ownership.UNKNOWN
-    owned = defaultdict(list)
+    had = defaultdict(list)
     for row in sorted(ownership_rows(tables, *present), key=itemgetter("topic", "partition")):
         for member_id in (row["member_id"], *row["other_member_ids"]):
-            owned[member_id].append((row["topic"], row["partition"]))
+            had[status_of(row), member_id].append((row["topic"], row["partition"]))
+
+    def owns(member_id: str) -> str:
+        reserved = had[Ownership.RESERVED, member_id]
+        return f"{Ownership.RESERVED}: {places(reserved)}" if reserved else places(had[Ownership.OWNED, member_id])
+
     return [
-        {column: member[column] for column in OWNER_COLUMNS[:-1]}
-        | {"owns": places(owned[member["member_id"]]) or nothing}
+        {column: member[column] for column in OWNER_COLUMNS[:-1]} | {"owns": owns(member["member_id"]) or nothing}
         for member in sorted(tables.rows("members", *present), key=itemgetter("member_id"))
     ]
 

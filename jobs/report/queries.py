@@ -114,6 +114,8 @@ INTERVALS = _first_of_group(
         SELECT * FROM assignments
         UNION ALL BY NAME
         SELECT * EXCLUDE (connector, task), connector AS topic, task AS partition FROM connect_assignments
+        UNION ALL BY NAME
+        SELECT * FROM held_otherwise
     ),
     counted AS (
         SELECT *, count(*) OVER (PARTITION BY group_id, topic, partition) AS owners

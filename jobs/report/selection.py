@@ -9,7 +9,10 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from groupledger.jobs.ask.answers import no_group, within
+import pyarrow as pa
+
+from groupledger.jobs.ask.answers import held_otherwise, no_group, within
+from groupledger.jobs.ask.cluster_rows import as_scan, wanted_schema
 from groupledger.jobs.ask.told_rebalances import is_within, rebalances_told
 from groupledger.jobs.ask.what_if_kept import kept_totals
 from groupledger.jobs.report import queries
@@ -21,8 +24,6 @@ from groupledger.schemas.words import Completeness, StatsWindow
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
-
-    import pyarrow as pa
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
     from groupledger.jobs.process.output import Answer
@@ -138,6 +139,7 @@ class Selection:
                 {**self.period, "limit": limits.intervals, "partitions": limits.partitions},
                 **of("assignments"),
                 **of("connect_assignments"),
+                held_otherwise=self._held_otherwise(names),
             )
         )
         generations = first(queries.GENERATIONS, limits.records, **of("generations"))
@@ -163,6 +165,11 @@ class Selection:
                 lag_partitions=partitions[name] if has_lag else None,
             )
             yield group_data(rows, self.since, self.until)
+
+    def _held_otherwise(self, names: Sequence[str]) -> pa.RecordBatchReader:
+        """Returns what members share and what is reserved for one, with the columns of `assignments`."""
+        rows = held_otherwise(self.tables, ("group_id", "in", names), ("valid_from", "<", self.until))
+        return as_scan(rows, wanted_schema("assignments", None).append(pa.field("is_reserved", pa.bool_())))
 
     def _rebalances(self, names: Sequence[str]) -> OfGroup:
         """Returns the newest rebalances of each group, with what the server log says started them."""

@@ -128,11 +128,14 @@ def _lanes(found: Drawing, history: GroupHistory, window: Window) -> int:
         if bar.unit not in rows:
             continue
         style, text = bar.status, f"{bar.unit.topic} {bar.unit.partition}: {bar.status}"
-        if bar.status == Ownership.OWNED and bar.interval is not None:
+        if bar.interval is not None:
             member_id = bar.interval["member_id"]
             member = named.get(member_id)
             label = member_id if member is None else f"{member_id} ({member['client_id']}, {member['client_host']})"
-            style = found.owners.setdefault(label, f"owner{len(found.owners) % COLOURS}")
+            if bar.status == Ownership.RESERVED:
+                label = f"{bar.status} for {label}"
+            else:
+                style = found.owners.setdefault(label, f"owner{len(found.owners) % COLOURS}")
             text = f"{bar.unit.topic} {bar.unit.partition}: {label} since {iso(bar.interval['valid_from'])}"
         found.rectangles.append(_rectangle(window, bar.begin, bar.end, rows[bar.unit], LANE - 2, style, text))
     return bottom

@@ -28,7 +28,7 @@ from groupledger.jobs.serve import question_pages
 from groupledger.jobs.serve.answers import Warehouse, instant_in, name_in
 from groupledger.jobs.serve.api import page_of
 from groupledger.jobs.serve.lanes import LEFT, WIDTH, Window, draw
-from groupledger.schemas.words import GroupType, LagStatus, Severity, words_of
+from groupledger.schemas.words import GroupType, LagStatus, Ownership, Severity, words_of
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
 
 PAGE = 100
@@ -202,6 +202,7 @@ def group_page(
         "unknown": why_unknown(history.coverage, at),
         "generation": history.generation_at(at),
         "owners": list(owner_rows(history, at)),
+        "reserved": Ownership.RESERVED,
         "lag": {(row.topic, row.partition): row for row in rows},
         "sampled_at": sampled_at,
         "before": max((row["happened_at"] for row in rebalances if row["happened_at"] < at), default=None),

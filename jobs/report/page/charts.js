@@ -57,8 +57,8 @@ function memberTrace(index) {
   return barTrace(marker, { text: [], textposition: "inside", insidetextanchor: "middle", textangle: 0, insidetextfont: { color: ink, size: 11 }, constraintext: "inside" });
 }
 
-const statusTrace = (status) => status === UNKNOWN
-  ? barTrace(pattern("/", colour("hatch"), 0)) : barTrace(pattern("", colour("error"), 1.5));
+const statusTrace = (status) => status === UNOWNED
+  ? barTrace(pattern("", colour("error"), 1.5)) : barTrace(pattern(status === RESERVED ? "." : "/", colour("hatch"), status === RESERVED ? 1.5 : 0));
 
 function recordLines(data, top, bottom) {
   const at = data.records.flatMap((record) => [record.at, record.at, null]);

@@ -8,8 +8,9 @@ const memberText = (member) => `${member.member_id}${member.client_id === null ?
 // `owner` is the place of a member, or the status of a partition that no member owns.
 const eachBar = (data) => data.bars.map((bar) => ({ ...bar, begin: data.from + bar.begin }));
 const isMember = (owner) => typeof owner === "number";
-const ownerText = (data, { owner, others }) => isMember(owner)
-  ? `${memberKey(owner)} ${memberText(data.members[owner])}${others ? `, and ${plural(others, "other")}` : ""}` : owner;
+const ownerText = (data, { owner, others, reserved_for: reservedFor }) => isMember(owner)
+  ? `${memberKey(owner)} ${memberText(data.members[owner])}${others ? `, and ${plural(others, "other")}` : ""}`
+  : owner === RESERVED ? `${owner} for ${memberKey(reservedFor)} ${memberText(data.members[reservedFor])}` : owner;
 const unitText = ({ topic, partition }) => `${topic} ${partition}`;
 const topicOf = (data) => (new Set(data.units.map(({ topic }) => topic)).size === 1 ? data.units[0].topic : null);
 
@@ -21,7 +22,7 @@ function ownershipTraces(data) {
     const why = status === UNKNOWN ? "unknown: nobody read the log, or the record of then can't be known" : "unowned: the group had no members, or was not there";
     addBar(whole[status], (count - 1) / 2, begin, end - begin, [why, `${time(begin)} to ${time(end)}`]);
   }
-  const byOwner = new Map([[UNOWNED, statusTrace(UNOWNED)], [UNKNOWN, statusTrace(UNKNOWN)]]);
+  const byOwner = new Map([UNOWNED, RESERVED, UNKNOWN].map((status) => [status, statusTrace(status)]));
   for (const bar of eachBar(data)) {
     if (!byOwner.has(bar.owner)) byOwner.set(bar.owner, memberTrace(bar.owner));
     const lines = [unitText(data.units[bar.unit]), ownerText(data, bar), `${time(bar.begin)} to ${time(bar.begin + bar.length)}, ${duration(bar.length)}`];
@@ -76,6 +77,9 @@ function swatch(kind) {
   if (kind === UNKNOWN) {
     add("rect", { ...box, fill: "none" });
     for (let x = 2; x < 28; x += 6) add("line", { x1: x, y1: 15, x2: x + 6, y2: 1, stroke: "var(--hatch)", "stroke-width": 2 });
+  } else if (kind === RESERVED) {
+    add("rect", { ...box, fill: "none", stroke: "var(--hatch)", "stroke-width": 2 });
+    for (let x = 6; x < 26; x += 5) add("circle", { cx: x, cy: 8, r: 1.5, fill: "var(--hatch)" });
   } else if (kind === UNOWNED) {
     add("rect", { ...box, fill: "none", stroke: "var(--error)", "stroke-width": 2 });
   } else if (kind === "record" || kind === "other") {
@@ -99,7 +103,9 @@ function drawLegend(data) {
     return element("li", {}, swatch(owner), element("bdi", {}, `${memberKey(owner)} ${cut(name, 40)}`));
   });
   if (owners.length > LEGEND_MEMBERS) items.push(element("li", {}, `and ${owners.length - LEGEND_MEMBERS} more members: see the tables`));
-  put("legend", element("li", {}, swatch(UNOWNED), "unowned: nobody read it"), element("li", {}, swatch(UNKNOWN), "unknown: the ledger can't tell"),
+  const hasReserved = data.bars.some(({ owner }) => owner === RESERVED);
+  const reserved = hasReserved ? [element("li", {}, swatch(RESERVED), "reserved: its static member is away")] : [];
+  put("legend", element("li", {}, swatch(UNOWNED), "unowned: nobody read it"), ...reserved, element("li", {}, swatch(UNKNOWN), "unknown: the ledger can't tell"),
     element("li", {}, swatch("record"), "rebalance"), element("li", {}, swatch("other"), "other record"), ...items);
 }
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from groupledger.jobs.ask.group_timeline import lines
 from groupledger.jobs.report.page.names import shown, shown_text, whole
 from groupledger.jobs.report.page.times import clock, milliseconds
-from groupledger.schemas.words import Ownership
+from groupledger.schemas.words import GroupType, Ownership
 from groupledger.transforms.history.rules.group_timeline import timeline
+from groupledger.transforms.history.rules.ownership_answer import status_of
 from groupledger.transforms.report.rules.report_ownership import bars, shown_from, spans
 
 if TYPE_CHECKING:
@@ -131,17 +132,20 @@ def _picked(row: Row, instants: Sequence[str], names: Sequence[str], values: Seq
 
 
 def _ownership(drawn: Sequence[Bar], of_group: Sequence[Span], members: Sequence[Row], begin: datetime) -> Data:
-    """Returns the bars of the chart. Their `unit` and `owner` are places in `units` and `members`, an owner that is not
-    a member is a status; times count from the page's begin."""
+    """Returns the bars of the chart. Their `unit`, `owner` and `reserved_for` are places in `units` and `members`, an
+    owner that is not a member is a status; times count from the page's begin."""
     units = {unit: index for index, unit in enumerate(dict.fromkeys(bar.unit for bar in drawn))}
     places = {(row["incarnation"], row["member_id"]): index for index, row in enumerate(members)}
     found = []
     for bar in drawn:
         owner: int | str = bar.status
-        others = 0
-        if bar.status == Ownership.OWNED and bar.interval is not None:
-            owner = places[bar.interval["incarnation"], bar.interval["member_id"]]
-            others = len(bar.interval["other_member_ids"])
+        others, reserved_for = 0, None
+        if bar.interval is not None:
+            place = places[bar.interval["incarnation"], bar.interval["member_id"]]
+            if bar.status == Ownership.RESERVED:
+                reserved_for = place
+            else:
+                owner, others = place, len(bar.interval["other_member_ids"])
         since_begin, length = bar.begin - begin, bar.end - bar.begin
         found.append(
             {
@@ -150,6 +154,7 @@ def _ownership(drawn: Sequence[Bar], of_group: Sequence[Span], members: Sequence
                 "begin": round(since_begin.total_seconds() * 1_000),
                 "length": round(length.total_seconds() * 1_000),
                 "others": others,
+                "reserved_for": reserved_for,
             }
         )
     return {
@@ -166,7 +171,8 @@ def _ownership(drawn: Sequence[Bar], of_group: Sequence[Span], members: Sequence
 def _records(rows: GroupRows, begin: datetime, until: datetime) -> list[Data]:
     """Returns what `groupledger group` tells of each record, its details as lines of text."""
     # With partitions left out, what moved would be told in part: the numbers of the record stay right.
-    intervals = () if _partitions_left_out(rows) else rows.intervals
+    is_in_part = _partitions_left_out(rows) or rows.group["group_type"] == GroupType.SHARE
+    intervals = () if is_in_part else [row for row in rows.intervals if status_of(row) == Ownership.OWNED]
     found = []
     for entry in timeline(rows.generations, rows.rebalances, rows.members, intervals):
         if begin <= entry["at"] < until:

@@ -3,6 +3,7 @@
 
 // What a bar or a span says where no member owns the partition: the ledger's own words.
 const UNOWNED = "unowned";
+const RESERVED = "reserved";
 const UNKNOWN = "unknown";
 // Light and dark fills in turn: neighbours differ in brightness too. After the eighth a pattern tells the next eight.
 const FILLS = ["#0072b2", "#e69f00", "#00755c", "#56b4e9", "#b84a00", "#f0e442", "#8f4a80", "#e8a5c8"];

@@ -25,7 +25,8 @@ def at(second: float | None) -> datetime | None:
 
 
 def scan(table: str, rows: Sequence[dict[str, Any]]) -> pa.RecordBatchReader:
-    return as_scan([{"cluster": "east", "group_id": "g", **row} for row in rows], schema_of(table))
+    schema = schema_of("assignments" if table == "held_otherwise" else table)
+    return as_scan([{"cluster": "east", "group_id": "g", **row} for row in rows], schema)
 
 
 def asked(folder: Path, query: str, parameters: dict[str, Any], **rows: Sequence[dict[str, Any]]) -> list[Any]:
@@ -46,16 +47,17 @@ def test_intervals(tmp_path: Path) -> None:
         for begin in (0, 5)
     ]
     told = {"since": at(-1), "until": at(60), "limit": LIMITS.intervals, "partitions": LIMITS.partitions}
-    found = asked(tmp_path, queries.INTERVALS, told, assignments=owned, connect_assignments=tasks)
+    apart = {"connect_assignments": tasks, "held_otherwise": owned[:1]}
+    found = asked(tmp_path, queries.INTERVALS, told, assignments=owned[1:], **apart)
     assert sorted((row["topic"], row["partition"], row["from_offset"]) for row in found) == [
         ("a", 0, 10),
         ("a", 0, 20),
         ("a", 1, 15),
     ]
     assert {(row["of_group"], row["partitions_left_out"]) for row in found} == {(5, 2)}
-    ended = asked(tmp_path, queries.INTERVALS, {**told, "since": at(20)}, assignments=owned, connect_assignments=tasks)
+    ended = asked(tmp_path, queries.INTERVALS, {**told, "since": at(20)}, assignments=owned[1:], **apart)
     assert {row["valid_to"] for row in ended} == {None}
-    assert asked(tmp_path, queries.INTERVALS, {**told, "until": at(0)}, assignments=owned, connect_assignments=[]) == []
+    assert asked(tmp_path, queries.INTERVALS, {**told, "until": at(0)}, assignments=owned[1:], **apart) == []
 
 
 def test_members(tmp_path: Path) -> None:
