@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import group_row, ownership_rows, within
+from groupledger.jobs.ask.stream_copies import copies_now
 from groupledger.jobs.ask.told_rebalances import rebalances_told
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.terminal import printable
@@ -68,8 +69,8 @@ def _ending_later(rows: Iterable[Answer], offset: int) -> list[Answer]:
 
 
 def owners_now(tables: ClusterRows, name: str) -> list[Answer]:
-    """Returns each present member, with what it owns, or what is reserved for it while it is away; `unknown` where an
-    assignment can't be read."""
+    """Returns each present member, with what it owns, or what is reserved for it while it is away, and which tasks it
+    keeps copies of; `unknown` where an assignment can't be read."""
     present: tuple[Filter, ...] = (("group_id", "=", name), ("is_open", "=", 1))
     current = tables.rows("generations", *present, columns=("is_ownership_known",))
     nothing = "" if all(generation["is_ownership_known"] for generation in current) else Ownership.UNKNOWN
@@ -78,9 +79,12 @@ def owners_now(tables: ClusterRows, name: str) -> list[Answer]:
         for member_id in (row["member_id"], *row["other_member_ids"]):
             had[status_of(row), member_id].append((row["topic"], row["partition"]))
 
+    copies = copies_now(tables, name)
+
     def owns(member_id: str) -> str:
-        reserved = had[Ownership.RESERVED, member_id]
-        return f"{Ownership.RESERVED}: {places(reserved)}" if reserved else places(had[Ownership.OWNED, member_id])
+        reserved = places(had[Ownership.RESERVED, member_id])
+        told = (places(had[Ownership.OWNED, member_id]), reserved and f"{Ownership.RESERVED}: {reserved}")
+        return "; ".join(filter(None, (*told, copies.get(member_id))))
 
     return [
         {column: member[column] for column in OWNER_COLUMNS[:-1]} | {"owns": owns(member["member_id"]) or nothing}

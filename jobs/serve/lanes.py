@@ -132,6 +132,8 @@ def _lanes(found: Drawing, history: GroupHistory, window: Window) -> int:
             member_id = bar.interval["member_id"]
             member = named.get(member_id)
             label = member_id if member is None else f"{member_id} ({member['client_id']}, {member['client_host']})"
+            shared_by = len(bar.interval["other_member_ids"])
+            label += f" and {shared_by} more" if shared_by else ""
             if bar.status == Ownership.RESERVED:
                 label = f"{bar.status} for {label}"
             else:

@@ -21,6 +21,8 @@ from groupledger.jobs.ask.lag_answers import rows_of_round
 from groupledger.jobs.ask.lag_sums import lag_rounds
 from groupledger.jobs.ask.owners import GroupHistory, owner_rows, read_history
 from groupledger.jobs.ask.rounds import last_round
+from groupledger.jobs.ask.share import share_lag_rounds, share_standing
+from groupledger.jobs.ask.stream_copies import copies_at
 from groupledger.jobs.ask.what_if_kept import kept_of_group
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.instants import AGO, UNITS
@@ -35,6 +37,7 @@ PAGE = 100
 SHOWN = 10
 DAY = timedelta(days=1)
 SUMMED_UP = ("coverage", "incidents", "rebalances", "coordinator_events")
+Lag = dict[tuple[str, int], Any]  # what stands beside a topic and partition
 WINDOWS = ("15m", "1h", "2h", "6h", "1d", "7d")
 STATIC = {"page.css": "text/css", "page.js": "text/javascript"}
 
@@ -191,8 +194,9 @@ def group_page(
     within = [row for row in rebalances if window.since <= row["happened_at"] < window.until]
     incidents = incidents_of(tables, name, window.since, None, Severity.WARNING) if tables.exists("incidents") else []
     seen = [row for row in incidents if row["first_seen_at"] < window.until]
-    sampled_at = last_round(tables, "lag", at) if tables.exists("lag") else None
-    rows = [] if sampled_at is None else rows_of_round(tables, sampled_at, name)
+    is_share = history.group["group_type"] == GroupType.SHARE
+    sampled_at, lag = (share_lag if is_share else committed_lag)(tables, name, at)
+    rounds = (share_lag_rounds if is_share else lag_rounds)(tables, name, window.since, window.until)
     return {
         "group": history.group,
         "known_until": last_known(tables, name),
@@ -203,12 +207,29 @@ def group_page(
         "generation": history.generation_at(at),
         "owners": list(owner_rows(history, at)),
         "reserved": Ownership.RESERVED,
-        "lag": {(row.topic, row.partition): row for row in rows},
+        "copies": copies_at(tables, name, at),
+        "is_share": is_share,
+        "lag": lag,
         "sampled_at": sampled_at,
         "before": max((row["happened_at"] for row in rebalances if row["happened_at"] < at), default=None),
         "after": min((row["happened_at"] for row in rebalances if row["happened_at"] > at), default=None),
         "rebalances": within[::-1][: SHOWN * 5],
         "incidents": seen[::-1],
         "what_ifs": kept_of_group(tables, name),
-        "drawing": draw(history, window, within, seen, lag_rounds(tables, name, window.since, window.until), at),
+        "drawing": draw(history, window, within, seen, rounds, at),
+    }
+
+
+def committed_lag(tables: ClusterRows, name: str, at: datetime) -> tuple[datetime | None, Lag]:
+    """Returns the last sampling round by then, and what it told of each partition."""
+    sampled_at = last_round(tables, "lag", at) if tables.exists("lag") else None
+    rows = [] if sampled_at is None else rows_of_round(tables, sampled_at, name)
+    return sampled_at, {(row.topic, row.partition): row for row in rows}
+
+
+def share_lag(tables: ClusterRows, name: str, at: datetime) -> tuple[datetime | None, Lag]:
+    """Returns the same of a share group, whose partitions have a start instead of a committed offset."""
+    sampled_at, rows = share_standing(tables, name, at)
+    return sampled_at, {
+        (row["topic"], row["partition"]): {**row, "committed_offset": row["start_offset"]} for row in rows
     }

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.group_diff import group_diff
@@ -18,30 +16,22 @@ from groupledger.jobs.ask.owners import owners_of, read_history
 from groupledger.jobs.report.queries import Limits
 from groupledger.jobs.report.selection import Selection
 from groupledger.jobs.serve.lanes import Window, draw
-from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.words import MemberState, Ownership
-from lab.truth.histories import stretch
-from tests.transforms.history.rules.consumer_groups import consumer_groups, event, of_group, tables_of, topic_names
+from tests.jobs.ask.real_groups import EAST, at, write_group
+from tests.transforms.history.rules.consumer_groups import consumer_groups, of_group, topic_names
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from datetime import datetime
 
-GROUP, EAST = "static", "east"
+GROUP = "static"
 LOG = of_group(consumer_groups(), GROUP)
 SECOND = timedelta(seconds=1)
 AWAY, BACK, GONE = "i1 goes away", "i1 comes back", "i0 and i1 go away and their sessions end"
 
 
-def at(after_ms: int) -> datetime:
-    return datetime.fromtimestamp(after_ms / 1_000, timezone.utc)
-
-
-def told_at(step: str, epoch: int | None = None) -> datetime:
-    """Returns when the first record of a step was written, or the first one with a member epoch."""
-    of_step = (record for record in LOG if record["step"] == step)
-    if epoch is not None:
-        of_step = (record for record in of_step if record["value"] and record["value"].get("member_epoch") == epoch)
-    return at(next(of_step)["after_ms"])
+def told_at(step: str) -> datetime:
+    """Returns when the first record of a step was written."""
+    return at(next(record for record in LOG if record["step"] == step)["after_ms"])
 
 
 @pytest.fixture(scope="module")
@@ -49,27 +39,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> ClusterRows:
     """The tables of a real broker's log up to the instant at which both members are away."""
     folder = tmp_path_factory.mktemp("warehouse")
     until = max(n for n, record in enumerate(LOG) if record["value"] and record["value"].get("member_epoch") == -2)
-    names = topic_names(consumer_groups())
-    rows: dict[str, list[dict[str, Any]]] = {
-        name: [*table.values()]
-        for name, table in tables_of(GROUP, [[event(record, names) for record in LOG[: until + 1]]]).items()
-    }
-    rows["coverage"] = [{"kafka_partition": 0, **stretch(0, 10_000, (0, 60_000), "complete")}]
-    for name, of_table in rows.items():
-        is_open = {"is_open": 1} if "is_open" in schema_of(name).names else {}
-        ended = [key for key in ("valid_to", "left_at", "ended_at") if key in schema_of(name).names]
-        written = [
-            {"cluster": EAST, **row, **(is_open if not any(row[key] for key in ended) else {"is_open": 0})}
-            for row in of_table
-        ]
-        write(folder, name, written)
+    write_group(folder, GROUP, LOG[: until + 1], topic_names(consumer_groups()))
     return ClusterRows(str(folder), EAST)
-
-
-def write(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
-    known = {*schema_of(name).names}
-    chosen = [{key: value for key, value in row.items() if key in known} for row in rows]
-    write_deltalake(str(folder / name), pa.Table.from_pylist(chosen, schema_of(name)))
 
 
 @pytest.fixture(scope="module")
