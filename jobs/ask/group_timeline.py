@@ -205,7 +205,8 @@ def _cost(entry: Answer) -> Iterator[str]:
 
 def _convergence(entry: Answer) -> Iterator[str]:
     """Yields how long an epoch took until the last member was stable at it, and who was waited for."""
-    if entry.get("converged_at") is not None:
+    # A revision may come when its epoch has converged long before.
+    if entry.get("converged_at") is not None and entry["converged_at"] >= entry["at"]:
         took_ms = (entry["converged_at"] - entry["at"]) // timedelta(milliseconds=1)
         yield f"    converged: after {took_ms:,} ms"
     for wait in entry.get("waited_for", ()):

@@ -9,7 +9,7 @@ import pytest
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.group_diff import group_diff
-from groupledger.jobs.ask.group_timeline import owners_now
+from groupledger.jobs.ask.group_timeline import group_timeline, lines, owners_now
 from groupledger.jobs.ask.owner import owner
 from groupledger.jobs.ask.owner_changes import owner_changes
 from groupledger.jobs.ask.owners import owners_of, read_history
@@ -82,6 +82,14 @@ def test_all_partitions(tables: ClusterRows, member_ids: dict[str, list[str]]) -
     assert [(row["what"], row["then"], row["now"]) for row in differences] == [
         ("owner", first, f"reserved for {first}")
     ]
+
+
+def test_convergence(tables: ClusterRows) -> None:
+    """Goal: how long an epoch took to converge is told once, and not of the revision that the return is."""
+    _, entries, _ = group_timeline(tables, GROUP, None, None, 100)
+    assert [entry["revision"] for entry in entries] == [0, 0, 1]
+    told = [line.strip() for entry in entries for line in lines(entry) if "converged" in line]
+    assert told == ["converged: after 0 ms", "converged: after 508 ms"]
 
 
 def test_changes(tables: ClusterRows, member_ids: dict[str, list[str]]) -> None:
