@@ -30,7 +30,7 @@ from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of
 from groupledger.schemas.kinds import changes as kinds
 from groupledger.schemas.words import Completeness, GroupType
-from groupledger.transforms.history.rules import Coverage
+from groupledger.transforms.history.rules import Coverage, OtherGroupType
 from groupledger.transforms.history.rules.consumer_records import AWAY
 from groupledger.transforms.records.decoded_record import record_fields
 from groupledger.transforms.replay.rules import replay
@@ -256,9 +256,13 @@ def false_claims(play: Play, log: list[Keyed], dice: random.Random) -> Iterator[
 
 
 def accusations(play: Play, log: list[Keyed]) -> Iterator[str]:
-    """Yields what `groupledger validate` would say no broker can have written, though one has."""
-    whole = (Coverage(0, Completeness.COMPLETE), *(event for _, _, event in log))
-    yield from (f"{play.group_id}, {each.kafka_offset}: {each.explanation}" for each in replay(play.group_id, 0, whole))
+    """Yields of which records of KIP-848's kind `groupledger validate` would say that no broker can have written them,
+    though one has."""
+    events = [event for _, _, event in log]
+    written = {offset_of(event) for event in events if isinstance(event, OtherGroupType)}
+    for each in replay(play.group_id, 0, [Coverage(0, Completeness.COMPLETE), *events]):
+        if each.kafka_offset in written:
+            yield f"{play.group_id}, {each.kafka_offset}: {each.explanation}"
 
 
 # What the broker may do by itself, whatever was asked of it.
