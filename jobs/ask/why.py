@@ -106,6 +106,8 @@ def _of_rebalances(rebalances: Iterable[Answer]) -> Iterator[Answer]:
             parts.append(f"{row['partitions_moved']} partitions moved")
         if row["pause_upper_ms"] is not None:
             parts.append(f"stood still for at most {row['pause_upper_ms']:,} ms")
+        if row.get("scheduled_delay_ms"):
+            parts.append(f"Connect keeps what it lost for at most {row['scheduled_delay_ms']:,} ms")
         if row["trigger_reason"]:
             parts.append(row["trigger_reason"])
         trigger = row["trigger"] or row["inferred_trigger"] or ("not all known" if row["is_hole"] else None)

@@ -51,7 +51,7 @@ BREAKS_INTERVAL: dict[str, Row] = {
 }
 BREAKS: dict[str, dict[str, Row]] = {
     "assignments": BREAKS_INTERVAL,
-    "connect_assignments": BREAKS_INTERVAL,
+    "connect_assignments": {**BREAKS_INTERVAL, "delay_after_the_end": {"scheduled_delay_ms": -1}},
     "committed_offsets": {"commit_is_no_newer": {"commit_kafka_offset": 2}},
     "coordinator_records": {
         "decoded_or_kept": {"raw_key": b"x"},
