@@ -24,11 +24,13 @@ from groupledger.jobs.warehouse.upsert import append
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.coverage.rules.coverage_at import hidden_ends
 from groupledger.transforms.lag.lag import (
     LagInputs,
     at_ms,
@@ -100,13 +102,18 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
 def lag_of(tables: Tables, part: list[tuple[int, dict[int, End]]], last_ms: int, rules: LagRules) -> DataFrame:
     """Returns the rows of consecutive rounds, starting from the rows of the rounds up to `last_ms`."""
     inputs = inputs_of(tables)
-    rounds = RoundsToCompute(part, ends_until(inputs.watermarks, last_ms))
+    rounds = RoundsToCompute(part, ends_until(inputs.watermarks, last_ms), hidden_ends_of(tables))
     # In a first run this is a constant, from which Spark's optimizer sees what it can leave out.
     before = inputs.watermarks.where(F.lit(last_ms > 0) & (at_ms() <= last_ms))
     lag = last_window(tables, last_ms, rules)
     seeds = group_seeds(before, inputs.commits, lag, rounds.ends_before, rules)
     events = lag_events(inputs, rounds, seeds, topic_seeds(before))
     return fold_lag(events, rounds, rules)
+
+
+def hidden_ends_of(tables: Tables) -> dict[int, list[int]]:
+    """Returns where the log hides what became of groups and offsets (`LagState.hide_ends`)."""
+    return hidden_ends(collect(tables.rows_if_any(COVERAGE)))
 
 
 def last_window(tables: Tables, last_ms: int, rules: LagRules) -> DataFrame:
@@ -167,6 +174,7 @@ def recover_state(ledger: Ledger, log: DataFrame, rules: LagRules) -> LagState:
     for group_id, rows in groupby(ordered, key=itemgetter("group_id")):
         kinds = by_kind(rows)
         restore_group(state, group_id, kinds.get(COMMIT, []), kinds.get(POINT, []), RoundsToCompute([], ends_before))
+    state.hide_ends(hidden_ends_of(ledger))
     return state
 
 

@@ -1,4 +1,4 @@
-"""Asks the leaders of `__consumer_offsets` for their epochs: in which of them a record was written, and where each ends.
+"""Asks the leaders of `__consumer_offsets` for their epochs: in which of them a record was written, and where one ends.
 
 Each leader of a partition has an epoch, and every batch carries that of the leader who wrote it. A leader that was not
 in sync when it was elected has a shorter log than the one before, and the new records take the offsets of those that it

@@ -74,7 +74,7 @@ def group_data(rows: GroupRows, since: datetime, until: datetime) -> Data:
 
 def facts(group: Row) -> dict[str, str]:
     """Returns what `groups` says, in words by their labels; what does not apply is not there."""
-    state = "alive" if group["is_alive"] else "gone (its end was read)"
+    state = {True: "alive", False: "gone (its end was read)", None: "not known since last seen"}[group["is_alive"]]
     if group["is_alive"] and group["is_simple"]:
         state = "commits without members"
     found = {

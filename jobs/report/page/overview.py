@@ -119,12 +119,15 @@ def group_types(totals: Sequence[Row]) -> list[Row]:
             "empty": found["empty"],
             "commits_only": found["commits only"],
             "gone": found["gone"],
+            "not_known": found["not known"],
         }
         for kind, found in sorted(counts.items())
     ]
 
 
 def _state(row: Row) -> str:
+    if row["is_alive"] is None:
+        return "not known"
     if not row["is_alive"]:
         return "gone"
     if row["is_simple"]:

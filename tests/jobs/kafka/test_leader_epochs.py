@@ -1,4 +1,4 @@
-"""Goal: the leaders of the partitions are asked for their epochs, and a log that was cut and has grown again is told."""
+"""Goal: the partitions' leaders are asked for their epochs, and a log that was cut and has grown again is told."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ EPOCHS = {0: 5, 1: 6, 2: 7, 3: 8}
 
 
 class Leaders:
-    """Brokers 1 and 2: partition `p` is led by broker `p % 2 + 1`, its records are of the epoch 5 + p, in format `magic`,
-    and that epoch ends at 100 * p. A fetch tells one batch, of the first partition asked. `moves` is how often a leader
-    has just moved when it is asked."""
+    """Brokers 1 and 2: partition `p` is led by broker `p % 2 + 1`, its records are of the epoch 5 + p, in the format
+    `magic`, and that epoch ends at 100 * p. A fetch tells one batch, of the first partition asked. `moves` is how often
+    a leader has just moved when it is asked."""
 
     def __init__(self, *, moves: int = 0, magic: int = 2) -> None:
         self.moves, self.magic = moves, magic

@@ -211,12 +211,14 @@ def _rewind(facts: GroupFacts, steps: Sequence[CommitStep]) -> Sighting:
     is_reset = generation is None or not generation["member_count"]
     amount = sum(_amount(step) for step in steps)
     root = roots.ADMIN_RESET if is_reset else roots.CLIENT_SEEK_OR_RESET
+    severity = OFFSET_REWIND.severity
     if any(step.is_recreated_topic for step in steps):
         root = roots.TOPIC_RECREATED
+        severity = Severity.INFO if all(step.is_recreated_topic for step in steps) else severity
     return Sighting(
         kind=OFFSET_REWIND,
         evidence=Evidence.INFERRED,
-        severity=OFFSET_REWIND.severity,
+        severity=severity,
         confidence=OFFSET_REWIND.confidence,
         first_ms=first.at_ms,
         last_ms=last_ms,
