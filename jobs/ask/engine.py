@@ -21,16 +21,20 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from groupledger.jobs.ask.snapshots import KNOWN, Snapshots
 from groupledger.jobs.ask.statement import read_statement
 from groupledger.jobs.ask.time_limit import interrupted_after, too_late
 from groupledger.jobs.process.errors import InputError, JobError, OutsideError
 from groupledger.jobs.process.terminal import printable
+from groupledger.schemas.definitions import schema_of
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator, Mapping
+
+    from pyarrow.dataset import Dataset, Scanner
 
     from groupledger.jobs.ask.statement import Statement
 
@@ -134,9 +138,17 @@ def show_relations(connection: duckdb.DuckDBPyConnection, snapshots: Snapshots, 
     for table in sorted((wanted & KNOWN).union(*(inputs[name] for name in wanted & texts.keys()))):
         # A scanner and not the files themselves: DuckDB would have pyarrow compare bounds and rows of each file, and a
         # merge of delta-rs writes texts as views, which pyarrow does not compare with texts.
-        connection.register(table, snapshots.rows(table).scanner())
+        connection.register(table, todays(snapshots.rows(table), table))
     for name in sorted(wanted & texts.keys()):
         connection.execute(f"CREATE VIEW {name} AS {texts[name]}")
+
+
+def todays(rows: Dataset, table: str) -> Scanner:
+    """Returns a scanner of a table with today's columns, which our views ask for; those that an older table lacks are
+    null."""
+    there = {name: pc.field(name) for name in rows.schema.names}
+    missing = {each.name: pc.scalar(None).cast(each.type) for each in schema_of(table) if each.name not in there}
+    return rows.scanner(columns=there | missing if missing else None)
 
 
 def refuse_parameters(statement: Statement, given: Mapping[str, str]) -> None:
