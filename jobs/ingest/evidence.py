@@ -29,6 +29,7 @@ from groupledger.transforms.coverage.offset_gaps import gaps
 from groupledger.transforms.coverage.rules.evidence import Read, UnreadError, explained_from, judged
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
@@ -41,10 +42,14 @@ if TYPE_CHECKING:
     from groupledger.transforms.coverage.rules.stretches import Reading
 
 
+RETRY_S = 1
+
+
 class Evidence:
     """What is known of the completeness of a ledger that is fed from Kafka; `source` has the newest readings.
 
-    `positions` are the offsets at which the query's first batch begins.
+    `positions` are the offsets at which the query's first batch begins. While leaders don't answer it waits for them,
+    until `stop` is set.
     """
 
     def __init__(
@@ -54,8 +59,10 @@ class Evidence:
         bootstrap_servers: str,
         source: LedgerSource,
         positions: Mapping[int, int],
+        stop: threading.Event,
     ) -> None:
         self.source = source
+        self._stop = stop
         self._ledger = ledger
         self._settings = settings
         self._bootstrap_servers = bootstrap_servers
@@ -99,18 +106,29 @@ class Evidence:
             write_source(self._ledger.storage, self._ledger.cluster, self.source)
 
     def _epochs(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
-        """Returns the leaders' epochs of the last records read; one that nobody can tell any more is forgotten."""
+        """Returns the leaders' epochs of the last records read; one that nobody can tell is forgotten."""
         kept = self.source.leader_epochs
-        if not ends:
-            return dict(kept)
-        with connect(self._bootstrap_servers, self._settings) as brokers:
+        found = {partition: epoch for partition, epoch in kept.items() if partition not in ends}
+        has_said = False
+        while ends and not self._stop.is_set():
+            self._ledger.lease.check()
+            try:
+                return found | self._epochs_of_grown(begins, ends)
+            except OutsideError as error:
+                if not has_said:
+                    self._ledger.say(f"waiting to learn whether the log is still the same: {error}")
+                    has_said = True
+            self._stop.wait(RETRY_S)
+        return found
+
+    def _epochs_of_grown(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
+        kept, settings = self.source.leader_epochs, self._settings
+        with connect(self._bootstrap_servers, settings) as brokers:
             of_grown = {partition: kept[partition] for partition in ends if partition in kept}
-            cut = cuts(begins, ends_of_epochs(brokers, self._settings.sampling, of_grown))
+            cut = cuts(begins, ends_of_epochs(brokers, settings.sampling, of_grown))
             if cut:
                 raise InputError(cut_sentence(cut, begins))
-            last = {partition: end - 1 for partition, end in ends.items()}
-            new = epochs_at(brokers, self._settings.sampling, last)
-        return {partition: epoch for partition, epoch in kept.items() if partition not in ends} | new
+            return epochs_at(brokers, settings.sampling, {partition: end - 1 for partition, end in ends.items()})
 
     def _reached(self, number: int) -> dict[int, int]:
         at = source_offset(self._ledger.storage, self._ledger.checkpoint_folder, number) if number >= 0 else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ingest.coverage import write_coverage
 from groupledger.jobs.ingest.decode_again import decode_quarantined_again
-from groupledger.jobs.ingest.evidence import Evidence, cut_sentence, cuts
+from groupledger.jobs.ingest.evidence import RETRY_S, Evidence, cut_sentence, cuts
 from groupledger.jobs.ingest.stream import TABLES, Checks, run_query
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.leader_epochs import ends_of_epochs
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 # How often a continuous run updates `coverage`; it also does so when it stops.
 COVERAGE_INTERVAL_S = 60
-RETRY_S = 1
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> 
     every = f"{ingest.settings.ingest.trigger_interval_s} seconds"
     trigger = {"processingTime": every} if ingest.is_continuous else {"availableNow": True}
 
-    evidence = Evidence(ledger, ingest.settings, ingest.bootstrap_servers, source, positions)
+    evidence = Evidence(ledger, ingest.settings, ingest.bootstrap_servers, source, positions, stop)
 
     def cover(totals: Totals) -> None:
         reached = source_offset(ledger.storage, ledger.checkpoint_folder, totals.last_batch)

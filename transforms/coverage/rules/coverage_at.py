@@ -23,7 +23,7 @@ def hidden_ends(coverage: Iterable[Row]) -> dict[int, list[int]]:
     ended without a trace: a hole begins there, or a stretch that lost the state."""
     found: dict[int, list[int]] = {}
     for row in coverage:
-        if row["completeness"] == Completeness.UNKNOWN or row["is_state_lost"]:
+        if row["completeness"] == Completeness.UNKNOWN or row.get("is_state_lost"):
             found.setdefault(row["kafka_partition"], []).append(row["from_offset"])
     return found
 
