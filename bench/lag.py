@@ -169,7 +169,7 @@ def through_spark(load: Load) -> None:
             return spark.createDataFrame(arrow, table.schema).repartition(2)
 
     part = [(START_MS + number * ROUND_MS, load.ends(number)) for number in range(TABLE_ROUNDS)]
-    found = lag_of(InMemory(spark, ""), part, 0, LagRules())
+    found = lag_of(InMemory(spark, ""), part, 0, LagRules(), {})
     began = time.perf_counter()
     assert found.count() == TABLE_ROUNDS * load.groups * load.partitions
     took = time.perf_counter() - began

@@ -65,7 +65,7 @@ class OffsetEventKind:
     GROUP_DELETED = "group_deleted"
     TOPIC_DELETED = "topic_deleted"
     REMOVED = "removed"  # one of the four before, and nobody can tell which
-    TOPIC_RECREATED = "topic_recreated"  # a commit for another topic of the same name
+    TOPIC_RECREATED = "topic_recreated"  # a commit for another topic of the same name, or one that such has reached
     LOST_TO_RETENTION = "lost_to_retention"  # the start of the topic's log has passed it
 
 

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.wire.record_types import OFFSET_COMMIT_TYPES
+from groupledger.transforms.coverage.rules.coverage_at import hidden_ends
 
 if TYPE_CHECKING:
     from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
@@ -29,6 +30,17 @@ def commit_log(tables: ClusterRows, *filters: Filter) -> pa.RecordBatchReader:
     schema = commits_of(records.schema.empty_table()).schema
     found = (batch for records in records for batch in commits_of(pa.Table.from_batches([records])).to_batches())
     return pa.RecordBatchReader.from_batches(schema, found)
+
+
+def commits_now(tables: ClusterRows) -> pa.RecordBatchReader:
+    """Returns the rows of `commit_log` that may tell where an offset stands now: those behind the last place at which
+    the log hides what became of earlier ones."""
+    log = commit_log(tables)
+    is_hidden = pc.scalar(False)
+    for partition, offsets in hidden_ends(tables.scan_if_any("coverage").read_all().to_pylist()).items():
+        is_hidden |= (pc.field("kafka_partition") == partition) & (pc.field("kafka_offset") < max(offsets))
+    found = (each for batch in log for each in pa.Table.from_batches([batch]).filter(~is_hidden).to_batches())
+    return pa.RecordBatchReader.from_batches(log.schema, found)
 
 
 def commits_of(records: pa.Table) -> pa.Table:

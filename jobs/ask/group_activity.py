@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import group_row, within
-from groupledger.jobs.ask.commits import commit_log
+from groupledger.jobs.ask.commits import commit_log, commits_now
 from groupledger.jobs.ask.owner import unseen_in
 from groupledger.jobs.ask.told_rebalances import is_birth, is_within, rebalances_told
 from groupledger.schemas.kinds.changes import GROUP_STARTED
@@ -48,7 +48,9 @@ ORDER BY rebalances DESC, group_id
 LIMIT $top
 """
 READERS = """
-WITH newest AS (
+WITH known AS MATERIALIZED (FROM groups),
+hidden AS (SELECT group_id FROM known WHERE is_alive IS NULL),
+newest AS (
     SELECT group_id, partition, max_by({is_tombstone: is_tombstone, committed_offset: committed_offset,
         kafka_timestamp: kafka_timestamp}, kafka_offset) AS of_commit
     FROM commit_log
@@ -62,7 +64,7 @@ owned AS (
 ),
 subscribed AS (
     SELECT group_id, count(*) AS members_subscribed
-    FROM members
+    FROM members ANTI JOIN hidden USING (group_id)
     WHERE list_contains(subscribed_topics, $topic)
     GROUP BY group_id
 ),
@@ -83,7 +85,7 @@ SELECT
 FROM owned
 FULL JOIN subscribed USING (group_id)
 FULL JOIN committed USING (group_id)
-LEFT JOIN groups USING (group_id)
+LEFT JOIN known USING (group_id)
 ORDER BY partitions_owned DESC, members_subscribed DESC, group_id
 """
 COMMITTERS = """
@@ -147,11 +149,11 @@ def readers(tables: ClusterRows, topic: str) -> list[Answer]:
     return tables.query(
         READERS,
         {"topic": topic},
-        groups=tables.scan("groups", columns=("group_id", "group_type", "is_simple")),
+        groups=tables.scan("groups", columns=("group_id", "group_type", "is_simple", "is_alive")),
         assignments=tables.scan("assignments", is_open, ("topic", "=", topic), columns=place),
         share_assignments=tables.scan_if_any("share_assignments", is_open, ("topic", "=", topic), columns=place),
         members=tables.scan("members", is_open, columns=("group_id", "subscribed_topics")),
-        commit_log=commit_log(tables),
+        commit_log=commits_now(tables),
     )
 
 

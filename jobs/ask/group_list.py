@@ -2,7 +2,7 @@
 
 What the log says comes from `groups`, the state of members from the newest round of `group_states` and lag from the
 newest round of `lag`, summed up by the rules of `transforms.lag.rules.rollup`. A group without members is Empty and one
-that has ended is Dead, also where no coordinator was asked.
+that has ended is Dead, also where no coordinator was asked; one that may have ended without a trace is Unknown there.
 """
 
 from __future__ import annotations
@@ -111,16 +111,18 @@ def _answer(row: Answer, team: str | None) -> Answer:
 
 
 def _state(row: Answer, told: str | None) -> str | None:
-    if not row["is_alive"]:
+    if row["is_alive"] is False:
         return "Dead"
     if told is not None:
         return told
+    if row["is_alive"] is None:
+        return "Unknown"
     return "Empty" if row["member_count"] == 0 else None
 
 
 def _is_wanted(row: Answer, wanted: Wanted, named: set[str] | None) -> bool:
     return (
-        (wanted.with_ended or row["is_alive"])
+        (wanted.with_ended or row["is_alive"] is not False)
         and (named is None or row["group_id"] in named)
         and (not wanted.statuses or row["status"] in wanted.statuses)
         and (not wanted.group_types or row["group_type"] in wanted.group_types)

@@ -93,7 +93,7 @@ def owners_now(tables: ClusterRows, name: str) -> list[Answer]:
 
 
 def heading(group: Answer) -> str:
-    state = "alive" if group["is_alive"] else "gone"
+    state = {True: "alive", False: "gone", None: "not known to live"}[group["is_alive"]]
     return (
         f"Group {printable(group['group_id'])}: {group['group_type']}, {state}, incarnation {group['incarnation']},"
         f" __consumer_offsets-{group['kafka_partition']}, seen from {in_zone(group['first_seen_at'])}"

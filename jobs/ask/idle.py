@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import known_until
-from groupledger.jobs.ask.commits import commit_log
+from groupledger.jobs.ask.commits import commits_now
 from groupledger.transforms.history.rules.expiring_offsets import KEY_OF_RECORD, expiring_offsets
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def idle(tables: ClusterRows, retention: timedelta, fraction: float) -> tuple[da
     records = tables.rows("coordinator_records", ("record_type", "in", [*KEY_OF_RECORD]), columns=RECORD_COLUMNS)
     found = expiring_offsets(
         groups=tables.rows("groups"),
-        committed=tables.query(COMMITTED, {"latest_ms": LATEST_MS}, commit_log=commit_log(tables)),
+        committed=tables.query(COMMITTED, {"latest_ms": LATEST_MS}, commit_log=commits_now(tables)),
         generations=tables.rows("generations", ("is_current", "=", True), ("member_count", "=", 0)),
         members=tables.rows("members", ("is_open", "=", 1), columns=("group_id", "subscribed_topics")),
         records=(row for row in records if row["decode_error"] is None),

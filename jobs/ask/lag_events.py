@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.commits import commit_log
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.transforms.coverage.rules.coverage_at import hidden_ends
 from groupledger.transforms.lag.rules import End
 from groupledger.transforms.lag.rules.of_group import (
     COMMIT,
@@ -166,6 +167,10 @@ class GroupEvents:
         """Returns the last round up to an instant that saw the log's end, and that end."""
         found = self._tables.query(END_BEFORE, watermarks=self._ends(last_ms))
         return {partition: (row["at_ms"], end) for row in found for partition, end in self._end(row).items()}
+
+    def hidden_ends(self) -> dict[int, list[int]]:
+        of_partition = ("kafka_partition", "=", self._kafka_partition)
+        return hidden_ends(self._tables.scan_if_any("coverage", of_partition).read_all().to_pylist())
 
     def of(self, rounds: RoundsToCompute, last_ms: int, rules: LagRules) -> dict[int, list[Answer]]:
         """Returns the events of rounds, and of those up to `last_ms`, by their kind."""

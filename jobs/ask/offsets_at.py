@@ -2,7 +2,8 @@
 
 The instant is turned into a position in the log, and the newest record of each key below it counts: so the answer is a
 state that the log really had. An instant is known in a `complete` stretch of coverage only. Records before the stretch
-count too, since compaction keeps each key's last record; if a hole lies between, the answer is `unknown`. Where clocks
+count too, since compaction keeps each key's last record; if a hole lies between, or the state was lost since, the
+answer is `unknown`. Where clocks
 went back after a failover, one instant has several positions, and a partition that they disagree on is `unknown` too. A
 partition whose last record is a removal (deleted, expired) or offset -1 has no row. A transactional commit stands where
 it was written, which is shortly before its transaction ended.
@@ -127,14 +128,16 @@ def offsets_at(tables: ClusterRows, names: Sequence[str], at: datetime) -> list[
 
 def _stretches(coverage: Iterable[Answer], at: datetime) -> list[Answer]:
     """Returns the complete stretches that hold the instant, each with `known_from`: where the last hole before it
-    ends."""
+    ends, or a stretch began that lost the state."""
     known_from: defaultdict[int, int] = defaultdict(int)
     found = []
     for row in sorted(coverage, key=itemgetter("kafka_partition", "from_offset")):
         partition = row["kafka_partition"]
         if row["completeness"] == Completeness.UNKNOWN:
             known_from[partition] = row["to_offset"]
-        elif why_unknown([row], at) is None:
+        if row["is_state_lost"]:
+            known_from[partition] = row["from_offset"]
+        if why_unknown([row], at) is None:
             found.append({**{name: row[name] for name in STRETCHES.names[:-1]}, "known_from": known_from[partition]})
     return found
 

@@ -341,10 +341,11 @@ def open_groups_of(ledger: Ledger, records: DataFrame) -> DataFrame:
 
 def open_groups_in_memory(ledger: Ledger, records: DataFrame, groups: set[str], marks: Marks) -> DataFrame:
     """Returns the rows of `open_groups` that a batch may need, read without Spark: those of its groups, and of all
-    groups in partitions where a hole may have ended them."""
-    holes = [partition for partition, starts in marks.items() if any(mark.hides_ends for mark in starts)]
+    groups that a hole may have ended which they have not met."""
     is_needed = pc.field("group_id").isin(pa.array(groups, pa.string()))
-    is_needed |= pc.field("kafka_partition").isin(pa.array(holes, pa.int32()))
+    for partition, starts in marks.items():
+        hole = max((mark.from_offset for mark in starts if mark.hides_ends), default=-1)
+        is_needed |= (pc.field("kafka_partition") == partition) & (pc.field("coverage_offset") < hole)
     rows = ledger.arrow(OPEN_GROUPS, is_needed)
     return records.sparkSession.createDataFrame(of_table(rows, OPEN_GROUPS), OPEN_GROUPS.schema)
 

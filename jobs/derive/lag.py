@@ -24,11 +24,13 @@ from groupledger.jobs.warehouse.upsert import append
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.coverage.rules.coverage_at import hidden_ends
 from groupledger.transforms.lag.lag import (
     LagInputs,
     at_ms,
@@ -56,12 +58,12 @@ from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.jobs.warehouse.tables import Tables
+    from groupledger.jobs.warehouse.tables import ClusterTables, Tables
     from groupledger.transforms.lag.rules import GroupHistory, LagRow
 
 OPEN_ONLY = 2**63 - 1  # an offset that no record has
@@ -83,11 +85,12 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
     ready = 0
     while ready < len(waiting) and is_read_to(waiting[ready][1], positions):
         ready += 1
+    hidden = hidden_ends_of(ledger)
     done = 0
     while done < ready and not stop.is_set():
         ledger.lease.check()
         part = waiting[done : min(done + ROUNDS_PER_PART, ready)]
-        rows = lag_of(ledger, part, last_ms, rules)
+        rows = lag_of(ledger, part, last_ms, rules, hidden)
         last_ms = part[-1][0]
         append(ledger, LAG, with_keys(rows, ledger.cluster), batch_of(ledger, LAG, last_ms))
         done += len(part)
@@ -97,16 +100,28 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
     return done
 
 
-def lag_of(tables: Tables, part: list[tuple[int, dict[int, End]]], last_ms: int, rules: LagRules) -> DataFrame:
-    """Returns the rows of consecutive rounds, starting from the rows of the rounds up to `last_ms`."""
+def lag_of(
+    tables: Tables,
+    part: list[tuple[int, dict[int, End]]],
+    last_ms: int,
+    rules: LagRules,
+    hidden: Mapping[int, Sequence[int]],
+) -> DataFrame:
+    """Returns the rows of consecutive rounds, starting from the rows of the rounds up to `last_ms`. `hidden` is where
+    the log hides ends."""
     inputs = inputs_of(tables)
-    rounds = RoundsToCompute(part, ends_until(inputs.watermarks, last_ms))
+    rounds = RoundsToCompute(part, ends_until(inputs.watermarks, last_ms), hidden)
     # In a first run this is a constant, from which Spark's optimizer sees what it can leave out.
     before = inputs.watermarks.where(F.lit(last_ms > 0) & (at_ms() <= last_ms))
     lag = last_window(tables, last_ms, rules)
     seeds = group_seeds(before, inputs.commits, lag, rounds.ends_before, rules)
     events = lag_events(inputs, rounds, seeds, topic_seeds(before))
     return fold_lag(events, rounds, rules)
+
+
+def hidden_ends_of(tables: ClusterTables) -> dict[int, list[int]]:
+    """Returns where the log hides what became of groups and offsets (`LagState.hide_ends`)."""
+    return hidden_ends(tables.arrow(COVERAGE).to_pylist()) if tables.exists(COVERAGE) else {}
 
 
 def last_window(tables: Tables, last_ms: int, rules: LagRules) -> DataFrame:
@@ -167,6 +182,7 @@ def recover_state(ledger: Ledger, log: DataFrame, rules: LagRules) -> LagState:
     for group_id, rows in groupby(ordered, key=itemgetter("group_id")):
         kinds = by_kind(rows)
         restore_group(state, group_id, kinds.get(COMMIT, []), kinds.get(POINT, []), RoundsToCompute([], ends_before))
+    state.hide_ends(hidden_ends_of(ledger))
     return state
 
 

@@ -43,7 +43,7 @@ from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
-from groupledger.schemas.words import OffsetEventEvidence, OffsetEventKind
+from groupledger.schemas.words import OffsetEventEvidence
 from groupledger.transforms.conform import conform
 from groupledger.transforms.coverage.rules.stretches import stretches
 from groupledger.transforms.offsets.offset_events import (
@@ -53,8 +53,8 @@ from groupledger.transforms.offsets.offset_events import (
     offset_events,
     offset_log,
 )
-from groupledger.transforms.offsets.rules.lost_to_retention import OF_COMMIT, lost_to_retention
 from groupledger.transforms.offsets.rules.offset_event import OffsetRules
+from groupledger.transforms.offsets.rules.sampled_losses import KINDS, OF_COMMIT, sampled_losses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,8 +78,13 @@ RECORD_COLUMNS = (
     *("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "record_type", "is_tombstone", "decode_error"),
     f"struct({', '.join(f'offset_commit.{name}' for name in COMMIT_COLUMNS)}) AS offset_commit",
 )
-LAG_COLUMNS = (*OF_COMMIT, "sampled_at", "committed_offset", "messages_lost", "committed_at")
-COVERAGE_COLUMNS = "cluster string, kafka_partition int, from_offset long, to_offset long, completeness string"
+LAG_COLUMNS = (
+    *(*OF_COMMIT, "sampled_at", "committed_offset", "committed_at", "messages_lost", "raw_lag", "log_start_offset"),
+    "flags",
+)
+COVERAGE_COLUMNS = (
+    "cluster string, kafka_partition int, from_offset long, to_offset long, completeness string, is_state_lost boolean"
+)
 
 
 @dataclass(frozen=True)
@@ -187,9 +192,9 @@ def _coverage(ledger: Ledger, reached: Mapping[int, int]) -> DataFrame:
     source = read_source(ledger.storage, ledger.cluster)
     readings = {} if source is None else source.readings
     rows = [
-        (ledger.cluster, partition, stretch.from_offset, stretch.to_offset, stretch.completeness)
+        (ledger.cluster, partition, each.from_offset, each.to_offset, each.completeness, each.is_state_lost)
         for partition, position in reached.items()
-        for stretch in stretches(readings.get(partition, []), position, None)
+        for each in stretches(readings.get(partition, []), position, None)
     ]
     return ledger.spark.createDataFrame(rows, COVERAGE_COLUMNS)
 
@@ -268,13 +273,16 @@ def _tell_samples(ledger: Ledger, after_ms: int, until_ms: int) -> int:
     """Returns the number of events that are new or have changed."""
     after, until = (pa.scalar(at_ms * 1_000, pa.timestamp("us", "UTC")) for at_ms in (after_ms, until_ms))
     at = pc.field("sampled_at")
-    lag = ledger.arrow(LAG, (at > after) & (at <= until) & (pc.field("messages_lost") > 0), LAG_COLUMNS).to_pylist()
+    # A row that has only this difference, and no lag, is of a topic that was made anew.
+    is_odd = (pc.field("messages_lost") > 0) | (pc.field("lag").is_null() & (pc.field("raw_lag") >= 0))
+    lag = ledger.arrow(LAG, (at > after) & (at <= until) & is_odd, LAG_COLUMNS).to_pylist()
     if not lag:
         return 0
     groups = pa.array({row["group_id"] for row in lag}, pa.string())
-    is_told = (pc.field("kind") == OffsetEventKind.LOST_TO_RETENTION) & pc.field("group_id").isin(groups)
+    is_told = pc.field("kind").isin(KINDS) & (pc.field("evidence") == OffsetEventEvidence.SAMPLES)
+    is_told &= pc.field("group_id").isin(groups)
     columns = [name for name in OFFSET_EVENTS.schema.names if name != "cluster"]
-    found = lost_to_retention(lag, ledger.arrow(OFFSET_EVENTS, is_told, columns).to_pylist())
+    found = sampled_losses(lag, ledger.arrow(OFFSET_EVENTS, is_told, columns).to_pylist())
     rows = [{"cluster": ledger.cluster, **row} for row in found]
     upsert_arrow(ledger, OFFSET_EVENTS, pa.Table.from_pylist(rows, to_arrow_schema(OFFSET_EVENTS.schema)))
     return len(rows)

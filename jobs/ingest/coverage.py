@@ -36,6 +36,7 @@ def write_coverage(
             instant(stretch.to_time_ms),
             stretch.completeness,
             stretch.proof,
+            stretch.is_state_lost,
         )
         for partition, readings in sorted(source.readings.items())
         for stretch in stretches(readings, positions.get(partition, readings[-1].from_offset), known_until_ms)
@@ -47,9 +48,10 @@ def write_coverage(
         of_rows(rows, COVERAGE),
         f"old.cluster = '{ledger.cluster}'",
         updates={name: f"greatest(old.{name}, new.{name})" for name in ("to_offset", "to_time")}
-        | as_new(["completeness", "proof"]),
+        | as_new(["completeness", "proof", "is_state_lost"]),
         update_condition="new.to_offset > old.to_offset OR (new.to_time > old.to_time) IS TRUE OR old.to_time IS NULL"
-        " OR old.completeness <> new.completeness OR old.proof IS DISTINCT FROM new.proof",
+        " OR old.completeness <> new.completeness OR old.proof IS DISTINCT FROM new.proof"
+        " OR old.is_state_lost IS DISTINCT FROM new.is_state_lost",
     )
 
 

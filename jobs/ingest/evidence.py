@@ -1,4 +1,5 @@
-"""Judges, before a micro-batch from Kafka is kept, whether anything was removed from what it has read.
+"""Judges, before a micro-batch from Kafka is kept, whether anything was removed from what it has read, and whether the
+log is still the one that was read before.
 
 The readings that come of it are kept first and the rows then, so that whoever folds the rows finds the readings. A
 batch that is run again is judged again.
@@ -14,9 +15,10 @@ import pyarrow.compute as pc
 from groupledger.jobs.ingest.coverage import late_partitions
 from groupledger.jobs.kafka.batch_headers import read_batches
 from groupledger.jobs.kafka.brokers import connect
+from groupledger.jobs.kafka.leader_epochs import ends_of_epochs, epochs_at
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, tombstone_retention_ms
 from groupledger.jobs.process.clock import now_ms
-from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, source_offset
 from groupledger.jobs.warehouse.source import Before, write_source
 from groupledger.jobs.warehouse.task_files import read_columns
@@ -27,6 +29,7 @@ from groupledger.transforms.coverage.offset_gaps import gaps
 from groupledger.transforms.coverage.rules.evidence import Read, UnreadError, explained_from, judged
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
@@ -39,10 +42,14 @@ if TYPE_CHECKING:
     from groupledger.transforms.coverage.rules.stretches import Reading
 
 
+RETRY_S = 1
+
+
 class Evidence:
     """What is known of the completeness of a ledger that is fed from Kafka; `source` has the newest readings.
 
-    `positions` are the offsets at which the query's first batch begins.
+    `positions` are the offsets at which the query's first batch begins. While leaders don't answer it waits for them,
+    until `stop` is set.
     """
 
     def __init__(
@@ -52,17 +59,21 @@ class Evidence:
         bootstrap_servers: str,
         source: LedgerSource,
         positions: Mapping[int, int],
+        stop: threading.Event,
     ) -> None:
         self.source = source
+        self._stop = stop
         self._ledger = ledger
         self._settings = settings
         self._bootstrap_servers = bootstrap_servers
         self._positions = positions
 
     def __call__(self, number: int, files: Sequence[WrittenFile]) -> None:
-        """Judges batch `number`, whose rows are in files that nobody has committed yet. Raises OutsideError."""
+        """Judges batch `number`, whose rows are in files that nobody has committed yet. Raises OutsideError, and
+        InputError if the log was cut below where the batch begins."""
         begins = {**self._positions, **self._reached(number - 1)}
         ends = {partition: end for partition, end in self._reached(number).items() if end > begins[partition]}
+        epochs = self._epochs(begins, ends)
         source = self.source.at(begins)
         found = read_columns(files, COORDINATOR_RECORDS, self._ledger.warehouse, COLUMNS)
         of_partition = {partition: found.filter(pc.field("kafka_partition") == partition) for partition in ends}
@@ -86,10 +97,38 @@ class Evidence:
                 may_lack_tombstones=partition in late,
             )
             readings[partition] = judged(readings[partition], read)
+        new = replace(self.source, leader_epochs=epochs)
         if readings != self.source.readings:
             before = Before({partition: begins[partition] for partition in ends}, source.readings)
-            self.source = replace(source, readings=readings, before=before)
+            new = replace(new, readings=readings, before=before)
+        if new != self.source:
+            self.source = new
             write_source(self._ledger.storage, self._ledger.cluster, self.source)
+
+    def _epochs(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
+        """Returns the leaders' epochs of the last records read; one that nobody can tell is forgotten."""
+        kept = self.source.leader_epochs
+        found = {partition: epoch for partition, epoch in kept.items() if partition not in ends}
+        has_said = False
+        while ends and not self._stop.is_set():
+            self._ledger.lease.check()
+            try:
+                return found | self._epochs_of_grown(begins, ends)
+            except OutsideError as error:
+                if not has_said:
+                    self._ledger.say(f"waiting to learn whether the log is still the same: {error}")
+                    has_said = True
+            self._stop.wait(RETRY_S)
+        return found
+
+    def _epochs_of_grown(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
+        kept, settings = self.source.leader_epochs, self._settings
+        with connect(self._bootstrap_servers, settings) as brokers:
+            of_grown = {partition: kept[partition] for partition in ends if partition in kept}
+            cut = cuts(begins, ends_of_epochs(brokers, settings.sampling, of_grown))
+            if cut:
+                raise InputError(cut_sentence(cut, begins))
+            return epochs_at(brokers, settings.sampling, {partition: end - 1 for partition, end in ends.items()})
 
     def _reached(self, number: int) -> dict[int, int]:
         at = source_offset(self._ledger.storage, self._ledger.checkpoint_folder, number) if number >= 0 else None
@@ -102,6 +141,22 @@ class Evidence:
     def _at_end(self) -> dict[int, tuple[int, int]]:
         _, topic = describe_offsets_topic(self._bootstrap_servers, self._settings.kafka)
         return {partition: (end, now_ms()) for partition, end in topic.last_stable_offset.items()}
+
+
+def cuts(positions: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
+    """Returns by partition where the log was cut: `ends` are those of the epochs in which our last records were
+    written, which lie behind them in every log that holds them."""
+    return {partition: end for partition, end in ends.items() if end < positions[partition]}
+
+
+def cut_sentence(cut: Mapping[int, int], positions: Mapping[int, int]) -> str:
+    partition, end = min(cut.items())
+    return (
+        f"Partition {partition} of {OFFSETS_TOPIC} was cut off at offset {end:,} and has grown again, and the ledger"
+        f" has read up to {positions[partition]:,}: other records have taken the place of some that it holds, as after"
+        " the election of a leader that was not in sync. Run `groupledger ingest --recover` to go on behind them: what"
+        " was read stays as it was, and nothing is taken for known of a group before its next record."
+    )
 
 
 def explained_by_headers(

@@ -1,8 +1,8 @@
 """`groupledger ingest --bootstrap-servers` reads `__consumer_offsets` into `coordinator_records` and `coverage`.
 
 Before the query starts, the place where it would go on is compared with the topic. Another topic, records that were
-deleted before they were read, and an end below our position are errors with a sentence of their own, since Spark would
-skip records or fail in the middle. Compaction is no error.
+deleted before they were read, an end below our position, and a log that was cut there and has grown again are errors
+with a sentence of their own, since Spark would skip records or fail in the middle. Compaction is no error.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ingest.coverage import write_coverage
 from groupledger.jobs.ingest.decode_again import decode_quarantined_again
-from groupledger.jobs.ingest.evidence import Evidence
+from groupledger.jobs.ingest.evidence import RETRY_S, Evidence, cut_sentence, cuts
 from groupledger.jobs.ingest.stream import TABLES, Checks, run_query
+from groupledger.jobs.kafka.brokers import connect
+from groupledger.jobs.kafka.leader_epochs import ends_of_epochs
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, kafka_options, offsets_topic_identity
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError, OutsideError
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
 
 # How often a continuous run updates `coverage`; it also does so when it stops.
 COVERAGE_INTERVAL_S = 60
-RETRY_S = 1
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> 
     every = f"{ingest.settings.ingest.trigger_interval_s} seconds"
     trigger = {"processingTime": every} if ingest.is_continuous else {"availableNow": True}
 
-    evidence = Evidence(ledger, ingest.settings, ingest.bootstrap_servers, source, positions)
+    evidence = Evidence(ledger, ingest.settings, ingest.bootstrap_servers, source, positions, stop)
 
     def cover(totals: Totals) -> None:
         reached = source_offset(ledger.storage, ledger.checkpoint_folder, totals.last_batch)
@@ -109,6 +110,7 @@ def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[Ledge
     positions = {**topic.log_start_offset, **settled}
     source = source.at(positions)
     check_end({**positions, **kafka_positions(resume.planned_offset, OFFSETS_TOPIC)}, topic)
+    source = source.behind_cuts(readings_behind_cuts(ingest, source, positions, topic, started_at_ms))
     holes = {partition for partition, start in topic.log_start_offset.items() if positions[partition] < start}
     if holes:
         if not ingest.recover:
@@ -143,6 +145,34 @@ def check_end(positions: Mapping[int, int], topic: TopicRange) -> None:
             f" ledger has read up to {positions[partition]:,}: records were cut off, and others may take their offsets."
             " Use another --cluster name or another --warehouse for what comes now."
         )
+
+
+def readings_behind_cuts(
+    ingest: KafkaIngest, source: LedgerSource, positions: Mapping[int, int], topic: TopicRange, started_at_ms: int
+) -> dict[int, Reading]:
+    """Returns a reading for each partition that was cut below our position and has grown again. Raises InputError
+    unless told to recover.
+
+    The records that we read above the cut stay: they were in the log, and the coordinator answered by them. Those that
+    took their offsets can't be told beside them.
+    """
+    if not source.leader_epochs:
+        return {}
+    with connect(ingest.bootstrap_servers, ingest.settings) as brokers:
+        ends = ends_of_epochs(brokers, ingest.settings.sampling, source.leader_epochs)
+    cut = cuts(positions, ends)
+    if cut and not ingest.recover:
+        raise InputError(cut_sentence(cut, positions))
+    return {
+        partition: Reading(
+            from_offset=positions[partition],
+            complete_from=max(topic.last_stable_offset[partition], positions[partition]),
+            complete_from_ms=started_at_ms,
+            is_state_lost=True,
+            began_ms=started_at_ms,
+        )
+        for partition in cut
+    }
 
 
 def say_waiting(ledger: Ledger, topic: TopicRange) -> None:

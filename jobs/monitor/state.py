@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.history import update_history
-from groupledger.jobs.derive.lag import append_lag, group_histories, recover_state, rounds_after, update_lag
+from groupledger.jobs.derive.lag import (
+    append_lag,
+    group_histories,
+    hidden_ends_of,
+    recover_state,
+    rounds_after,
+    update_lag,
+)
 from groupledger.jobs.derive.offset_events import update_offset_events
 from groupledger.jobs.ingest.samples import append_round, last_sampled_at_ms, sampled_topics
 from groupledger.jobs.monitor.commits import commits_in, new_files
@@ -99,6 +106,7 @@ class MonitorState:
     def _read_history(self) -> None:
         self._histories = group_histories(self._ledger)
         self._infos = group_infos(self._ledger)
+        self._lag.hide_ends(hidden_ends_of(self._ledger))
 
     def read_commits(self) -> None:
         """Reads what the ingest has added to the table since the last time."""

@@ -7,7 +7,7 @@ count or another kind of source is an error here, before anything is read.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.process.errors import InputError
@@ -46,13 +46,15 @@ class LedgerSource:
     where it is from.
 
     Readings are kept before the rows that they are about. If these were never kept, the same offsets are read again, by
-    then perhaps thinned: they are judged from the readings `before`.
+    then perhaps thinned: they are judged from the readings `before`. `leader_epochs` has, by partition, that of the
+    last record read, or of one that lies behind it; an older release kept none.
     """
 
     kind: str
     identity: TopicIdentity | None
     readings: Mapping[int, list[Reading]]
     before: Before | None = None
+    leader_epochs: Mapping[int, int] = field(default_factory=dict)
 
     def at(self, positions: Mapping[int, int]) -> LedgerSource:
         """Returns the source as it was when these were the next offsets to read."""
@@ -72,7 +74,20 @@ class LedgerSource:
             resumed = -1 if reading.resumed_from is None else reading.resumed_from
             before = [earlier for earlier in readings.get(partition, []) if earlier.from_offset <= resumed]
             readings[partition] = [*before, reading]
-        return replace(self, readings=readings, before=None)
+        return self._with_others(readings, new)
+
+    def behind_cuts(self, new: Mapping[int, Reading]) -> LedgerSource:
+        """Returns the source with a reading of a log that was cut and has grown again, for each partition in `new`.
+        Those before it stay, since what they read was in the log then."""
+        readings = dict(self.readings)
+        for partition, reading in new.items():
+            before = [earlier for earlier in readings.get(partition, []) if earlier.from_offset < reading.from_offset]
+            readings[partition] = [*before, reading]
+        return self._with_others(readings, new)
+
+    def _with_others(self, readings: Mapping[int, list[Reading]], new: Mapping[int, Reading]) -> LedgerSource:
+        epochs = {partition: epoch for partition, epoch in self.leader_epochs.items() if partition not in new}
+        return replace(self, readings=readings, before=None, leader_epochs=epochs)
 
 
 def source_name(cluster: str) -> str:
@@ -92,6 +107,7 @@ def _parsed(text: str) -> LedgerSource:
         identity=TopicIdentity(**fields["identity"]) if fields["identity"] else None,
         readings=_readings(fields["readings"]),
         before=_before(fields.get("before")),
+        leader_epochs={int(key): epoch for key, epoch in fields.get("leader_epochs", {}).items()},
     )
 
 

@@ -51,6 +51,7 @@ POLL_SECONDS = 0.05
 PORTS = range(20_000, 30_000)
 PORT_ATTEMPTS = 100
 EXCERPT_LINES = 20
+VOTERS = "controller.quorum.voters"
 
 # One node, groups that form at once, and the shortest sessions that a client may ask for.
 DEFAULT_PROPERTIES: Mapping[str, str] = {
@@ -109,7 +110,8 @@ class LocalBroker:
     """A broker whose data outlives its process; a context manager that starts and stops it.
 
     `properties` are added to `DEFAULT_PROPERTIES` and win over them. With `log_requests` every request is one line in
-    `request_log`: `[time] DEBUG Completed request:{json} (kafka.request.logger)`.
+    `request_log`: `[time] DEBUG Completed request:{json} (kafka.request.logger)`. One that `joins` another, which must
+    have been started before, is a second broker of its cluster, and the other stays the controller.
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class LocalBroker:
         heap: str = "1g",
         jvm_options: Iterable[str] = SHORT_LIVED_JVM,
         log_requests: bool = False,
+        joins: LocalBroker | None = None,
     ) -> None:
         self.directory = directory.resolve()
         self.data_directory = self.directory / "data"
@@ -129,17 +132,24 @@ class LocalBroker:
         self._jars = jars.resolve()
         self._jvm_options = (f"-Xmx{heap}", *jvm_options)
         self._request_level = "DEBUG" if log_requests else "WARN"
+        self._joins = joins
         port, controller_port = _free_ports(2)
         self.bootstrap_servers = f"127.0.0.1:{port}"
-        self._properties = {
-            **DEFAULT_PROPERTIES,
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-            "log.dirs": str(self.data_directory),
-            **(properties or {}),
+        listener = f"PLAINTEXT://127.0.0.1:{port}"
+        role = {
+            "listeners": f"{listener},CONTROLLER://127.0.0.1:{controller_port}",
+            VOTERS: f"1@127.0.0.1:{controller_port}",
         }
+        if joins is not None:
+            role = {"process.roles": "broker", "node.id": "2", "listeners": listener, VOTERS: joins.voters}
+        self._properties = {**DEFAULT_PROPERTIES, **role, "log.dirs": str(self.data_directory), **(properties or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
+
+    @property
+    def voters(self) -> str:
+        """Returns the controller of the cluster, as the settings of its brokers name it."""
+        return self._properties[VOTERS]
 
     @property
     def pid(self) -> int | None:
@@ -204,6 +214,9 @@ class LocalBroker:
 
     def _format(self) -> None:
         cluster_id = f"A{secrets.token_urlsafe(16)[1:]}"  # a UUID as Kafka writes it, without "-" in front
+        if self._joins is not None:
+            lines = (self._joins.data_directory / "meta.properties").read_text().splitlines()
+            cluster_id = dict(line.split("=", 1) for line in lines if "=" in line)["cluster.id"]
         settings = str(self.directory / "server.properties")
         run_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", settings, jars=self._jars)
 

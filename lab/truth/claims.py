@@ -34,6 +34,7 @@ def false_claims(
         *_false_rows(tables, truth, "assignments", ("topic", "partition", "member_id"), ("valid_from", "valid_to")),
         *_false_rows(tables, truth, "members", ("member_id",), ("joined_at", "left_at")),
         *(_findings(tables) - _findings(truth)),
+        *_false_groups(tables, truth),
         *_false_owners(tables, truth, found, until_ms, random),
     ]
 
@@ -80,6 +81,14 @@ def _values(row: Told, columns: tuple[str, ...]) -> tuple[Any, ...]:
 
 def _findings(tables: Tables) -> set[tuple[int, str]]:
     return {(row["kafka_offset"], row["finding"]) for row in tables.table("generations") if row["finding"]}
+
+
+def _false_groups(tables: Tables, truth: Tables) -> list[Told]:
+    """Returns what the group's row says of now and is not so: whether it lives, and how much it has committed."""
+    told, true = tables.rows["groups"].get((), {}), truth.group
+    is_false = told.get("is_alive") not in (None, true["is_alive"])
+    has_too_many = (told.get("committed_partition_count") or 0) > true["committed_partition_count"]
+    return [told] if is_false or has_too_many else []
 
 
 def _false_owners(

@@ -286,6 +286,18 @@ LOST_TO_RETENTION = IncidentKind(
     root=roots.LOG_RETENTION,
     confidence=0.95,
 )
+OFFSET_OF_FORMER_TOPIC = IncidentKind(
+    name="offset_of_former_topic",
+    meaning="A group's offsets are of a deleted topic, and the topic that was made anew under its name has grown beyond"
+    " them.",
+    happened="The offsets of {count} partitions are of a deleted topic, and the new one of its name has reached them:"
+    " from there on, the group passes over at most {detail} records.",
+    advice="Reset the group on this topic to the earliest offset before it goes on, and delete a group's offsets with"
+    " the topic; what it has passed over already can be read by a group of another name.",
+    settings=(),
+    root=roots.TOPIC_RECREATED,
+    confidence=0.8,
+)
 OFFSETS_EXPIRE_SOON = IncidentKind(
     name="offsets_expire_soon",
     meaning="Kafka is about to expire committed offsets, with which records would be read again or never read.",

@@ -79,7 +79,7 @@ CLIENT_SEEK_OR_RESET = Root(
 )
 TOPIC_RECREATED = Root(
     name="topic_recreated",
-    advice="The topic was deleted and made anew, so offsets begin again: nothing is read twice.",
+    advice="The topic was deleted and made anew, so offsets begin again, and nothing is read twice.",
 )
 TOPIC_GONE = Root(name="topic_gone", advice="The broker does not have its topic, or not any more.")
 CONFIGURATION = Root(

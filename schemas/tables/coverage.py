@@ -45,5 +45,12 @@ COVERAGE = Table(
             " replica); null where an older release has read it. A compacted stretch with a proof has all its records,"
             " and only what was before it may be missing.",
         ),
+        column(
+            "is_state_lost",
+            T.BooleanType(),
+            "Groups, members and offsets of which no record lies in the stretch or behind it may have ended without a"
+            " trace before it: it was read so late that their tombstones may have gone, or the log was cut below it and"
+            " has grown again. Null where an older release has read it.",
+        ),
     ),
 )

@@ -23,12 +23,14 @@ GROUPS = Table(
             "is_alive",
             T.BooleanType(),
             "Since its last incarnation began, neither its tombstone nor, of a simple group, the removal of its last"
-            " offset has been seen.",
+            " offset has been seen. Null if it may have ended without a trace since it was last seen: in a hole of"
+            " coverage, or before a stretch that lost the state.",
         ),
         column(
             "is_simple",
             T.BooleanType(),
-            "It has commits only: a simple consumer, or a group that an administrator made by a reset.",
+            "It has commits only: a simple consumer, or a group that an administrator made by a reset. Null where"
+            " is_alive is.",
         ),
         INCARNATION,
         column(
@@ -47,7 +49,11 @@ GROUPS = Table(
             T.IntegerType(),
             "Partitions, or connectors and tasks, that have an owner now; null where no assignment can be read.",
         ),
-        column("committed_partition_count", T.IntegerType(), "Partitions with a committed offset."),
+        column(
+            "committed_partition_count",
+            T.IntegerType(),
+            "Partitions with a committed offset, without those of before a hole; null where is_alive is.",
+        ),
         column("first_seen_at", T.TimestampType(), "Earliest time of a record or commit that was read."),
         column("last_seen_at", T.TimestampType(), "Latest one."),
         column("last_commit_at", T.TimestampType(), "Latest time of an offset commit."),

@@ -4,11 +4,11 @@
 -- tables of the warehouse have their own names. It gives the rows of transforms/offsets/offset_commits.py, which says
 -- what each column means and when it is null. It uses only what engines have in common: no IGNORE NULLS and no array
 -- functions. The newest row up to a place in the log is found by a window over its offset, and then joined.
-WITH stretch AS (  -- known_from is the offset behind the last hole before the stretch
+WITH stretch AS (  -- known_from is behind the last hole before the stretch, or where one began that lost the state
     SELECT
         cluster, kafka_partition, from_offset, to_offset, completeness,
         COALESCE(
-            MAX(CASE WHEN completeness = 'unknown' THEN to_offset END)
+            MAX(CASE WHEN completeness = 'unknown' THEN to_offset WHEN is_state_lost THEN from_offset END)
                 OVER (PARTITION BY cluster, kafka_partition ORDER BY from_offset),
             0
         ) AS known_from

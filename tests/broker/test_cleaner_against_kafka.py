@@ -9,30 +9,26 @@ The truth is the same log, as it was written.
 from __future__ import annotations
 
 import threading
-import time
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse.source import read_source
-from groupledger.schemas.kafka.names import ADMIN_CLIENT_ID, OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.coverage.rules.stretches import stretches
 from groupledger.transforms.history.rules import mark_of
 from lab.faults.growing_log import HOUR_MS, MIX
+from lab.kafka.cleaned_topic import PROPERTIES, clean, make_topic, write
 from lab.kafka.local_broker import LocalBroker
 from lab.truth.claims import false_claims, untold
 from lab.truth.histories import Tables, folded, position
 from lab.truth.simulated import decoded, in_one_partition
 from lab.warehouses.ledgers import open_test_ledger
-from tests.fault.topic import set_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,13 +40,6 @@ if TYPE_CHECKING:
     from groupledger.transforms.coverage.rules.stretches import Stretch
 
 SEED = 4
-PROPERTIES = {"offsets.topic.num.partitions": "1", "log.cleaner.backoff.ms": "100"}
-# A segment for each minute of the simulated time: the cleaner takes all but the last.
-TOPIC_SETTINGS = {"cleanup.policy": "compact", "segment.ms": "60000"}
-RATIO = "min.cleanable.dirty.ratio"
-ALWAYS, NEVER = "0.001", "1"  # of dirty records, so that the cleaner works
-WAIT_S = 300
-BATCH = 5  # records: a segment is rolled between two batches
 PARTS = 9
 READ_AT_ONCE, READ_CLEANED = (1, 3, 6, 9), (2, 5, 8)  # after these parts; the others wait for the next pass
 
@@ -62,44 +51,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
         yield started
 
 
-def make_topic(bootstrap_servers: str) -> None:
-    """Makes the topic before the broker does: a member's record, of today, would come first, and its segment would
-    never be rolled for records of another day."""
-    topic = NewTopic(OFFSETS_TOPIC, 1, 1, config={**TOPIC_SETTINGS, RATIO: NEVER})
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    admin.create_topics([topic])[OFFSETS_TOPIC].result()
-
-
 def end_of(broker: LocalBroker) -> int:
     return describe_offsets_topic(broker.bootstrap_servers, load_settings().kafka)[1].high_watermark[0]
-
-
-def write(broker: LocalBroker, rows: pa.Table) -> None:
-    settings = {"client.id": ADMIN_CLIENT_ID, "enable.idempotence": True, "batch.num.messages": BATCH}
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **settings})
-    for row in rows.to_pylist():
-        at_ms = round(row["timestamp"].timestamp() * 1_000)
-        producer.produce(OFFSETS_TOPIC, row["value"], row["key"], partition=0, timestamp=at_ms)
-    assert producer.flush(WAIT_S) == 0
-
-
-def set_ratio(broker: LocalBroker, ratio: str) -> None:
-    set_topic(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), {RATIO: ratio})
-
-
-def clean(broker: LocalBroker, above: int) -> None:
-    """Lets the cleaner work until it has gone beyond an offset, by its own checkpoint."""
-    set_ratio(broker, ALWAYS)
-    checkpoint = broker.data_directory / "cleaner-offset-checkpoint"
-    deadline = time.monotonic() + WAIT_S
-    while time.monotonic() < deadline:
-        lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
-        cleaned = [int(line.split()[2]) for line in lines if line.startswith(f"{OFFSETS_TOPIC} 0 ")]
-        if cleaned and cleaned[0] > above:
-            set_ratio(broker, NEVER)
-            return
-        time.sleep(0.1)
-    raise TimeoutError(f"the cleaner has not gone beyond offset {above}")
 
 
 class Ledger:
@@ -141,7 +94,7 @@ def test_what_the_cleaner_leaves(spark: SparkSession, broker: LocalBroker, tmp_p
     size = -(-log.num_rows // PARTS)
     for part in range(1, PARTS + 1):
         begin = (part - 1) * size
-        write(broker, log.slice(begin, size))
+        write(broker.bootstrap_servers, log.slice(begin, size))
         if part in READ_CLEANED:
             clean(broker, begin)
         if part in (*READ_AT_ONCE, *READ_CLEANED):

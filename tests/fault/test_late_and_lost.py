@@ -107,7 +107,8 @@ def test_records_are_deleted_above_our_position(spark: SparkSession, warehouse: 
 
 
 def test_the_topic_ends_below_our_position(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
-    """Goal: a partition that was cut off gives old offsets to new records: refused, with --recover too."""
+    """Goal: a partition that was cut off gives old offsets to new records: refused, with --recover too. When it has
+    grown beyond our position again, the leader's epochs tell: --recover goes on there, and what was read stays."""
     ingest(spark, warehouse, broker.bootstrap_servers)
     broker.stop()
     shutil.rmtree(broker.data_directory / f"{OFFSETS_TOPIC}-2")
@@ -116,6 +117,18 @@ def test_the_topic_ends_below_our_position(spark: SparkSession, warehouse: Path,
     refused(spark, warehouse, broker, sentence)
     with pytest.raises(InputError, match=sentence):
         ingest(spark, warehouse, broker.bootstrap_servers, recover=True)
+    # It grows again, beyond where we were.
+    before = positions(spark, warehouse)
+    end = max(offset for partition, offset in before if partition == 2) + 1
+    fill(broker.bootstrap_servers, (end + 10) * PARTITIONS)
+    refused(spark, warehouse, broker, f"Partition 2 of __consumer_offsets was cut off at offset 0.* up to {end}")
+    ingest(spark, warehouse, broker.bootstrap_servers, recover=True)
+    found = positions(spark, warehouse)
+    assert {*before} < {*found}
+    assert [row for row in coverage(spark, warehouse) if row[0] == 2 and row[2] > end] == [
+        (2, end, end + 10, "compacted")
+    ]
+    assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 0
 
 
 def test_open_and_aborted_transactions(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:

@@ -11,20 +11,14 @@ import time
 from typing import IO, TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
 from groupledger.jobs.process.session import SHORT_LIVED
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from lab.kafka.cleaned_topic import set_topic
 from lab.warehouses.ledgers import open_test_ledger
 from lab.warehouses.rows import offset_commit
 
@@ -88,14 +82,6 @@ def delete_all_records(bootstrap_servers: str) -> None:
 def delete_topic(bootstrap_servers: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     admin.delete_topics([OFFSETS_TOPIC])[OFFSETS_TOPIC].result()
-
-
-def set_topic(admin: AdminClient, settings: dict[str, str]) -> None:
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, OFFSETS_TOPIC, incremental_configs=entries)
-    admin.incremental_alter_configs([resource])[resource].result()
 
 
 def is_empty(bootstrap_servers: str) -> bool:

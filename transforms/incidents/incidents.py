@@ -299,7 +299,7 @@ def _of_offsets(tables: IncidentTables, rules: Rules, as_of_ms: int) -> Iterator
         told = (tables.coordinator_records, tables.coverage, tables.generations, tables.watermarks)
         yield "returns", returns(tables.offset_events, *told)
     if tables.committed_offsets is not None and tables.groups is not None:
-        old = old_offsets(tables.committed_offsets, tables.generations, rules, as_of_ms)
+        old = old_offsets(tables.committed_offsets, tables.generations, tables.coverage, rules, as_of_ms)
         yield "committed", expiring(old, tables.watermarks)
         yield "readers", readers(tables.coordinator_records, tables.groups, old)
 

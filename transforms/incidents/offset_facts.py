@@ -2,7 +2,7 @@
 
     moves_and_losses(offset_events)              what moved an offset, or took its records, of groups that it may harm
     returns(offset_events, ..., watermarks)      the first commit of each partition behind the expiry of its offset
-    old_offsets(committed_offsets, generations)  offsets that will expire soon unless somebody keeps them
+    old_offsets(committed_offsets, ...)          offsets that will expire soon unless somebody keeps them
     expiring(old, watermarks)                    those of them whose loss would cost something
     readers(coordinator_records, groups, old)    the records that say whether members of modern groups keep them
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from groupledger.schemas.words import Completeness, GroupType, OffsetEventKind
+from groupledger.schemas.words import Completeness, GroupType, OffsetEventEvidence, OffsetEventKind
 from groupledger.transforms.history.rules.expiring_offsets import KEY_OF_RECORD
 from groupledger.transforms.incidents.rules.facts import MARKER_OFFSETS
 from groupledger.transforms.offsets.offset_commits import commit_log
@@ -39,9 +39,12 @@ def _row_key() -> Column:
 
 
 def moves_and_losses(offset_events: DataFrame) -> DataFrame:
-    harmed = offset_events.where(F.col("kind").isin(*HARMFUL)).select("group_id").distinct()
+    # By the records alone, a commit for a topic that was made anew harms nobody.
+    is_reached = (F.col("kind") == OffsetEventKind.TOPIC_RECREATED) & (F.col("evidence") == OffsetEventEvidence.SAMPLES)
+    is_harm = F.col("kind").isin(*HARMFUL) | is_reached
+    harmed = offset_events.where(is_harm).select("group_id").distinct()
     return (
-        offset_events.where(F.col("kind").isin(*MOVES))
+        offset_events.where(F.col("kind").isin(*MOVES) | is_reached)
         .join(harmed, "group_id", "left_semi")
         .select(
             *(*PLACE, "kind", *RECORD, "offset_before", "offset_after", _row_key()),
@@ -157,9 +160,14 @@ def _with_begin(found: DataFrame, generations: DataFrame) -> DataFrame:
 # About to expire
 
 
-def old_offsets(committed_offsets: DataFrame, generations: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
-    """Returns the offsets that will expire soon by their age alone."""
-    is_committed = ~F.col("is_removed") & F.col("committed_offset").isNotNull()
+def old_offsets(
+    committed_offsets: DataFrame, generations: DataFrame, coverage: DataFrame, rules: Rules, as_of_ms: int
+) -> DataFrame:
+    """Returns the offsets that will expire soon by their age alone, but for those that may be gone without a trace."""
+    hides_ends = (F.col("completeness") == Completeness.UNKNOWN) | F.coalesce("is_state_lost", F.lit(False))
+    hidden = coverage.where(hides_ends).groupBy("kafka_partition").agg(F.max("from_offset").alias("hidden_to"))
+    is_there = F.coalesce(F.col("commit_kafka_offset") >= F.col("hidden_to"), F.lit(True))
+    is_committed = ~F.col("is_removed") & F.col("committed_offset").isNotNull() & is_there
     empty = generations.where("is_current AND member_count = 0").select(
         "group_id", F.unix_millis("current_state_at").alias("empty_since_ms")
     )
@@ -167,7 +175,8 @@ def old_offsets(committed_offsets: DataFrame, generations: DataFrame, rules: Rul
     since_ms = F.least("committed_at_ms", F.coalesce("empty_since_ms", "committed_at_ms"))
     due_ms = F.coalesce("expire_at_ms", since_ms + rules.offsets.retention_ms)
     return (
-        committed_offsets.where(is_committed)
+        committed_offsets.join(F.broadcast(hidden), "kafka_partition", "left")
+        .where(is_committed)
         .join(F.broadcast(empty), "group_id", "left")
         .where(due_ms <= as_of_ms + rules.expires_soon_ms)
         .select(

@@ -78,10 +78,12 @@ def commit_log(coordinator_records: DataFrame) -> DataFrame:
 
 
 def with_known_from(coverage: DataFrame) -> DataFrame:
-    """Returns each stretch with `known_from`: the offset behind the last hole before it."""
+    """Returns each stretch with `known_from`: the offset behind the last hole before it, or where a stretch began that
+    lost the state. A commit below may have been removed without a trace."""
     before = Window.partitionBy("cluster", "kafka_partition").orderBy("from_offset")
-    hole_end = F.when(F.col("completeness") == Completeness.UNKNOWN, F.col("to_offset"))
-    return coverage.withColumn("known_from", F.coalesce(F.max(hole_end).over(before), F.lit(0)))
+    begin = F.when(F.col("completeness") == Completeness.UNKNOWN, F.col("to_offset"))
+    begin = begin.when(F.col("is_state_lost"), F.col("from_offset"))
+    return coverage.withColumn("known_from", F.coalesce(F.max(begin).over(before), F.lit(0)))
 
 
 def offset_commits(

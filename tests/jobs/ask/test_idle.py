@@ -59,3 +59,23 @@ def test_times(tmp_path: Path, commits: list[dict[str, Any]], told: tuple[str, i
     assert [row["cause"] for row in found] == expected
     if told is not None and told[1] is not None:
         assert found[0]["offsets_expire_at"] == AT + timedelta(days=told[1])
+
+
+def test_an_offset_that_may_be_gone(tmp_path: Path) -> None:
+    """Goal: where the log hides what became of it, nothing is said of an offset's expiry."""
+    stretch = {
+        "kafka_partition": 7,
+        "from_offset": 2,
+        "completeness": "compacted",
+        "is_state_lost": True,
+        "to_time": AT,
+    }
+    write(tmp_path, "coverage", stretch)
+    write(tmp_path, "groups", {"group_id": "g", "group_type": "classic", "is_simple": True, "is_alive": True})
+    write(tmp_path, "generations")
+    write(tmp_path, "members")
+    other = commit(3, AT_MS - 5 * DAY_MS)
+    other["offset_commit"] = {**other["offset_commit"], "partition": 1}
+    write(tmp_path, "coordinator_records", commit(1, AT_MS - 5 * DAY_MS), other)
+    _, found = idle(ClusterRows(str(tmp_path), "c"), WEEK, 0.5)
+    assert [row["committed_partition_count"] for row in found] == [1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.warehouse.source import KAFKA, LedgerSource, TopicIdentity, read_source, write_source
@@ -19,7 +20,7 @@ BEHIND_A_HOLE = Reading(from_offset=100, complete_from=120, complete_from_ms=2, 
 def test_it_is_remembered(tmp_path: Path) -> None:
     """Goal: what is written is what is read, and nothing is read where nothing was written."""
     storage = LocalStorage(tmp_path)
-    source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST, BEHIND_A_HOLE], 1: [FIRST]})
+    source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST, BEHIND_A_HOLE], 1: [FIRST]}, leader_epochs={1: 7})
     write_source(storage, "c", source)
     assert read_source(storage, "c") == source
     assert read_source(storage, "other") is None
@@ -43,3 +44,12 @@ def test_a_reading_that_resumes_nothing_starts_over() -> None:
     fresh = Reading(from_offset=5, complete_from=60, complete_from_ms=4)
     source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST, BEHIND_A_HOLE]})
     assert source.with_readings({0: fresh}).readings == {0: [fresh]}
+
+
+def test_a_reading_behind_a_cut() -> None:
+    """Goal: what was read of the log before it was cut stays, one that was broken off there leaves no trace, and the
+    epoch of a record that is gone is asked for no more."""
+    source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST], 1: [FIRST]}, leader_epochs={0: 3, 1: 4})
+    behind = Reading(from_offset=90, complete_from=95, complete_from_ms=5, is_state_lost=True)
+    found = source.behind_cuts({0: replace(behind, complete_from=92)}).behind_cuts({0: behind})
+    assert (found.readings, found.leader_epochs) == ({0: [FIRST, behind], 1: [FIRST]}, {1: 4})

@@ -98,7 +98,15 @@ def tables(spark: SparkSession) -> IncidentTables:
             *(record(CAME_BACK, 40, 120.1, 8_000_500), record(CAME_BACK, 41, 120.2, 8_000_600)),
             member(15),
         ],
-        COVERAGE: [{"kafka_partition": 7, "from_offset": 0, "to_offset": 100, "completeness": "complete"}],
+        COVERAGE: [
+            {"kafka_partition": 7, "from_offset": 0, "to_offset": 100, "completeness": "complete"},
+            {
+                "kafka_partition": 8,
+                "from_offset": 30,
+                "completeness": "compacted",
+                "is_state_lost": True,
+            },
+        ],
         GENERATIONS: [
             *(generation(SKIPPED, 5, 0, 0), generation(CAME_BACK, 12, 1, 0, 30), generation(CAME_BACK, 30, 120, 2)),
             *(generation(IDLE, 12, 0, 0), generation(FRESH, 14, 0, 2), generation(KEPT, 16, 0, 1)),
@@ -118,6 +126,7 @@ def tables(spark: SparkSession) -> IncidentTables:
         COMMITTED_OFFSETS: [
             standing(IDLE, 11, 8_000_800),
             standing(KEPT, 13, 600),
+            standing(IDLE, 29, 8_000_700, partition=1, kafka_partition=8),  # its removal may have gone without a trace
             standing(FRESH, 60, 5, committed_at_ms=ms(AS_OF_HOURS - 1)),
             standing("removed", 61, 5, is_removed=True),
         ],

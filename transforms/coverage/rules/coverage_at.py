@@ -1,4 +1,4 @@
-"""Tells whether the log was known at an instant, from the rows of `coverage` of one `__consumer_offsets` partition."""
+"""Tells whether the log was known at an instant, and where it hides ends, from the rows of `coverage`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,23 @@ def iso(instant: datetime) -> str:
     return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def hidden_ends(coverage: Iterable[Row]) -> dict[int, list[int]]:
+    """Returns, by partition of `__consumer_offsets`, the offsets of the log at which what was there before may have
+    ended without a trace: a hole begins there, or a stretch that lost the state."""
+    found: dict[int, list[int]] = {}
+    for row in coverage:
+        if row["completeness"] == Completeness.UNKNOWN or row.get("is_state_lost"):
+            found.setdefault(row["kafka_partition"], []).append(row["from_offset"])
+    return found
+
+
 def _is_known(row: Row) -> bool:
     return row["completeness"] == Completeness.COMPLETE and row["from_time"] is not None and row["to_time"] is not None
 
 
 def why_unknown(coverage: Iterable[Row], at: datetime) -> str | None:
     """Returns why the ledger can't know what was at an instant, with the remedy; None if a complete stretch holds
-    it."""
+    it. The rows are of one partition of `__consumer_offsets`."""
     known = sorted((row["from_time"], row["to_time"]) for row in coverage if _is_known(row))
     if any(begin <= at < end for begin, end in known):
         return None

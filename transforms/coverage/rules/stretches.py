@@ -9,6 +9,8 @@ records and is called compacted still, with its proof, and the complete one.
 A compacted stretch still has the newest record of each key that occurs in it, so a group without a record there is as
 it was before. That is not so for tombstones: Kafka removes them `delete.retention.ms` after its cleaner met them. A
 stretch that was read so late behind the one before says nothing of the groups that it does not name: `is_state_lost`.
+Nor does the first stretch behind a log that was cut and has grown again: records that nobody read took the offsets of
+some that were read.
 """
 
 from __future__ import annotations
@@ -77,9 +79,12 @@ def stretches(readings: list[Reading], position: int, known_until_ms: int | None
         seen = min(reading.complete_from, stop)
         settled = min(reading.known_from, stop)
         seen_ms = reading.complete_from_ms if stop >= reading.known_from else None
-        thinned = Stretch(reading.from_offset, seen, None, seen_ms, Completeness.COMPACTED)
-        found.append(replace(thinned, is_state_lost=reading.is_state_lost))
-        found.append(Stretch(seen, settled, None, None, Completeness.COMPACTED, reading.proof))
         since_ms = reading.complete_from_ms
-        found.append(Stretch(settled, stop, since_ms, known_ms, Completeness.COMPLETE, reading.proof))
+        read = [
+            Stretch(reading.from_offset, seen, None, seen_ms, Completeness.COMPACTED),
+            Stretch(seen, settled, None, None, Completeness.COMPACTED, reading.proof),
+            Stretch(settled, stop, since_ms, known_ms, Completeness.COMPLETE, reading.proof),
+        ]
+        first, *others = [stretch for stretch in read if stretch.from_offset < stretch.to_offset] or [read[0]]
+        found += [replace(first, is_state_lost=reading.is_state_lost), *others]
     return [stretch for stretch in found if stretch.from_offset < stretch.to_offset]

@@ -91,6 +91,7 @@ def _advance(group: OpenGroup, event: GroupRecord | GroupTombstone | OtherGroupT
     if group.first_kafka_offset is None or event.first_kafka_offset < group.first_kafka_offset:
         group.first_kafka_offset = event.first_kafka_offset
     group.last_kafka_offset = max(group.last_kafka_offset, event.last_kafka_offset)
+    group.ends_hidden_from = None
     if not is_summary:
         group.record_offset = event.last_kafka_offset
     begin_ms = event.first_commit_timestamp_ms if isinstance(event, Commits) else event.kafka_timestamp_ms
@@ -117,8 +118,7 @@ def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
         group.owners, group.rebalance, group.is_state_known = {}, None, False
         if group.reconciliation is not None:
             group.reconciliation = Reconciliation(is_whole=False, group_type=group.reconciliation.group_type)
-        for committed in group.commits.values():
-            committed.last_ms, committed.owner_commits = None, 0
+        group.commits, group.ends_hidden_from = {}, mark.from_offset
     elif is_first:
         group.is_state_known = True  # before its first record a group does not exist
 

@@ -223,6 +223,8 @@ def put_group(rows: Rows, group: OpenGroup) -> None:
     # What an epoch began with is not what the group has come to since.
     is_modern = group.group_type != GroupType.CLASSIC
     now = group.generation if group.generation is not None and group.generation.ended_by is None else None
+    is_alive = group.is_alive and group.ending is None
+    is_known = not is_alive or group.ends_hidden_from is None
     rows.put(
         "groups",
         (),
@@ -230,8 +232,8 @@ def put_group(rows: Rows, group: OpenGroup) -> None:
             "group_id": group.group_id,
             "kafka_partition": group.kafka_partition,
             "group_type": group.group_type,
-            "is_alive": group.is_alive and group.ending is None,
-            "is_simple": group.is_simple,
+            "is_alive": is_alive if is_known else None,
+            "is_simple": group.is_simple if is_known else None,
             "incarnation": group.incarnation,
             "generation": now and now.generation,
             "revision": now and now.revision,
@@ -241,7 +243,7 @@ def put_group(rows: Rows, group: OpenGroup) -> None:
             "leader": now and now.leader,
             "member_count": now and (len(group.members) if is_modern else now.member_count),
             "owned_count": now and (_owned_count(group) if is_modern else now.owned_count),
-            "committed_partition_count": len(group.commits),
+            "committed_partition_count": len(group.commits) if is_known else None,
             "first_seen_at": micros(group.first_seen_ms),
             "last_seen_at": micros(group.last_seen_ms),
             "last_commit_at": micros(group.last_commit_ms),

@@ -5,8 +5,9 @@ that never comes back may have been closed: it does not leave then, and its sess
 often as not is told and alarms nobody.
 
 A zombie commit is suspected where a silent member was removed and its client came back under a new id soon after: it
-was alive all the time, and may have gone on working and committing in between. What may have been processed twice lies
-between the last commit before and the new owners' first one. That is an exposure, never a count.
+was alive all the time, and may have gone on working and committing in between. Where nobody was left to take up its
+work, nobody is suspected. What may have been processed twice lies between the last commit before and the new owners'
+first one. That is an exposure, never a count.
 
 A rewind is a committed offset below the one before it. With no members it is a reset; with them a seek, a reset by the
 client, or a topic that was made anew. A commit gap is a member whose partitions all fell silent at once, for many times
@@ -104,7 +105,7 @@ def _removals(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
             offsets=offsets,
             **of_member(row),
         )
-        if return_row is not None and is_alarming:
+        if return_row is not None and is_alarming and not _was_left_empty(facts, row):
             yield _zombie(row, return_row, handed_over, proof)
 
 
@@ -162,6 +163,12 @@ def _zombie(
     )
 
 
+def _was_left_empty(facts: GroupFacts, row: Row) -> bool:
+    """Returns whether the group had no member when this one was gone, so that nobody else took its work up."""
+    generation = generation_at_offset(facts.generations, row["to_offset"])
+    return generation is not None and generation["member_count"] == 0
+
+
 def _lost_places(facts: GroupFacts) -> dict[tuple[int, str], list[tuple[TopicPartition, int, int]]]:
     """Returns the partitions that went to others, by incarnation and member, with the commits before and after."""
     pauses = {
@@ -211,12 +218,14 @@ def _rewind(facts: GroupFacts, steps: Sequence[CommitStep]) -> Sighting:
     is_reset = generation is None or not generation["member_count"]
     amount = sum(_amount(step) for step in steps)
     root = roots.ADMIN_RESET if is_reset else roots.CLIENT_SEEK_OR_RESET
+    severity = OFFSET_REWIND.severity
     if any(step.is_recreated_topic for step in steps):
         root = roots.TOPIC_RECREATED
+        severity = Severity.INFO if all(step.is_recreated_topic for step in steps) else severity
     return Sighting(
         kind=OFFSET_REWIND,
         evidence=Evidence.INFERRED,
-        severity=OFFSET_REWIND.severity,
+        severity=severity,
         confidence=OFFSET_REWIND.confidence,
         first_ms=first.at_ms,
         last_ms=last_ms,

@@ -6,6 +6,8 @@
   may take back another. Who moves it again and again is no administrator: a consumer that assigns itself its partitions
   commits so, if it names no leader epoch. Offsets that went back are sighted in `inferred`.
 - The start of the log passed a commit (`lost_to_retention`).
+- A topic was made anew and has grown beyond the commit of the one before (`topic_recreated`): whoever goes on from
+  there never reads what lies before it. Who then commits less has begun anew.
 - An offset expired, and a consumer came back. No record says where it began: at the log's end of that time, at its
   start, or where it sought to. A sample of both ends from before it came back tells them apart. A first commit below
   that end shows that it did not begin there. One at or above it began there or read everything in between, if the time
@@ -29,6 +31,7 @@ from groupledger.schemas.kafka.names import CONSOLE_GROUP_PREFIX
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds.incidents import (
     LOST_TO_RETENTION,
+    OFFSET_OF_FORMER_TOPIC,
     OFFSET_SKIP,
     OFFSETS_EXPIRE_SOON,
     OFFSETS_EXPIRED,
@@ -60,6 +63,7 @@ def offset_losses(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
         return
     yield from _skips(facts)
     yield from _passed_by_the_log(facts, rules)
+    yield from _of_former_topics(facts)
     yield from _returns(facts)
     yield from _expiring(facts, rules)
 
@@ -170,6 +174,35 @@ def _had_members(facts: GroupFacts, at_ms: int) -> bool:
     begun = [row for row in facts.generations if milliseconds(row["started_at"]) <= at_ms]
     last = max(begun, key=lambda row: row["kafka_offset"], default=None)
     return last is not None and bool(last["member_count"])
+
+
+# Of a topic that is gone
+
+
+def _of_former_topics(facts: GroupFacts) -> Iterator[Sighting]:
+    begun_anew = {
+        step.commit.kafka_offset
+        for step in facts.steps
+        if step.next_commit is not None and step.next_commit.offset < step.commit.offset
+    }
+    stale = [
+        event
+        for event in facts.offset_events
+        if event.kind == OffsetEventKind.TOPIC_RECREATED
+        and event.offset_before - event.offset_after > MARKER_OFFSETS
+        and event.kafka_offset not in begun_anew
+    ]
+    for events in _together(stale, lambda event: event.at_ms, TOGETHER_MS):
+        records = sum(event.offset_before - event.offset_after for event in events)
+        yield _sighting(
+            OFFSET_OF_FORMER_TOPIC,
+            *(events[0].at_ms, events[-1].at_ms),
+            ((event.place, event.offset_before) for event in events),
+            happening=_happening(events),
+            proofs=tuple(event.proof for event in events),
+            never_read=records,
+            detail=f"{records:,}",
+        )
 
 
 # Expired, and come back

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -39,11 +39,12 @@ TOPIC, SAMPLE, COMMIT, POINT, OWNER, GENERATION, MEMBER, STATE = range(8)
 
 @dataclass(frozen=True, slots=True)
 class RoundsToCompute:
-    """Says what to compute: the rounds in order, with the ends that each read, and by partition the last round before
-    them, with the end that it read."""
+    """Says what to compute: the rounds in order, with the ends that each read, by partition the last round before them,
+    with the end that it read, and where the log hides ends (`LagState.hide_ends`)."""
 
     ends: Sequence[tuple[int, Mapping[int, End]]]
     ends_before: Mapping[int, tuple[int, End]]
+    hidden_ends: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
     @property
     def ends_after(self) -> dict[int, tuple[int, End]]:
@@ -63,6 +64,7 @@ def group_lag(
     samples = kinds.get(SAMPLE, [])
     restore_topics(state, kinds.get(TOPIC, []), [row for row in samples if row["at_ms"] < first_ms])
     restore_group(state, group_id, kinds.get(COMMIT, []), kinds.get(POINT, []), rounds)
+    state.hide_ends(rounds.hidden_ends)
     history = group_history(kinds)
     states = {row["at_ms"]: row for row in kinds.get(STATE, [])}
     watermarks: dict[int, dict[TopicPartition, Watermark]] = {}

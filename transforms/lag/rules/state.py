@@ -31,7 +31,7 @@ from groupledger.transforms.lag.rules.thresholds import LagRules
 from groupledger.transforms.lag.rules.topic_window import TopicWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +91,17 @@ class LagState:
         self.groups: dict[str, dict[TopicPartition, PartitionWindow]] = {}
         self._ends: dict[int, tuple[int, End]] = {}  # with the round that read it
         self._waiting: list[tuple[str, TopicPartition, Commit]] = []
+        self._hidden_ends: Mapping[int, Sequence[int]] = {}
+        self._hidden_to: dict[int, int] = {}  # of each partition of the log, the last of them that a round has passed
 
     def commit(self, group_id: str, topic: str, partition: int, commit: Commit) -> None:
         """A commit or a removal; it counts from the first round that it lies below."""
         self._waiting.append((group_id, TopicPartition(topic, partition), commit))
+
+    def hide_ends(self, offsets: Mapping[int, Sequence[int]]) -> None:
+        """Takes the offsets of the log, by partition, at which the removal of earlier commits may have gone without a
+        trace. Commits below one count no more in a round that reads beyond it, until the group commits again."""
+        self._hidden_ends = offsets
 
     def round(self, read: Round, facts: Mapping[str, GroupFacts]) -> Iterator[LagRow]:
         """The rows of a round: of each group, the partitions it has committed or owns. Take all of them: what a row
@@ -167,6 +174,25 @@ class LagState:
             window = self.window(group_id, place)
             window.absorb(commit, self._end_before(place, before.get(commit.kafka_partition)), self.rules)
             if window.latest is None:
+                self._drop(group_id, place)
+        self._drop_hidden()
+
+    def _drop_hidden(self) -> None:
+        for partition, offsets in self._hidden_ends.items():
+            _, end = self._ends.get(partition, (0, End(0)))
+            passed = max((offset for offset in offsets if offset < end.offset), default=-1)
+            if passed <= self._hidden_to.get(partition, -1):
+                continue
+            self._hidden_to[partition] = passed
+            hidden = [
+                (group_id, place)
+                for group_id, windows in self.groups.items()
+                for place, window in windows.items()
+                if window.latest is not None
+                and window.latest.kafka_partition == partition
+                and window.latest.kafka_offset < passed
+            ]
+            for group_id, place in hidden:
                 self._drop(group_id, place)
 
     def _end_before(self, place: TopicPartition, sampled_at_ms: int | None) -> int | None:

@@ -17,6 +17,17 @@ def test_the_first_read_was_not_finished() -> None:
     assert stretches([FIRST], 30, None) == [Stretch(10, 30, None, None, "compacted")]
 
 
+def test_behind_a_log_that_was_cut() -> None:
+    """Goal: whichever stretch of the new reading is first says that nothing is known of the groups it does not name."""
+    cut = Reading(from_offset=70, complete_from=70, complete_from_ms=2000, is_state_lost=True)
+    for reading, first in ((cut, "complete"), (replace(cut, settled_from=75), "compacted")):
+        found = stretches([FIRST, reading], 80, 5000)
+        assert [each.is_state_lost for each in found][:3] == [False, False, True]
+        assert not any(each.is_state_lost for each in found[3:])
+        assert (found[2].from_offset, found[2].completeness) == (70, first)
+    assert stretches([FIRST, cut], 70, 5000) == stretches([FIRST], 70, None)
+
+
 def test_the_first_read_and_what_came_since() -> None:
     """Goal: what lay in the topic may have been compacted; what came later was complete, until the last look."""
     assert stretches([FIRST], 70, 5000) == [

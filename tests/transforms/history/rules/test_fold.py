@@ -310,6 +310,22 @@ def test_a_thinned_stretch_without_its_tombstones() -> None:
     assert tables.rows["rebalances"][1, 2]["hole_cause"] == "not_covered"
 
 
+@pytest.mark.parametrize("hiding", ["unknown", "compacted"])
+def test_a_group_whose_end_may_be_hidden(hiding: str) -> None:
+    """Goal: it neither lives nor has ended, and has no known commits, until it is seen again; then those of before are
+    not counted. One whose end was seen stays ended."""
+    names = ("is_alive", "is_simple", "committed_partition_count", "member_count")
+    log = Log().record(1, member("a", 0)).commit(0).commit(1).mark(hiding, is_state_lost=hiding == "compacted")
+    log.offset += 10
+    log.mark("complete")
+    assert [folded(log.entries).group[name] for name in names] == [None, None, None, None]
+    assert [folded(log.commit(1).entries).group[name] for name in names] == [True, False, 1, None]
+    simple = Log().commit(0).mark(hiding, is_state_lost=True)
+    assert [folded(simple.entries).group[name] for name in names] == [None, None, None, None]
+    ended = Log().record(1, member("a", 0)).tombstone().mark(hiding, is_state_lost=True)
+    assert [folded(ended.entries).group[name] for name in names] == [False, False, 0, None]
+
+
 def test_a_compacted_stretch_that_has_all_its_records() -> None:
     """Goal: there a group is known from its first record on, and another one's absence says nothing; a group without a
     record there is known again where the complete stretch begins."""

@@ -37,12 +37,12 @@ def steps(*commits: Any, ends: Any = None) -> Any:
 def test_a_zombie() -> None:
     """Goal: a silent member that is back soon after its removal was alive; what it had in hand is bounded by the new
     owner's catch-up. One that is back at once was restarted, one that is back late may have been, and one that the
-    request log has without a refusal was."""
+    request log has without a refusal was. Nobody is suspected where the group had no member meanwhile."""
     rebalances = [rebalance(4, 50, partition_pauses=[PAUSE])]
 
-    def returned(at: int, requests: list[Any] | None = None) -> dict[str, dict[str, Any]]:
+    def returned(at: int, requests: list[Any] | None = None, **others: Any) -> dict[str, dict[str, Any]]:
         members = [tenure("m-1", 10, 50, **SILENT), tenure("m-5", at, None)]
-        return kinds(facts(members=members, rebalances=rebalances, requests=requests or []))
+        return kinds(facts(members=members, rebalances=rebalances, requests=requests or [], **others))
 
     row = returned(80)["zombie_commit_suspected"]
     assert (row["duplicates_min"], row["duplicates_max"], row["evidence"]) == (0, 240, "inferred")
@@ -53,6 +53,8 @@ def test_a_zombie() -> None:
     again = request("JOIN_GROUP", 0, T + 80_000, "", response_member_id="m-5", response_generation=5)
     assert set(returned(80, [beat])) == {"session_expired", "zombie_commit_suspected"}
     assert set(returned(80, [beat, again])) == {"session_expired"}
+    empty = [generation(3, 10, 50), generation(4, 50, 80, member_count=0), generation(5, 80, None)]
+    assert set(returned(80, generations=empty)) == {"session_expired"}
 
 
 def test_a_doubtful_removal() -> None:

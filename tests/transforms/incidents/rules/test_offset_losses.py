@@ -9,13 +9,14 @@ import pytest
 from groupledger.schemas.kafka.names import CONSOLE_GROUP_PREFIX
 from groupledger.schemas.kinds.incidents import (
     LOST_TO_RETENTION,
+    OFFSET_OF_FORMER_TOPIC,
     OFFSET_SKIP,
     OFFSETS_EXPIRE_SOON,
     OFFSETS_EXPIRED,
 )
 from groupledger.schemas.words import OffsetEventKind as Kind
 from groupledger.schemas.words import Severity
-from groupledger.transforms.incidents.rules import OffsetEvent, OffsetReturn, incidents
+from groupledger.transforms.incidents.rules import CommitStep, OffsetEvent, OffsetReturn, incidents
 from lab.truth.made import RULES, T, commit, facts, generation, tenure
 
 Row = dict[str, Any]
@@ -68,6 +69,25 @@ def test_moves_that_cost_nothing() -> None:
     assert told(generations=EMPTIED, offset_events=reading) == []
     (row,) = told(generations=EMPTIED, offset_events=[skip, event(Kind.REWOUND, 61, 20, 14)])
     assert row["never_read_max"] == 4
+
+
+# Of a topic that is gone
+
+
+def test_offsets_of_a_topic_that_was_made_anew() -> None:
+    """Goal: commits that the new topic has reached are one incident, with what is never read; one offset is none, and
+    neither is a consumer that began anew."""
+    events = [event(Kind.TOPIC_RECREATED, 40, 700, 0), event(Kind.TOPIC_RECREATED, 41, 30, 20, partition=1)]
+    (row,) = told(generations=EMPTIED, offset_events=events)
+    assert (row["kind"], row["probable_root"]) == (OFFSET_OF_FORMER_TOPIC.name, "topic_recreated")
+    assert (row["severity"], row["never_read_max"]) == (Severity.WARNING, 710)
+    assert "710 records" in row["explanation"]
+    assert told(generations=EMPTIED, offset_events=[event(Kind.TOPIC_RECREATED, 40, 1, 0)]) == []
+    step = CommitStep(
+        commit=commit(700, T, 40), next_commit=commit(12, T + 90_000, 45), interval_ms=None, is_recreated_topic=True
+    )
+    found = told(generations=EMPTIED, offset_events=events[:1], steps=[step])
+    assert [(each["kind"], each["severity"]) for each in found] == [("offset_rewind", Severity.INFO)]
 
 
 # Passed by the start of the log

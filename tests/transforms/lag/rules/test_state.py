@@ -54,6 +54,22 @@ def test_a_commit_counts_below_the_end() -> None:
     assert rows(state, read(3, 3, 110)) == [(105, 5)]
 
 
+def test_commits_that_may_have_been_removed_without_a_trace() -> None:
+    """Goal: where the log hides ends, a commit of before counts no more, unless the group commits again; a round that
+    does not read beyond keeps it, and another partition of the log does too."""
+    state = LagState()
+    state.commit("g", *PLACE, commit(0, 10))
+    state.commit("g", "t", 1, commit(1, 10))
+    state.hide_ends({0: [2], 1: [1]})
+    assert rows(state, read(0, 2)) == [(10, 90), (10, None)]
+    state.commit("g", *PLACE, commit(2, 20))
+    assert rows(state, read(1, 3)) == [(20, 80)]
+    assert rows(state, read(2, 3)) == [(20, 80)]
+    state.hide_ends({0: [2, 3]})
+    assert rows(state, read(3, 3)) == [(20, 80)]
+    assert rows(state, read(4, 4)) == []
+
+
 def test_group_deleted() -> None:
     """Goal: with its commits removed a group has no rows, and none of its past is left when it comes back."""
     state = LagState()

@@ -1,0 +1,137 @@
+"""Asks the leaders of `__consumer_offsets` for their epochs: in which of them a record was written, and where one ends.
+
+Each leader of a partition has an epoch, and every batch carries that of the leader who wrote it. A leader that was not
+in sync when it was elected has a shorter log than the one before, and the new records take the offsets of those that it
+lacks. Nothing but the epochs tells: that of our last record then ends below our position.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from kafka.errors import KafkaError, for_code
+from kafka.protocol.consumer import FetchRequest, IsolationLevel
+from kafka.protocol.consumer.offsets import OffsetForLeaderEpochRequest
+
+from groupledger.jobs.kafka.brokers import attempts
+from groupledger.jobs.kafka.sampling import chunks, describe_topics
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from groupledger.jobs.kafka.brokers import Brokers
+    from groupledger.jobs.process.settings import SamplingSettings
+
+    Ask = Callable[[Any, int, Mapping[int, int]], dict[int, int]]
+
+FETCH_VERSION_MAX = 12  # the last one that names its topic; later ones need the topic's id
+FETCH_BYTES = 16 << 10
+# The head of a batch of any format: base offset, length, leader's epoch (a checksum before format 2), format.
+HEAD = Struct(">qiib")
+MAGIC_WITH_EPOCH = 2
+OF_CONSUMERS = -1  # as the replica that asks
+
+
+def epochs_at(brokers: Brokers, settings: SamplingSettings, offsets: Mapping[int, int]) -> dict[int, int]:
+    """Returns by partition the leader's epoch in which the record at an offset was written, or the next one that is
+    left; without those where none is left, or whose batches are too old to tell. Raises OutsideError."""
+    return _asked(brokers, settings, offsets, _epochs_at)
+
+
+def ends_of_epochs(brokers: Brokers, settings: SamplingSettings, epochs: Mapping[int, int]) -> dict[int, int]:
+    """Returns by partition the offset where the epoch ends, by the present leader's log; without those whose leader
+    can't tell. Raises OutsideError."""
+    return _asked(brokers, settings, epochs, _ends_of_epochs)
+
+
+def _asked(brokers: Brokers, settings: SamplingSettings, of_partition: Mapping[int, int], ask: Ask) -> dict[int, int]:
+    """Returns what the leaders answer; one that has moved, or does not answer, is looked up and asked again."""
+    error: KafkaError | None = None
+    for _ in attempts(settings) if of_partition else ():
+        leaders, _, _ = describe_topics(brokers, settings, {OFFSETS_TOPIC})
+        led = {partition: node for node, places in leaders.items() for _, partition in places}
+        found: dict[int, int] = {}
+        try:
+            for node in sorted({led.get(partition, -1) for partition in of_partition}):
+                asked = [partition for partition in of_partition if led.get(partition, -1) == node]
+                for some in chunks(asked, settings.partitions_per_request):
+                    found |= ask(brokers, node, {partition: of_partition[partition] for partition in some})
+        except KafkaError as refused:
+            error = refused
+            continue
+        return found
+    if error is None:
+        return {}
+    raise OutsideError(
+        f"The leaders of {OFFSETS_TOPIC} do not tell their epochs ({error}): run the command again."
+    ) from error
+
+
+def _epochs_at(brokers: Brokers, node: int, offsets: Mapping[int, int]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    waiting = dict(offsets)
+    while waiting:
+        # A batch that is larger than asked for comes for the first partition of a request only.
+        first = next(iter(waiting))
+        for told in _of_topic(brokers.send(_fetch(waiting), node).responses):
+            head = bytes(told.records or b"")[: HEAD.size]
+            if len(head) == HEAD.size:
+                _, _, epoch, magic = HEAD.unpack(head)
+                if magic >= MAGIC_WITH_EPOCH and epoch >= 0:
+                    found[told.partition_index] = epoch
+                waiting.pop(told.partition_index, None)
+        waiting.pop(first, None)
+    return found
+
+
+def _fetch(offsets: Mapping[int, int]) -> Any:
+    topic = FetchRequest.FetchTopic
+    asked = [
+        topic.FetchPartition(
+            partition=partition,
+            current_leader_epoch=-1,
+            fetch_offset=offset,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=FETCH_BYTES,
+        )
+        for partition, offset in offsets.items()
+    ]
+    return FetchRequest(
+        replica_id=OF_CONSUMERS,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=FETCH_BYTES * len(asked),
+        isolation_level=IsolationLevel.READ_UNCOMMITTED,
+        session_id=0,
+        session_epoch=-1,
+        topics=[topic(topic=OFFSETS_TOPIC, partitions=asked)],
+        forgotten_topics_data=[],
+        rack_id="",
+        max_version=FETCH_VERSION_MAX,
+    )
+
+
+def _ends_of_epochs(brokers: Brokers, node: int, epochs: Mapping[int, int]) -> dict[int, int]:
+    topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    asked = [
+        topic.OffsetForLeaderPartition(partition=partition, current_leader_epoch=-1, leader_epoch=epoch)
+        for partition, epoch in epochs.items()
+    ]
+    request = OffsetForLeaderEpochRequest(
+        replica_id=OF_CONSUMERS, topics=[topic(topic=OFFSETS_TOPIC, partitions=asked)]
+    )
+    told = _of_topic(brokers.send(request, node).topics)
+    return {each.partition: each.end_offset for each in told if each.end_offset >= 0}
+
+
+def _of_topic(answers: Any) -> list[Any]:
+    """Returns what was answered of each partition of the one topic. Raises KafkaError if one was refused."""
+    (found,) = ([*each.partitions] for each in answers)
+    for each in found:
+        if each.error_code:
+            raise for_code(each.error_code)
+    return found
