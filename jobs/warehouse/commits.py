@@ -119,13 +119,16 @@ class Commits:
         """Adds files that lie in the table's folder; returns False if the table has this batch already."""
         return self._commit(table, lambda delta, properties: _add(delta, properties, files), batch)
 
-    def replace_with_files(self, table: Table, cluster: str, files: Sequence[WrittenFile]) -> None:
-        """Replaces the rows of a cluster by those of files that lie in the table's folder."""
+    def replace_with_files(
+        self, table: Table, cluster: str, files: Sequence[WrittenFile], batch: Batch | None = None
+    ) -> bool:
+        """Replaces the rows of a cluster by those of files that lie in the table's folder; returns False if the table
+        has this batch already."""
 
         def act(delta: DeltaTable, properties: CommitProperties) -> None:
             _add(delta, properties, files, mode="overwrite", partition_filters=[("cluster", "=", cluster)])
 
-        self._commit(table, act)
+        return self._commit(table, act, batch)
 
     def replace_files(self, table: Table, old: Sequence[str], new: Sequence[WrittenFile]) -> None:
         """Replaces some files of a table by others in one commit. Raises OutsideError if one of them is not there any

@@ -23,12 +23,10 @@ from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
-from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.transforms.lag.rules import LagRules, Round, StatusRules, Watermark
-from groupledger.transforms.offsets.offset_commits import commit_log
 from lab.warehouses.ledgers import open_test_ledger
 from tests.transforms.history.history_frames import CLUSTER, START_MS, cooperative_group, frames, simple_group
 
@@ -146,8 +144,7 @@ def test_cut_runs_and_memory(spark: SparkSession, warehouse: Path, tmp_path: Pat
     with open_test_ledger(spark, path) as ledger:
         add_rounds(ledger, range(CUT))
         update_lag(ledger, threading.Event())
-        log = commit_log(ledger.rows(COORDINATOR_RECORDS))
-        state = recover_state(ledger, log, rules_from(LagRules, ledger.settings.lag))
+        state = recover_state(ledger, rules_from(LagRules, ledger.settings.lag))
         add_rounds(ledger, range(CUT, len(ROUNDS)))
         in_memory = [
             row
