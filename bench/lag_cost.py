@@ -129,7 +129,7 @@ class Past:
     def _each(rounds: Any, things: int, partitions: int) -> tuple[Any, Any, Any]:
         """Returns round, thing and partition of each row."""
         found = np.meshgrid(rounds, np.arange(things), np.arange(partitions), indexing="ij")
-        return tuple(each.ravel() for each in found)  # type: ignore[return-value]
+        return tuple(each.ravel() for each in found)
 
 
 def _topic(numbers: Any) -> list[str]:
