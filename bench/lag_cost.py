@@ -72,7 +72,7 @@ class Past:
         at_ms = self.at_ms(number) - 1
         names = ("topic", "partition", "offset", "commit_timestamp_ms")
         commit = pa.StructArray.from_arrays([_topic(group), partition, number * 40, at_ms], names)
-        return _table(
+        return table_rows(
             COORDINATOR_RECORDS,
             cluster,
             {
@@ -92,7 +92,7 @@ class Past:
         round_, offsets_partition, _ = self._each(rounds, OFFSETS_PARTITIONS, 1)
         end = np.concatenate([number * 50, (round_ + 1) * self.groups * TOPIC_PARTITIONS])
         at_ms = self.at_ms(np.concatenate([number, round_]))
-        return _table(
+        return table_rows(
             WATERMARKS,
             cluster,
             {
@@ -109,7 +109,7 @@ class Past:
     def _lag(self, cluster: str, rounds: Any) -> pa.Table:
         number, group, partition = self._each(rounds, self.groups, TOPIC_PARTITIONS)
         at_ms = self.at_ms(number)
-        return _table(
+        return table_rows(
             LAG,
             cluster,
             {
@@ -136,7 +136,7 @@ def _topic(numbers: Any) -> list[str]:
     return [f"topic-{each % TOPICS}" for each in numbers]
 
 
-def _table(table: Table, cluster: str, columns: dict[str, Any]) -> pa.Table:
+def table_rows(table: Table, cluster: str, columns: dict[str, Any]) -> pa.Table:
     """Returns rows of a table; columns that are not given are null."""
     count = len(next(iter(columns.values())))
     given = {"cluster": [cluster] * count, **columns}
