@@ -88,8 +88,10 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
     ledger.create(LAG)
     last_ms = last_sampled_at_ms(ledger, LAG)
     waiting = rounds_after(ledger, last_ms)
-    seeds = _seeds(ledger, last_ms, rules) if waiting else None
-    positions = {} if seeds is None else known_positions(ledger, records_since(ledger, seeds.ingested_from_ms))
+    if not waiting:
+        return 0
+    seeds = _seeds(ledger, last_ms, rules)
+    positions = known_positions(ledger, records_since(ledger, seeds.ingested_from_ms))
     ready = 0
     while ready < len(waiting) and is_read_to(waiting[ready][1], positions):
         ready += 1
@@ -97,7 +99,9 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
     while done < ready and not stop.is_set():
         ledger.lease.check()
         part = waiting[done : min(done + ROUNDS_PER_PART, ready)]
-        rows = lag_of(ledger, part, _seeds(ledger, last_ms, rules), rules)
+        if seeds.sampled_at_ms < last_ms:
+            seeds = _seeds(ledger, last_ms, rules)
+        rows = lag_of(ledger, part, seeds, rules)
         last_ms = part[-1][0]
         append(ledger, LAG, with_keys(rows, ledger.cluster), batch_of(ledger, LAG, last_ms))
         done += len(part)

@@ -32,5 +32,6 @@ LAG_SEEDS = Table(
         KAFKA_PARTITION,
         column("kafka_offset", T.LongType(), "Offset of the commit's record there."),
         column("committed_offset", T.LongType(), "The next offset to read; null for a removal."),
+        column("commits_kept", T.IntegerType(), "With ingested: how many of the last commits on a partition are kept."),
     ),
 )
