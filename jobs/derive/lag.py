@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.derive.lag_seeds import no_seeds, records_since, seeds_at
+from groupledger.jobs.derive.lag_seeds import no_seeds, seeds_at
 from groupledger.jobs.ingest.samples import append_rows, batch_of, last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
-from groupledger.jobs.warehouse.ledger import known_positions
+from groupledger.jobs.warehouse.ledger import known_positions, records_since
 from groupledger.jobs.warehouse.tables import collect
 from groupledger.jobs.warehouse.upsert import append
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC

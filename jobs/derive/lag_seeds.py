@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
 from groupledger.jobs.process.clock import DAY_MS
+from groupledger.jobs.warehouse.ledger import records_since
 from groupledger.jobs.warehouse.tables import collect
 from groupledger.jobs.warehouse.upsert import replace_cluster
-from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.lag_seeds import LAG_SEEDS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import LagSeedKind
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.jobs.warehouse.tables import Tables
     from groupledger.transforms.lag.rules import LagRules
 
 KEPT_EVERY_MS = 3_600_000
@@ -82,15 +81,6 @@ def drop_seeds(ledger: Ledger) -> None:
     if ledger.exists(LAG_SEEDS):
         ledger.create(LAG_SEEDS)
         ledger.commits.delete(LAG_SEEDS, f"cluster = '{ledger.cluster}'")
-
-
-def records_since(tables: Tables, ingested_from_ms: int | None) -> DataFrame:
-    """Returns the rows of `coordinator_records` that were ingested on a day or later, all of them without a day."""
-    records = tables.rows_if_any(COORDINATOR_RECORDS)
-    if ingested_from_ms is None:
-        return records
-    since = F.date_from_unix_date(F.lit(ingested_from_ms // DAY_MS - 1).cast("int"))
-    return records.where(F.col("ingest_date").isNull() | (F.col("ingest_date") >= since))
 
 
 def _kept_seeds(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import spark_session
 from groupledger.jobs.warehouse.checkpoint import source_offset, whole_checkpoint
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.warehouse.checkpoint import Checkpoint
     from groupledger.jobs.warehouse.storage import Storage
+    from groupledger.jobs.warehouse.tables import Tables
     from groupledger.schemas.tables.table import Table
 
 
@@ -165,6 +167,15 @@ def set_checkpoint_aside(storage: Storage, checkpoint_folder: str) -> None:
     if name in names:
         number = sum(other.startswith(f"{name}.replaced-") for other in names) + 1
         storage.rename(checkpoint_folder, f"{checkpoint_folder}.replaced-{number}")
+
+
+def records_since(tables: Tables, ingested_from_ms: int | None) -> DataFrame:
+    """Returns the rows of `coordinator_records` that were ingested on a day or later, all of them without a day."""
+    records = tables.rows_if_any(COORDINATOR_RECORDS)
+    if ingested_from_ms is None:
+        return records
+    since = F.date_from_unix_date(F.lit(ingested_from_ms // DAY_MS - 1).cast("int"))
+    return records.where(F.col("ingest_date").isNull() | (F.col("ingest_date") >= since))
 
 
 def known_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[int, int]:
