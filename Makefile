@@ -43,6 +43,7 @@ bench: setup ## measure us beside Kafka's own tools, in one run (some minutes)
 	$(BIN)/python -m bench.simulator
 	$(BIN)/python -m bench.coordinator_socket
 	$(BIN)/python -m bench.lag --table
+	$(BIN)/python -m bench.lag_cost
 	$(BIN)/python -m bench.history_matrix
 	$(BIN)/python -m bench.incident_matrix
 	$(BIN)/python -m bench.incident_accuracy --seeds 10

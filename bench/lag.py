@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, generate_latest
 
 from groupledger.jobs.monitor.lag_metrics import lag_metrics
+from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.lag.rules import (
@@ -154,6 +155,7 @@ def in_memory(load: Load, rounds: int) -> None:
 def through_spark(load: Load) -> None:
     """Runs the rounds in Spark over tables in memory, so that only the computing is measured."""
     from groupledger.jobs.derive.lag import lag_of
+    from groupledger.jobs.derive.lag_seeds import no_seeds
     from groupledger.jobs.process.session import spark_session
     from groupledger.jobs.warehouse.tables import Tables
 
@@ -169,7 +171,7 @@ def through_spark(load: Load) -> None:
             return spark.createDataFrame(arrow, table.schema).repartition(2)
 
     part = [(START_MS + number * ROUND_MS, load.ends(number)) for number in range(TABLE_ROUNDS)]
-    found = lag_of(InMemory(spark, ""), part, 0, LagRules(), {})
+    found = lag_of(InMemory(spark, ""), part, no_seeds(spark), LagRules(), {})
     began = time.perf_counter()
     assert found.count() == TABLE_ROUNDS * load.groups * load.partitions
     took = time.perf_counter() - began
@@ -199,6 +201,7 @@ def table_rows(load: Load) -> dict[str, list[dict[str, Any]]]:
     watermarks = [
         {
             "sampled_at": watermark.sampled_at_ms * 1_000,
+            "sample_date": watermark.sampled_at_ms // DAY_MS,
             "topic": topic,
             "partition": partition,
             "log_start_offset": 0,

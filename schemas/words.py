@@ -286,6 +286,16 @@ class LagSecondsMethod:
     OUTSIDE_WINDOW = "outside_window"  # older than the oldest sample: null, and a lower bound in a column of its own
 
 
+class LagSeedKind:
+    """Says what a row of `lag_seeds` tells (`lag_seeds.kind`)."""
+
+    TOPIC = "topic"  # a topic id that a topic partition ever had
+    SAMPLE = "sample"  # the ends of a topic partition in a round
+    COMMIT = "commit"  # a commit that a round has counted
+    END = "end"  # the end of a partition of `__consumer_offsets` in the last round that saw it
+    INGESTED = "ingested"  # the date from which on commits were ingested that no round has counted
+
+
 # Incidents
 
 

@@ -40,6 +40,16 @@ def coverage_rows(tables: ClusterRows, *kafka_partitions: int) -> list[Answer]:
     return tables.rows("coverage", ("kafka_partition", "in", kafka_partitions))
 
 
+def of_groups(tables: ClusterRows, *names: str) -> list[Filter]:
+    """Returns filters for the records of groups. The history knows in which partition a group is, and the files of
+    sorted dates (`jobs.warehouse.sorted_dates`) are left out by that."""
+    filters: list[Filter] = [("group_id", "in", names)]
+    known = tables.scan_if_any("groups", *filters, columns=("group_id", "kafka_partition")).read_all().to_pylist()
+    if {row["group_id"] for row in known} == {*names}:
+        filters.append(("kafka_partition", "in", sorted({row["kafka_partition"] for row in known})))
+    return filters
+
+
 def ownership_rows(tables: ClusterRows, *filters: Filter) -> list[Answer]:
     """Returns intervals of ownership in the form of `assignments`, those of share groups among them, and those of
     partitions that are reserved for a member. Filters of topics and partitions have to be equalities."""

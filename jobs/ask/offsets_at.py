@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from groupledger.jobs.ask.answers import coverage_rows, no_group
+from groupledger.jobs.ask.answers import coverage_rows, no_group, of_groups
 from groupledger.jobs.ask.cluster_rows import as_scan
 from groupledger.jobs.ask.commits import commit_log
 from groupledger.jobs.process.errors import InputError
@@ -97,8 +97,8 @@ TOLD = ("committed_offset", "leader_epoch", "metadata", "committed_at", "kafka_o
 def offsets_at(tables: ClusterRows, names: Sequence[str], at: datetime) -> list[Answer]:
     """Returns a row for each partition that had a committed offset, in order; offset, epoch, metadata and times are
     null where it is `unknown`. Raises InputError where the log of a group is not known at the instant."""
-    of_groups = ("group_id", "in", names)
-    of_commits = (of_groups, ("record_type", "in", OFFSET_COMMIT_TYPES))
+    named = of_groups(tables, *names)
+    of_commits = (*named, ("record_type", "in", OFFSET_COMMIT_TYPES))
     records = tables.scan("coordinator_records", *of_commits, columns=("group_id", "kafka_partition"))
     partitions: dict[str, int] = {
         row["group_id"]: row["kafka_partition"]
@@ -120,9 +120,7 @@ def offsets_at(tables: ClusterRows, names: Sequence[str], at: datetime) -> list[
         records=tables.scan("coordinator_records", *of_commits, columns=columns),
         stretches=as_scan(_stretches(read, at), STRETCHES),
     )
-    found = tables.query(
-        NEWEST, commit_log=commit_log(tables, of_groups), positions=as_scan(positions, POSITION_SCHEMA)
-    )
+    found = tables.query(NEWEST, commit_log=commit_log(tables, *named), positions=as_scan(positions, POSITION_SCHEMA))
     return [_answer(row) for row in found if not row["is_known"] or row["is_committed"]]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from groupledger.jobs.ask.answers import of_groups
 from groupledger.jobs.ask.log_order import in_log_order, last_of_the_log
 from groupledger.jobs.process.output import print_json
 from groupledger.jobs.process.terminal import print_table
@@ -28,7 +29,7 @@ def records(tables: ClusterRows, *, group: str | None, limit: int | None) -> Ite
     """Yields a dict for each row of the cluster: partition, offset, and key and value or the error of a row kept
     undecoded. With `limit`, only the last rows of the log's order.
     """
-    filters = () if group is None else (("group_id", "=", group),)
+    filters = () if group is None else of_groups(tables, group)
     rows = tables.scan("coordinator_records", *filters, columns=COLUMNS)
     for ordered in in_log_order(rows) if limit is None else last_of_the_log(rows, limit):
         for batch in ordered.to_batches(max_chunksize=ROWS_AT_ONCE):

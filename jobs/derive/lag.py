@@ -6,6 +6,10 @@ batch is numbered by its last round: a part that is written again is left out, a
 part.
 
 The history must be up to date before, since the owners of a round come from its tables.
+
+A run costs as much as there is new: what the rounds before leave is kept (`jobs.derive.lag_seeds`), and of the history
+come the intervals that had not ended a day before them. The offsets of the log decide which of these hold; the day is
+for a broker whose clock is behind.
 """
 
 from __future__ import annotations
@@ -16,20 +20,22 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from groupledger.jobs.derive.lag_seeds import no_seeds, seeds_at
 from groupledger.jobs.ingest.samples import append_rows, batch_of, last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
-from groupledger.jobs.warehouse.ledger import known_positions
+from groupledger.jobs.warehouse.ledger import known_positions, records_since
 from groupledger.jobs.warehouse.tables import collect
 from groupledger.jobs.warehouse.upsert import append
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
-from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.table import IS_OPEN
 from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.schemas.words import LagSeedKind
 from groupledger.transforms.coverage.rules.coverage_at import hidden_ends
 from groupledger.transforms.lag.lag import (
     LagInputs,
@@ -40,8 +46,9 @@ from groupledger.transforms.lag.lag import (
     is_below,
     lag_batch,
     lag_events,
+    sampled_within,
 )
-from groupledger.transforms.lag.lag_seeds import group_seeds, topic_seeds
+from groupledger.transforms.lag.lag_seeds import as_events, last_points
 from groupledger.transforms.lag.rules import End, LagRules, LagState, is_read_to
 from groupledger.transforms.lag.rules.of_group import (
     COMMIT,
@@ -58,15 +65,17 @@ from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
+    from groupledger.jobs.derive.lag_seeds import Seeds
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.jobs.warehouse.tables import ClusterTables, Tables
     from groupledger.transforms.lag.rules import GroupHistory, LagRow
 
 OPEN_ONLY = 2**63 - 1  # an offset that no record has
+LAST_MS = 253_402_300_799_999  # the end of the year 9999, the last that Spark has dates for
 
 # How many rounds are folded at once: a task holds all events of a group in them. 288 are a day at five minutes.
 ROUNDS_PER_PART = 288
@@ -81,7 +90,10 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
     ledger.create(LAG)
     last_ms = last_sampled_at_ms(ledger, LAG)
     waiting = rounds_after(ledger, last_ms)
-    positions = known_positions(ledger)
+    if not waiting:
+        return 0
+    seeds = _seeds(ledger, last_ms, rules)
+    positions = known_positions(ledger, records_since(ledger, seeds.ingested_from_ms))
     ready = 0
     while ready < len(waiting) and is_read_to(waiting[ready][1], positions):
         ready += 1
@@ -90,7 +102,9 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
     while done < ready and not stop.is_set():
         ledger.lease.check()
         part = waiting[done : min(done + ROUNDS_PER_PART, ready)]
-        rows = lag_of(ledger, part, last_ms, rules, hidden)
+        if seeds.sampled_at_ms < last_ms:
+            seeds = _seeds(ledger, last_ms, rules)
+        rows = lag_of(ledger, part, seeds, rules, hidden)
         last_ms = part[-1][0]
         append(ledger, LAG, with_keys(rows, ledger.cluster), batch_of(ledger, LAG, last_ms))
         done += len(part)
@@ -100,23 +114,24 @@ def update_lag(ledger: Ledger, stop: threading.Event) -> int:
     return done
 
 
+def _seeds(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
+    return seeds_at(ledger, last_ms, rules) if last_ms else no_seeds(ledger.spark)
+
+
 def lag_of(
     tables: Tables,
     part: list[tuple[int, dict[int, End]]],
-    last_ms: int,
+    seeds: Seeds,
     rules: LagRules,
     hidden: Mapping[int, Sequence[int]],
 ) -> DataFrame:
-    """Returns the rows of consecutive rounds, starting from the rows of the rounds up to `last_ms`. `hidden` is where
-    the log hides ends."""
-    inputs = inputs_of(tables)
-    rounds = RoundsToCompute(part, ends_until(inputs.watermarks, last_ms), hidden)
-    # In a first run this is a constant, from which Spark's optimizer sees what it can leave out.
-    before = inputs.watermarks.where(F.lit(last_ms > 0) & (at_ms() <= last_ms))
-    lag = last_window(tables, last_ms, rules)
-    seeds = group_seeds(before, inputs.commits, lag, rounds.ends_before, rules)
-    events = lag_events(inputs, rounds, seeds, topic_seeds(before))
-    return fold_lag(events, rounds, rules)
+    """Returns the rows of consecutive rounds, which go on from what those before have left. `hidden` is where the log
+    hides ends."""
+    rounds = RoundsToCompute(part, seeds.ends, hidden)
+    points = last_points(last_window(tables, seeds.sampled_at_ms, rules), rules)
+    of_groups = as_events(seeds.rows, LagSeedKind.COMMIT).unionByName(points, allowMissingColumns=True)
+    of_topics = as_events(seeds.rows, LagSeedKind.TOPIC, LagSeedKind.SAMPLE).drop("group_id")
+    return fold_lag(lag_events(inputs_of(tables, seeds), rounds, of_groups, of_topics), rounds, rules)
 
 
 def hidden_ends_of(tables: ClusterTables) -> dict[int, list[int]]:
@@ -125,24 +140,34 @@ def hidden_ends_of(tables: ClusterTables) -> dict[int, list[int]]:
 
 
 def last_window(tables: Tables, last_ms: int, rules: LagRules) -> DataFrame:
-    """Returns the last rows of `lag`. Times are compared as timestamps, so that Delta skips files by their
-    statistics."""
-    begin, end = (F.timestamp_millis(F.lit(at)) for at in (last_ms - rules.status.window_ms, last_ms))
-    return tables.rows_if_any(LAG).where(F.lit(last_ms > 0) & F.col("sampled_at").between(begin, end))
+    """Returns the last rows of `lag`."""
+    is_within = sampled_within(max(last_ms - rules.status.window_ms, 0), last_ms)
+    return tables.rows_if_any(LAG).where(F.lit(last_ms > 0) & is_within)
 
 
-def inputs_of(tables: Tables) -> LagInputs:
-    """Returns the rows of the input tables, none for a missing table: a monitor starts before there is any history."""
-    states, generations, members, assignments, watermarks = map(
-        tables.rows_if_any, (GROUP_STATES, GENERATIONS, MEMBERS, ASSIGNMENTS, WATERMARKS)
+def inputs_of(tables: Tables, seeds: Seeds) -> LagInputs:
+    """Returns the rows that the rounds behind the seeds ask for, none of a missing table: a monitor starts before there
+    is any history."""
+    since_ms = seeds.history_from_ms
+    generations, members, assignments = (
+        rows if since_ms is None else rows.where(is_open | (F.col(end) >= F.timestamp_millis(F.lit(since_ms))))
+        for rows, is_open, end in _history(tables)
     )
-    commits = commit_log(tables.rows_if_any(COORDINATOR_RECORDS))
+    commits = commit_log(records_since(tables, seeds.ingested_from_ms))
+    watermarks, states = map(tables.rows_if_any, (WATERMARKS, GROUP_STATES))
     return LagInputs(watermarks, states, commits, generations, members, assignments)
+
+
+def _history(tables: Tables) -> Iterator[tuple[DataFrame, Column, str]]:
+    """Yields the rows of the tables that tell who owned what, the condition for open ones, and the column of their
+    end."""
+    for table in (GENERATIONS, MEMBERS, ASSIGNMENTS):
+        yield tables.rows_if_any(table), F.col(IS_OPEN.name) == 1, str(table.end_column)
 
 
 def rounds_after(tables: Tables, last_ms: int) -> list[tuple[int, dict[int, End]]]:
     """Returns the later rounds of `watermarks`, with the ends of `__consumer_offsets` that each saw."""
-    new = tables.rows_if_any(WATERMARKS).where(F.col("sampled_at") > F.timestamp_millis(F.lit(last_ms)))
+    new = tables.rows_if_any(WATERMARKS).where(sampled_within(last_ms + 1, LAST_MS))
     is_end = F.col("topic") == OFFSETS_TOPIC
     found: dict[int, dict[int, End]] = {row[0]: {} for row in new.select(at_ms()).distinct().collect()}
     for sampled_at_ms, partition, stable, end in (
@@ -153,43 +178,36 @@ def rounds_after(tables: Tables, last_ms: int) -> list[tuple[int, dict[int, End]
     return sorted(found.items())
 
 
-def ends_until(watermarks: DataFrame, last_ms: int) -> dict[int, tuple[int, End]]:
-    """Returns for each partition of `__consumer_offsets` the last round up to an instant that saw its end, and that
-    end."""
-    is_end = (F.col("topic") == OFFSETS_TOPIC) & F.col("last_stable_offset").isNotNull() & (at_ms() <= last_ms)
-    newest = F.max(F.struct(at_ms().alias("at_ms"), "last_stable_offset", "high_watermark")).alias("newest")
-    found = watermarks.where(is_end).groupBy("partition").agg(newest).select("partition", "newest.*").collect()
-    return {partition: (read_ms, End(stable, is_behind=stable < end)) for partition, read_ms, stable, end in found}
-
-
 # For a monitor
 
 
-def recover_state(ledger: Ledger, log: DataFrame, rules: LagRules) -> LagState:
-    """Returns the state behind the last round of the table `lag`. `log` is a `commit_log`: its commits that no round
-    has counted yet wait in the state, and are passed over when they are told again."""
+def recover_state(ledger: Ledger, rules: LagRules) -> LagState:
+    """Returns the state behind the last round of the table `lag`. Commits that no round has counted yet wait in it, and
+    are passed over when they are told again."""
     last_ms = last_sampled_at_ms(ledger, LAG)
-    watermarks = ledger.rows_if_any(WATERMARKS).where(at_ms() <= last_ms)
-    ends_before = ends_until(watermarks, last_ms)
-    lag = last_window(ledger, last_ms, rules)
+    seeds = _seeds(ledger, last_ms, rules)
     state = LagState(rules)
-    of_topics = by_kind(collect(topic_seeds(watermarks)))
+    of_topics = by_kind(
+        sorted(collect(as_events(seeds.rows, LagSeedKind.TOPIC, LagSeedKind.SAMPLE)), key=itemgetter("kind"))
+    )
     restore_topics(state, of_topics.get(TOPIC, []), of_topics.get(SAMPLE, []))
-    is_counted = is_below(ends_before)
-    seeds = group_seeds(watermarks, log, lag, ends_before, rules)
-    events = seeds.unionByName(commit_events(log.where(~is_counted)), allowMissingColumns=True)
+    log = commit_log(records_since(ledger, seeds.ingested_from_ms))
+    points = last_points(last_window(ledger, last_ms, rules), rules)
+    events = as_events(seeds.rows, LagSeedKind.COMMIT).unionByName(points, allowMissingColumns=True)
+    events = events.unionByName(commit_events(log.where(~is_below(seeds.ends))), allowMissingColumns=True)
     ordered = sorted(collect(events), key=itemgetter("group_id", "kind"))
     for group_id, rows in groupby(ordered, key=itemgetter("group_id")):
         kinds = by_kind(rows)
-        restore_group(state, group_id, kinds.get(COMMIT, []), kinds.get(POINT, []), RoundsToCompute([], ends_before))
+        restore_group(state, group_id, kinds.get(COMMIT, []), kinds.get(POINT, []), RoundsToCompute([], seeds.ends))
     state.hide_ends(hidden_ends_of(ledger))
     return state
 
 
 def group_histories(tables: Tables) -> dict[str, GroupHistory]:
     """Returns who owns and subscribes to what now, by group: `facts_at` with a position behind the newest record."""
-    inputs = inputs_of(tables)
-    ordered = sorted(collect(history_events(inputs, OPEN_ONLY)), key=itemgetter("group_id", "kind"))
+    generations, members, assignments = (rows.where(is_open) for rows, is_open, _ in _history(tables))
+    found = history_events(generations, members, assignments, OPEN_ONLY)
+    ordered = sorted(collect(found), key=itemgetter("group_id", "kind"))
     return {group_id: group_history(by_kind(of)) for group_id, of in groupby(ordered, key=itemgetter("group_id"))}
 
 

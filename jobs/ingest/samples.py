@@ -21,11 +21,13 @@ from groupledger.jobs.process.clock import DAY_MS, now_ms
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.commits import Batch
 from groupledger.jobs.warehouse.delta_log import last_transaction
+from groupledger.jobs.warehouse.ledger import records_since
 from groupledger.jobs.warehouse.source import KAFKA, check_same_source, read_source
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
-from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
+from groupledger.schemas.tables.lag_seeds import LAG_SEEDS
 from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.schemas.words import LagSeedKind
 from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
@@ -128,8 +130,11 @@ def application_id(ledger: Ledger, table: Table) -> str:
 def sampled_topics(ledger: Ledger) -> set[str] | None:
     """Returns the topics that a round asks about, which have commits or were subscribed to in the last round. Returns
     None (all topics) while the ledger knows no commit."""
-    commits = commit_log(ledger.rows_if_any(COORDINATOR_RECORDS)).where("NOT is_tombstone").select("topic").distinct()
-    committed = {row.topic for row in commits.collect()}
+    seeds = ledger.rows_if_any(LAG_SEEDS)
+    kept = seeds.where((F.col("kind") == LagSeedKind.COMMIT) & F.col("committed_offset").isNotNull())
+    ingested = seeds.where(F.col("kind") == LagSeedKind.INGESTED).select("at_ms").collect()
+    new = commit_log(records_since(ledger, ingested[0].at_ms if ingested else None)).where("NOT is_tombstone")
+    committed = {row.topic for row in kept.select("topic").union(new.select("topic")).distinct().collect()}
     last_ms = last_sampled_at_ms(ledger, GROUP_STATES)
     states = ledger.rows_if_any(GROUP_STATES).where(F.col("sampled_at") == F.timestamp_millis(F.lit(last_ms)))
     states = states.where(F.col("sample_date") == F.date_from_unix_date(F.lit(last_ms // DAY_MS).cast("int")))

@@ -39,7 +39,6 @@ from groupledger.transforms.lag.lag import commit_events
 from groupledger.transforms.lag.rules import End, GroupHistory, LagRules, LagState, Watermark, rollup
 from groupledger.transforms.lag.rules import Round as LagRound
 from groupledger.transforms.lag.rules.of_group import commit_of
-from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -94,7 +93,7 @@ class MonitorState:
         ledger = self._ledger
         # Before the table is read: commits that come twice are passed over, and none must be left out.
         self._version = ledger.version(COORDINATOR_RECORDS)
-        self._lag = recover_state(ledger, commit_log(ledger.rows(COORDINATOR_RECORDS)), self._rules)
+        self._lag = recover_state(ledger, self._rules)
         self._topics = sampled_topics(ledger)
 
     def update_history(self, stop: threading.Event) -> None:

@@ -1,4 +1,4 @@
-"""What a monitor does in its pauses, beside its rounds: incidents, and the care of the tables.
+"""What a monitor does in its pauses, beside its rounds: incidents, the seeds of lag, and the care of the tables.
 
 Each piece of work has its interval, and takes a quarter of the time at most: where the past is long, and looking for
 incidents takes a minute, it is done every four. Between two writes it gives way to a round, as the history does. What
@@ -16,11 +16,16 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from groupledger.jobs.derive.incidents import update_incidents
+from groupledger.jobs.derive.lag_seeds import seeds_at
+from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.monitor.rules import Pace
 from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.maintain import maintain
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.lag import LAG
+from groupledger.transforms.lag.rules import LagRules
 
 if TYPE_CHECKING:
     import threading
@@ -42,15 +47,19 @@ class Upkeep:
         self.held = held
         settings = ledger.settings
         self._incidents = Pace(settings.monitor.incidents_interval_s)
+        self._seeds = Pace(HOUR_S)
         self._maintenance = Pace(settings.monitor.maintain_interval_h * HOUR_S)
-        # Not at the start: whoever restarts a monitor waits for its numbers.
-        self._maintenance.done(time.monotonic(), time.monotonic())
+        # Not at the start: whoever restarts a monitor waits for its numbers, and the seeds were just read.
+        for each in (self._seeds, self._maintenance):
+            each.done(time.monotonic(), time.monotonic())
 
     def work(self, stop: threading.Event) -> None:
         """Does what is due. Raises what the jobs raise, but for a maintenance that another writer keeps from the
         tables: that is said, and tried again the next time."""
         if not stop.is_set() and self._ledger.exists(GENERATIONS):
             self._when_due(self._incidents, self._look_for_incidents)
+        if not stop.is_set() and self._ledger.exists(LAG):
+            self._when_due(self._seeds, self._keep_seeds)
         if not stop.is_set() and self._ledger.settings.monitor.maintain_interval_h:
             self._when_due(self._maintenance, self._maintain)
 
@@ -65,6 +74,13 @@ class Upkeep:
         update_incidents(ledger)
         rows = ledger.arrow(INCIDENTS, pc.field("is_open"), ("group_id", "kind", "severity")).to_pylist()
         self.open_incidents = Counter((row["group_id"] or "", row["kind"], row["severity"]) for row in rows)
+
+    def _keep_seeds(self) -> None:
+        """Keeps what the rounds so far leave, so that the next start need not read all of them."""
+        ledger = self._ledger
+        last_ms = last_sampled_at_ms(ledger, LAG)
+        if last_ms:
+            seeds_at(ledger, last_ms, rules_from(LagRules, ledger.settings.lag))
 
     def _maintain(self) -> None:
         ledger = self._ledger

@@ -119,25 +119,30 @@ class Commits:
         """Adds files that lie in the table's folder; returns False if the table has this batch already."""
         return self._commit(table, lambda delta, properties: _add(delta, properties, files), batch)
 
-    def replace_with_files(self, table: Table, cluster: str, files: Sequence[WrittenFile]) -> None:
-        """Replaces the rows of a cluster by those of files that lie in the table's folder."""
+    def replace_with_files(
+        self, table: Table, cluster: str, files: Sequence[WrittenFile], batch: Batch | None = None
+    ) -> bool:
+        """Replaces the rows of a cluster by those of files that lie in the table's folder; returns False if the table
+        has this batch already."""
 
         def act(delta: DeltaTable, properties: CommitProperties) -> None:
             _add(delta, properties, files, mode="overwrite", partition_filters=[("cluster", "=", cluster)])
 
-        self._commit(table, act)
+        return self._commit(table, act, batch)
 
-    def replace_files(self, table: Table, old: Sequence[str], new: Sequence[WrittenFile]) -> None:
-        """Replaces some files of a table by others in one commit. Raises OutsideError if one of them is not there any
-        more."""
+    def replace_files(
+        self, table: Table, old: Sequence[str], new: Sequence[WrittenFile], *, is_new_data: bool = True
+    ) -> None:
+        """Replaces some files of a table by others in one commit. Where these have the same rows, they are no new data,
+        and streaming readers pass over it. Raises OutsideError if one of the files is not there any more."""
 
         def act(delta: DeltaTable, properties: CommitProperties) -> None:
             found = {each["path"]: each for each in pa.table(delta.get_add_actions(flatten=False)).to_pylist()}
             if not found.keys() >= set(old):
                 raise OutsideError(f"Another writer changed the table {table.name}: run the command again.")
             now = now_ms()
-            removed = [_removal(found[path], now) for path in old]
-            _add(delta, properties, new, removed=removed)
+            removed = [_removal(found[path], now, is_new_data=is_new_data) for path in old]
+            _add(delta, properties, new, removed=removed, is_new_data=is_new_data)
 
         self._commit(table, act)
 
@@ -295,9 +300,9 @@ def _has(delta: DeltaTable, batch: Batch) -> bool:
     return last is not None and last >= batch.number
 
 
-def _removal(file: Mapping[str, Any], now_at_ms: int) -> RemoveAction:
+def _removal(file: Mapping[str, Any], now_at_ms: int, *, is_new_data: bool) -> RemoveAction:
     partition = {name: None if value is None else str(value) for name, value in (file.get("partition") or {}).items()}
-    return RemoveAction(file["path"], True, now_at_ms, file["size_bytes"], partition)
+    return RemoveAction(file["path"], is_new_data, now_at_ms, file["size_bytes"], partition)
 
 
 def _add(
@@ -307,11 +312,13 @@ def _add(
     mode: str = "append",
     partition_filters: list[PartitionFilter] | None = None,
     removed: Sequence[RemoveAction] = (),
+    *,
+    is_new_data: bool = True,
 ) -> None:
     actions: list[AddAction | RemoveAction] = [
         *removed,
         *(
-            AddAction(each.path, each.size, each.partition_values, each.modified_at_ms, True, each.statistics)
+            AddAction(each.path, each.size, each.partition_values, each.modified_at_ms, is_new_data, each.statistics)
             for each in files
         ),
     ]

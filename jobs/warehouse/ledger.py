@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import spark_session
 from groupledger.jobs.warehouse.checkpoint import source_offset, whole_checkpoint
@@ -29,9 +30,12 @@ from groupledger.schemas.tables.coverage import COVERAGE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pyspark.sql import DataFrame
+
     from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.warehouse.checkpoint import Checkpoint
     from groupledger.jobs.warehouse.storage import Storage
+    from groupledger.jobs.warehouse.tables import Tables
     from groupledger.schemas.tables.table import Table
 
 
@@ -165,10 +169,21 @@ def set_checkpoint_aside(storage: Storage, checkpoint_folder: str) -> None:
         storage.rename(checkpoint_folder, f"{checkpoint_folder}.replaced-{number}")
 
 
-def known_positions(ledger: Ledger) -> dict[int, int]:
+def records_since(tables: Tables, ingested_from_ms: int | None) -> DataFrame:
+    """Returns the rows of `coordinator_records` that were ingested on a day or later, all of them without a day."""
+    records = tables.rows_if_any(COORDINATOR_RECORDS)
+    if ingested_from_ms is None:
+        return records
+    since = F.date_from_unix_date(F.lit(ingested_from_ms // DAY_MS - 1).cast("int"))
+    return records.where(F.col("ingest_date").isNull() | (F.col("ingest_date") >= since))
+
+
+def known_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[int, int]:
     """Returns per partition the offset behind the last one that the ledger knows of: from its rows, from `coverage`
-    (which also knows of offsets that hold no row), and from what retention has removed."""
-    from_rows = ledger.rows_if_any(COORDINATOR_RECORDS).groupBy("kafka_partition").agg(F.max("kafka_offset") + 1)
+    (which also knows of offsets that hold no row), and from what retention has removed. `records` are the rows of
+    `coordinator_records` that `coverage` may not know of yet, if that is known."""
+    records = ledger.rows_if_any(COORDINATOR_RECORDS) if records is None else records
+    from_rows = records.groupBy("kafka_partition").agg(F.max("kafka_offset") + 1)
     from_coverage = ledger.rows_if_any(COVERAGE).groupBy("kafka_partition").agg(F.max("to_offset"))
     positions: dict[int, int] = {}
     floors = [(partition, floor.offset) for partition, floor in read_floors(ledger.storage, ledger.cluster).items()]

@@ -6,8 +6,8 @@ It takes one table after the other, while no writer of any cluster can run, and 
   would never see. Of other tables these are rows that ended, or happened, before midnight (UTC) of the first date that
   is kept. For `coordinator_records` and the history it raises the floor first.
 - OPTIMIZE merges files that no longer change: dates before today, rows that have ended, and all files of tables that
-  have neither. Its commit has no new data, so streaming readers pass over it. (They begin at a version of the table,
-  not at a snapshot, whose files have no order.)
+  have neither. Dates of `coordinator_records` are sorted at that (`sorted_dates`). Its commit has no new data, so
+  streaming readers pass over it. (They begin at a version of the table, not at a snapshot, whose files have no order.)
 - VACUUM deletes files that are older than the table's `delta.deletedFileRetentionDuration` (45 days). It waits if a
   reader has not read new rows for longer than `reader_downtime_days_max`.
 """
@@ -26,6 +26,7 @@ from groupledger.jobs.warehouse.commits import Commits
 from groupledger.jobs.warehouse.lease import all_leases
 from groupledger.jobs.warehouse.readers import readers, unread_since
 from groupledger.jobs.warehouse.retention import Floor, raise_floors, raise_history_floor
+from groupledger.jobs.warehouse.sorted_dates import sort_date, unsorted_dates
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, open_storage
 from groupledger.jobs.warehouse.tables import Tables
 from groupledger.schemas.tables.all_tables import all_tables, date_column, retained_by, table_named
@@ -143,12 +144,27 @@ class Maintenance:
 
     def _optimize(self, table: Table) -> Step:
         what, condition = self._closed(table)
+        if table is COORDINATOR_RECORDS:
+            return self._sort()
         if self.is_dry_run:
             return Step(table.name, "optimize", f"would compact {what}")
         removed, added = self.commits.compact(table, condition, self.settings.maintain.optimize_file_mb * 1024 * 1024)
         if not removed:
             return Step(table.name, "optimize", f"{what}: nothing to compact")
         return Step(table.name, "optimize", f"{what}: {removed} files became {added}")
+
+    def _sort(self) -> Step:
+        """Brings the closed dates of the records into the order in which a question finds a group."""
+        name, what = COORDINATOR_RECORDS.name, f"dates before {self.now.date()}"
+        file_bytes = self.settings.maintain.optimize_file_mb * 1024 * 1024
+        found = unsorted_dates(self.commits, self.now.date(), file_bytes)
+        if not found:
+            return Step(name, "optimize", f"{what}: nothing to sort")
+        if self.is_dry_run:
+            return Step(name, "optimize", f"would sort {len(found):,} {what}")
+        added = sum(sort_date(self.commits, each) for each in found)
+        removed = sum(len(each.paths) for each in found)
+        return Step(name, "optimize", f"{len(found):,} {what}: {removed} files became {added}, sorted")
 
     def _closed(self, table: Table) -> tuple[str, list[PartitionFilter]]:
         """Returns which rows no longer change, in words and as a condition on the partitions (none for all rows)."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     Batches = Iterable[pa.RecordBatch]
 
+PART = "part"
 PREFIX_CHARACTERS = 32
 LAST_CHARACTER = "\U0010ffff"
 ROW_GROUP_BYTES = 48 << 20
@@ -90,11 +91,11 @@ def write_files(
     return _written(rows.mapInArrow(write, RESULT).toArrow())
 
 
-def write_here(rows: pa.Table, table: Table, warehouse: str) -> list[WrittenFile]:
-    """Writes rows that this process holds, and returns the files."""
+def write_here(rows: pa.Table, table: Table, warehouse: str, name: str = PART) -> list[WrittenFile]:
+    """Writes rows that this process holds, and returns the files, whose names begin with `name`."""
     return [
         each
-        for batch in _Writer(table, table_uri(warehouse, table), None, ())(rows.to_batches())
+        for batch in _Writer(table, table_uri(warehouse, table), None, (), name)(rows.to_batches())
         for each in _written(batch)
     ]
 
@@ -131,6 +132,7 @@ class _Writer:
     uri: str
     prepare: Callable[[Batches], Batches] | None
     counted: tuple[str, ...]
+    name: str = PART
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         schema = to_arrow_schema(self.table.schema)
@@ -178,7 +180,7 @@ class _File:
         self._bytes = 0
         # What partitions a table needs no quoting: dates, small integers and the names of clusters.
         folders = [f"{name}={value or '__HIVE_DEFAULT_PARTITION__'}" for name, value in values.items()]
-        self._path = "/".join([*folders, f"part-{uuid.uuid4().hex}.parquet"])
+        self._path = "/".join([*folders, f"{writer.name}-{uuid.uuid4().hex}.parquet"])
         files = local_files(writer.uri) or PyFileSystem(DeltaStorageHandler(writer.uri))
         files.create_dir("/".join(folders))
         self._stream = files.open_output_stream(self._path)

@@ -107,10 +107,10 @@ def earliest_us(rows: pa.Table, table: Table) -> int | None:
     return found
 
 
-def replace_cluster(ledger: Ledger, table: Table, rows: DataFrame) -> None:
-    """Replaces the cluster's rows of a table in one commit."""
+def replace_cluster(ledger: Ledger, table: Table, rows: DataFrame, batch: Batch | None = None) -> bool:
+    """Replaces the cluster's rows of a table in one commit; returns False if the table has this batch already."""
     files = write_files(conform(rows, table), table, ledger.warehouse)
-    ledger.commits.replace_with_files(table, ledger.cluster, files)
+    return ledger.commits.replace_with_files(table, ledger.cluster, files, batch)
 
 
 def insert(ledger: Ledger, table: Table, rows: DataFrame, is_near: Column) -> None:

@@ -55,6 +55,7 @@ GOOD: dict[str, Row] = {
     "group_states": {"group_type": "classic"},
     "incidents": {"kind": "commit_gap", "severity": "info", "evidence": "inferred"},
     "lag": {"committed_offset": 5, "high_watermark": 7, "raw_lag": 2, "lag": 2},
+    "lag_seeds": {"kind": "commit", "kafka_offset": 1},
     "log_files": {"log": "server_log", "line_count": 9},
     "members": {**ENDED, "leave_cause": "left"},
     "member_epochs": {"from_offset": 1, "to_offset": 5, "is_open": 0, "state": "stable"},

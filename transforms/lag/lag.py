@@ -62,6 +62,13 @@ def at_ms(column: str = "sampled_at") -> Any:
     return F.unix_millis(column)
 
 
+def sampled_within(first_ms: int, last_ms: int) -> Any:
+    """Returns the condition for rows of rounds between two instants, both included; files of other dates are left
+    out, and by their statistics those of other times."""
+    first, last = (F.timestamp_millis(F.lit(at)) for at in (first_ms, last_ms))
+    return F.col("sample_date").between(F.to_date(first), F.to_date(last)) & F.col("sampled_at").between(first, last)
+
+
 def read_samples(watermarks: DataFrame) -> DataFrame:
     """Returns samples of topics as events without a group; a sample that no broker answered is left out."""
     rows = watermarks.where((F.col("topic") != OFFSETS_TOPIC) & F.col("high_watermark").isNotNull())
@@ -78,7 +85,7 @@ def commit_events(commits: DataFrame) -> DataFrame:
     )
 
 
-def history_events(inputs: LagInputs, from_offset: int) -> DataFrame:
+def history_events(generations: DataFrame, members: DataFrame, assignments: DataFrame, from_offset: int) -> DataFrame:
     """Returns intervals that had not ended below an offset, which itself lies below all rounds."""
 
     def intervals(rows: DataFrame, kind: int, begin: str, *columns: Any) -> DataFrame:
@@ -87,21 +94,20 @@ def history_events(inputs: LagInputs, from_offset: int) -> DataFrame:
             F.lit(kind).alias("kind"), "group_id", F.col(begin).alias("kafka_offset"), "to_offset", *columns
         )
 
-    owned = with_tenure(inputs.assignments, inputs.members, client_host="client_host")
+    owned = with_tenure(assignments, members, client_host="client_host")
     owners = intervals(owned, OWNER, "from_offset", "topic", "partition", "member_id", "client_id", "client_host")
-    generations = intervals(inputs.generations, GENERATION, "kafka_offset", "kafka_partition", "is_ownership_known")
-    members = intervals(inputs.members, MEMBER, "from_offset", F.col("subscribed_topics").alias("topics"))
-    return owners.unionByName(generations, allowMissingColumns=True).unionByName(members, allowMissingColumns=True)
+    in_force = intervals(generations, GENERATION, "kafka_offset", "kafka_partition", "is_ownership_known")
+    topics = intervals(members, MEMBER, "from_offset", F.col("subscribed_topics").alias("topics"))
+    return owners.unionByName(in_force, allowMissingColumns=True).unionByName(topics, allowMissingColumns=True)
 
 
 def lag_events(inputs: LagInputs, rounds: RoundsToCompute, seeds: DataFrame, topic_seeds: DataFrame) -> DataFrame:
     """Returns a row for each event of a group. `seeds` are events of groups, `topic_seeds` of topic partitions without
     a group; both come from before the rounds."""
-    first_ms, last_ms = rounds.ends[0][0], rounds.ends[-1][0]
-    in_rounds = F.col("sampled_at").between(F.timestamp_millis(F.lit(first_ms)), F.timestamp_millis(F.lit(last_ms)))
+    in_rounds = sampled_within(rounds.ends[0][0], rounds.ends[-1][0])
     new = commit_events(inputs.commits.where(is_below(rounds.ends_after) & ~is_below(rounds.ends_before)))
     before = [end.offset for _, end in rounds.ends_before.values()]
-    history = history_events(inputs, min(before, default=0))
+    history = history_events(inputs.generations, inputs.members, inputs.assignments, min(before, default=0))
     states = inputs.group_states.where(in_rounds & F.col("state").isNotNull()).select(
         F.lit(STATE).alias("kind"),
         "group_id",

@@ -1,7 +1,16 @@
-"""What earlier rounds leave for the next: the state of `transforms.lag.rules`, read back from the tables as events.
+"""What earlier rounds leave for the next: the state of `transforms.lag.rules`, as rows of `lag_seeds`.
 
-topic_seeds    of each topic partition: its topic ids, and the samples that a `TopicWindow` would still hold
-group_seeds    of each group: its last commits with the watermark before each, and its last rows of `lag`
+    topic      a topic id that a topic partition ever had: its last sample, its highest end, whether it had transactions
+    sample     a sample that a `TopicWindow` would still hold, or that the commits of a next round ask for
+    commit     one of a group's last commits on a topic partition, with the watermark before it
+    end        the end of a partition of `__consumer_offsets`, of the last round that saw it
+    ingested   the date of ingest from which on there are commits that no round has counted
+
+    next_seeds(seeds, watermarks, commits, ...)   the rows behind some rounds, from those before and what is new
+    last_points(lag, rules)                       a group's last rows of `lag`, which are seeds, too
+
+What stays of a sample depends on the samples and the newest one's time only, not on when they were thinned. So the rows
+are the same however rounds are cut into steps, and those of all rounds come from none and all that there is.
 """
 
 from __future__ import annotations
@@ -12,79 +21,143 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
-from groupledger.transforms.lag.lag import at_ms, commit_events, is_below, read_samples
-from groupledger.transforms.lag.rules.of_group import COMMIT, POINT, TOPIC
+from groupledger.schemas.tables.lag_seeds import LAG_SEEDS
+from groupledger.schemas.words import LagSeedKind
+from groupledger.transforms.lag.lag import at_ms, commit_events, read_samples
+from groupledger.transforms.lag.rules.of_group import COMMIT, POINT, SAMPLE, TOPIC
 from groupledger.transforms.lag.rules.status import POINTS_PER_WINDOW
 from groupledger.transforms.lag.rules.topic_window import BUCKETS_PER_AGE, RECENT_ENDS_MAX, WINDOW_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import DataFrame
 
     from groupledger.transforms.lag.rules import End, LagRules
 
 PLACE = ("topic", "partition")
+SEED_ROWS = LAG_SEEDS.without("cluster", "seed_id")
+OFFSETS = ("log_start_offset", "high_watermark", "last_stable_offset", "leader_epoch", "topic_id")
+EVENT_OF_KIND = {LagSeedKind.TOPIC: TOPIC, LagSeedKind.SAMPLE: SAMPLE, LagSeedKind.COMMIT: COMMIT}
 
 
-def topic_seeds(watermarks: DataFrame) -> DataFrame:
-    """Returns events from `watermarks` of earlier rounds. They may be more than needed, since a window thins them."""
-    samples = read_samples(watermarks)
-    ids = samples.groupBy(*PLACE, "topic_id").agg(
+def of_kind(seeds: DataFrame, *kinds: str) -> DataFrame:
+    return seeds.where(F.col("kind").isin(*kinds))
+
+
+def as_events(seeds: DataFrame, *kinds: str) -> DataFrame:
+    """Returns the seeds of some kinds as events, as `transforms.lag.rules.of_group` names them."""
+    event = F.coalesce(*[F.when(F.col("kind") == kind, EVENT_OF_KIND[kind]) for kind in kinds])
+    return of_kind(seeds, *kinds).withColumn("kind", event)
+
+
+def next_seeds(
+    seeds: DataFrame,
+    watermarks: DataFrame,
+    commits: DataFrame,
+    ends_after: Mapping[int, tuple[int, End]],
+    rules: LagRules,
+) -> DataFrame:
+    """Returns the topics, samples, commits and ends behind some rounds.
+
+    `watermarks` are rows of these rounds, `commits` those that they are the first to count, `ends_after` the ends that
+    the next round goes on from, each with the round that saw it.
+    """
+    end_times_ms = {sampled_at_ms for sampled_at_ms, _ in ends_after.values()}
+    new = read_samples(watermarks).drop("kind")
+    samples = of_kind(seeds, LagSeedKind.SAMPLE).select(*PLACE, "at_ms", *OFFSETS).unionByName(new)
+    last_commits = _last_commits(seeds, samples, watermarks, commits, rules)
+    parts = (
+        (LagSeedKind.TOPIC, _topics(of_kind(seeds, LagSeedKind.TOPIC), new)),
+        (LagSeedKind.SAMPLE, _still_held(samples, end_times_ms)),
+        (LagSeedKind.COMMIT, _without_old_removals(last_commits, max(end_times_ms, default=0), rules)),
+        (LagSeedKind.END, last_ends(seeds, watermarks)),
+    )
+    found = seeds.sparkSession.createDataFrame([], SEED_ROWS)
+    for kind, rows in parts:
+        found = found.unionByName(rows.withColumn("kind", F.lit(kind)), allowMissingColumns=True)
+    return found
+
+
+def _topics(topics: DataFrame, samples: DataFrame) -> DataFrame:
+    is_open = F.col("last_stable_offset") < F.col("high_watermark")
+    seen = samples.withColumn("has_transactions", is_open)
+    columns = (*PLACE, "topic_id", "at_ms", "high_watermark", "has_transactions")
+    every = topics.select(*columns).unionByName(seen.select(*columns))
+    return every.groupBy(*PLACE, "topic_id").agg(
         F.max("at_ms").alias("at_ms"),
         F.max("high_watermark").alias("high_watermark"),
-        F.bool_or(F.col("last_stable_offset") < F.col("high_watermark")).alias("has_transactions"),
+        F.bool_or("has_transactions").alias("has_transactions"),
     )
+
+
+def _still_held(samples: DataFrame, end_times_ms: Iterable[int]) -> DataFrame:
+    """Returns samples that may be more than a window needs, since it thins them itself."""
     newest = Window.partitionBy(*PLACE)
     age = F.max("at_ms").over(newest) - F.col("at_ms")
-    aged = samples.withColumn("age", age).where(F.col("age") <= WINDOW_MS)
+    is_of_an_end = F.array_contains(
+        F.array(*[F.lit(each) for each in end_times_ms]).cast("array<long>"), F.col("at_ms")
+    )
+    aged = samples.withColumn("age", age).withColumn("is_of_an_end", is_of_an_end)
+    aged = aged.where((F.col("age") <= WINDOW_MS) | F.col("is_of_an_end"))
     # As `bucket_ms`, in whole numbers: the length of the binary digits.
     aged = aged.withColumn("width", F.expr(f"shiftleft(1L, length(bin(age DIV {BUCKETS_PER_AGE})) - 1)"))
     bucket = Window.partitionBy(*PLACE, "width", F.expr("at_ms DIV width")).orderBy(F.desc("at_ms"))
     recent = Window.partitionBy(*PLACE).orderBy(F.desc("at_ms"))
     kept = aged.withColumn("in_bucket", F.row_number().over(bucket)).withColumn("rank", F.row_number().over(recent))
-    kept = kept.where((F.col("in_bucket") == 1) | (F.col("rank") <= RECENT_ENDS_MAX))
-    return ids.withColumn("kind", F.lit(TOPIC)).unionByName(
-        kept.drop("age", "width", "in_bucket", "rank"), allowMissingColumns=True
-    )
+    kept = kept.where((F.col("in_bucket") == 1) | (F.col("rank") <= RECENT_ENDS_MAX) | F.col("is_of_an_end"))
+    return kept.drop("age", "width", "in_bucket", "rank", "is_of_an_end")
 
 
-def group_seeds(
-    watermarks: DataFrame,
-    commits: DataFrame,
-    lag: DataFrame,
-    ends_before: Mapping[int, tuple[int, End]],
-    rules: LagRules,
-) -> DataFrame:
-    """Returns events from what the rounds before left; all arguments are of these rounds."""
-    return _last_commits(watermarks, commits, ends_before, rules).unionByName(
-        _last_points(lag, rules), allowMissingColumns=True
-    )
+def _ends(seeds: DataFrame, watermarks: DataFrame) -> DataFrame:
+    columns = ("kafka_partition", "at_ms", "last_stable_offset", "high_watermark")
+    is_end = (F.col("topic") == OFFSETS_TOPIC) & F.col("last_stable_offset").isNotNull()
+    new = watermarks.where(is_end).withColumn("at_ms", at_ms()).withColumn("kafka_partition", F.col("partition"))
+    return of_kind(seeds, LagSeedKind.END).select(*columns).unionByName(new.select(*columns))
+
+
+def last_ends(seeds: DataFrame, watermarks: DataFrame) -> DataFrame:
+    """Returns for each partition of `__consumer_offsets` the last round that saw its end, and that end."""
+    newest = F.max(F.struct("at_ms", "last_stable_offset", "high_watermark")).alias("newest")
+    ends = _ends(seeds, watermarks)
+    return ends.groupBy("kafka_partition").agg(newest).select("kafka_partition", "newest.*")
 
 
 def _last_commits(
-    watermarks: DataFrame, commits: DataFrame, ends_before: Mapping[int, tuple[int, End]], rules: LagRules
+    seeds: DataFrame, samples: DataFrame, watermarks: DataFrame, commits: DataFrame, rules: LagRules
 ) -> DataFrame:
     newest = Window.partitionBy("group_id", *PLACE).orderBy(F.desc("kafka_offset"))
-    events = commit_events(commits.where(is_below(ends_before))).withColumn("rank", F.row_number().over(newest))
-    last = events.where(F.col("rank") <= rules.burrow.intervals).drop("rank")
-    offsets_topic = F.col("topic") == OFFSETS_TOPIC
-    ends = watermarks.where(offsets_topic & F.col("last_stable_offset").isNotNull()).select(
-        F.col("partition").alias("kafka_partition"),
-        F.col("last_stable_offset").alias("kafka_offset"),
-        at_ms().alias("before_ms"),
+
+    def last(rows: DataFrame) -> DataFrame:
+        ranked = rows.withColumn("rank", F.row_number().over(newest))
+        return ranked.where(F.col("rank") <= rules.burrow.intervals).drop("rank")
+
+    new = last(commit_events(commits).drop("kind")).withColumn("is_commit", F.lit(True))
+    ends = _ends(seeds, watermarks).select(
+        "kafka_partition", F.col("last_stable_offset").alias("kafka_offset"), F.col("at_ms").alias("before_ms")
     )
     # An end stands before the commit at its offset: that commit was not below it.
     log = Window.partitionBy("kafka_partition").orderBy("kafka_offset", F.col("before_ms").asc_nulls_last())
     log = log.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    placed = last.unionByName(ends, allowMissingColumns=True).withColumn(
+    placed = new.unionByName(ends, allowMissingColumns=True).withColumn(
         "before_ms", F.last("before_ms", ignorenulls=True).over(log)
     )
-    samples = read_samples(watermarks).select(*PLACE, F.col("at_ms").alias("before_ms"), "high_watermark")
-    return placed.where(F.col("kind") == COMMIT).join(samples, [*PLACE, "before_ms"], "left").drop("before_ms")
+    before = samples.select(*PLACE, F.col("at_ms").alias("before_ms"), "high_watermark")
+    told = placed.where("is_commit").join(before, [*PLACE, "before_ms"], "left").drop("before_ms", "is_commit")
+    return last(of_kind(seeds, LagSeedKind.COMMIT).select(*told.columns).unionByName(told))
 
 
-def _last_points(lag: DataFrame, rules: LagRules) -> DataFrame:
+def _without_old_removals(commits: DataFrame, now_ms: int, rules: LagRules) -> DataFrame:
+    """Returns the commits behind the last removal that no row of the last status window rests on any more, so that
+    groups which have gone leave nothing."""
+    line = Window.partitionBy("group_id", *PLACE)
+    is_old = F.col("at_ms") < now_ms - max(WINDOW_MS, rules.status.window_ms)
+    removed = F.max(F.when(F.col("committed_offset").isNull() & is_old, F.col("kafka_offset"))).over(line)
+    kept = commits.withColumn("removed", removed)
+    return kept.where(F.col("removed").isNull() | (F.col("kafka_offset") > F.col("removed"))).drop("removed")
+
+
+def last_points(lag: DataFrame, rules: LagRules) -> DataFrame:
     """Returns events from the rows of `lag` of the last status window."""
     width_ms = max(rules.status.window_ms // POINTS_PER_WINDOW, 1)
     rows = lag.select(

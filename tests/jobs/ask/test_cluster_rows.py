@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.jobs.ask.answers import of_groups
 from groupledger.jobs.ask.cluster_rows import ClusterRows, SmallFiles
 from groupledger.jobs.ask.commits import commit_log
 from groupledger.jobs.process.errors import InputError
@@ -214,3 +215,14 @@ def test_a_query_that_has_no_end(tmp_path: Path) -> None:
         tables.query(
             "SELECT count(*) FROM range(10000000) AS a, range(10000000) AS b WHERE (a.range * b.range) % 7 = 3"
         )
+
+
+def test_the_partition_of_a_group(tmp_path: Path) -> None:
+    """Goal: records are asked for by partition where the history knows it of every group, and else by group alone."""
+    append(tmp_path, "coordinator_records", {"group_id": "g", "kafka_partition": 3})
+    assert of_groups(ClusterRows(str(tmp_path), CLUSTER), "g") == [("group_id", "in", ("g",))]
+    append(tmp_path, "groups", {"group_id": "g", "kafka_partition": 3}, {"group_id": "h", "kafka_partition": 1})
+    tables = ClusterRows(str(tmp_path), CLUSTER)
+    assert of_groups(tables, "g", "h") == [("group_id", "in", ("g", "h")), ("kafka_partition", "in", [1, 3])]
+    assert of_groups(tables, "g", "new") == [("group_id", "in", ("g", "new"))]
+    assert len(tables.rows("coordinator_records", *of_groups(tables, "g"), columns=("group_id",))) == 1

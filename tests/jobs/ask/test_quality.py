@@ -83,6 +83,7 @@ BREAKS: dict[str, dict[str, Row]] = {
         "no_watermark_no_lag": {"high_watermark": None},
         "raw_lag_is_the_difference": {"raw_lag": 3},
     },
+    "lag_seeds": {"commit_has_its_record": {"kafka_offset": None}},
     "log_files": {"lines_are_accounted_for": {"line_count": 2}},
     "members": {
         "leaves_after_joining": {"to_offset": 1},

@@ -92,7 +92,7 @@ class KilledError(Exception):
 class KillBefore:
     """A way to write a table (`upsert`, `replace_cluster`) that ends the run before so many tables are written."""
 
-    def __init__(self, survived: int, write: Callable[..., None]) -> None:
+    def __init__(self, survived: int, write: Callable[..., object]) -> None:
         self.survived = survived
         self.has_killed = False
         self._write = write

@@ -18,17 +18,16 @@ from groupledger.jobs.ask.lag_changes import rows_again
 from groupledger.jobs.ask.lag_events import instant
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.derive.lag import group_histories, recover_state, rounds_after, update_lag
-from groupledger.jobs.ingest.samples import batch_of
+from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
-from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.lag_seeds import LAG_SEEDS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.transforms.lag.rules import LagRules, Round, StatusRules, Watermark
-from groupledger.transforms.offsets.offset_commits import commit_log
 from lab.warehouses.ledgers import open_test_ledger
 from tests.transforms.history.history_frames import CLUSTER, START_MS, cooperative_group, frames, simple_group
 
@@ -56,7 +55,7 @@ ROUNDS = [
     (18, 7, 9),
     (28, 7, 12),
 ]
-CUT = 4
+CUT, LATE_CUT = 4, 7
 
 
 def row_of(number: int, **fields: Any) -> dict[str, Any]:
@@ -139,23 +138,24 @@ def test_rows(spark: SparkSession, warehouse: Path) -> None:
 
 
 def test_cut_runs_and_memory(spark: SparkSession, warehouse: Path, tmp_path: Path) -> None:
-    """Goal: two runs, and a run followed by rounds in memory, give the rows of one run."""
+    """Goal: several runs, and a run followed by rounds in memory, give the rows of one run."""
     with open_test_ledger(spark, warehouse) as ledger:
         expected = table_rows(ledger)
     path = new_warehouse(spark, tmp_path)
     with open_test_ledger(spark, path) as ledger:
         add_rounds(ledger, range(CUT))
         update_lag(ledger, threading.Event())
-        log = commit_log(ledger.rows(COORDINATOR_RECORDS))
-        state = recover_state(ledger, log, rules_from(LagRules, ledger.settings.lag))
-        add_rounds(ledger, range(CUT, len(ROUNDS)))
+        state = recover_state(ledger, rules_from(LagRules, ledger.settings.lag))
+        for part in (range(CUT, LATE_CUT), range(LATE_CUT, len(ROUNDS))):  # from kept seeds, and from some behind
+            add_rounds(ledger, part)
+            update_lag(ledger, threading.Event())
         in_memory = [
             row
             for at_ms, ends in rounds_after(ledger, FIRST_MS + (CUT - 1) * ROUND_MS)
             for row in state.round(Round(at_ms, ends, watermarks_at(ledger, at_ms)), {})
         ]
-        update_lag(ledger, threading.Event())
         assert table_rows(ledger) == expected
+        assert last_sampled_at_ms(ledger, LAG_SEEDS) == FIRST_MS + (CUT - 1) * ROUND_MS
         assert set(group_histories(ledger)) == {"g1"}
     later = [row for row in expected if row.sampled_at_ms >= FIRST_MS + CUT * ROUND_MS]
     assert {numbers(row) for row in in_memory} == {numbers(row) for row in later if row.committed_offset is not None}

@@ -1,0 +1,85 @@
+"""Measures whether looking for incidents costs more as the past grows.
+
+Each case is a ledger of so many days, written into the tables as `bench.lag_cost` does it, with the log known to be
+complete. Then passes follow with a new round of samples and commits each. The program prints the median of the passes
+and its ratio to that of the shortest past. It ends with 1 if that is above 1.2.
+
+    python -m bench.incident_cost [--days 1 365] [--groups 20] [--rounds-a-day 96]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench.history_cost import SHARES, write_closed_rows
+from bench.lag_cost import CLOSED_ROWS_A_DAY, OFFSETS_PARTITIONS, RATIO_MAX, TOPIC_PARTITIONS, Past, table_rows
+from groupledger.jobs.derive.incidents import update_incidents
+from groupledger.jobs.process.session import spark_session
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.schemas.words import Completeness
+from lab.warehouses.ledgers import open_test_ledger
+
+if TYPE_CHECKING:
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+PASSES = 3
+
+
+def measure(ledger: Ledger, past: Past, days: int) -> float:
+    """Returns the median of the seconds of the passes behind the first, which warms up."""
+    ledger.create(COORDINATOR_RECORDS, WATERMARKS, COVERAGE, *SHARES)
+    write_closed_rows(ledger, days * CLOSED_ROWS_A_DAY)
+    rounds = days * past.rounds_a_day
+    past.append(ledger, 0, rounds, with_lag=False)
+    known_to = rounds + PASSES + 1
+    partitions = np.arange(OFFSETS_PARTITIONS)
+    complete = {
+        "kafka_partition": partitions,
+        "from_offset": partitions * 0,
+        "to_offset": partitions * 0 + known_to * past.groups * TOPIC_PARTITIONS,
+        "from_time": partitions * 0 + past.at_ms(0) * 1_000,
+        "to_time": partitions * 0 + past.at_ms(rounds) * 1_000,
+        "completeness": [Completeness.COMPLETE] * OFFSETS_PARTITIONS,
+    }
+    ledger.commits.append(COVERAGE, table_rows(COVERAGE, ledger.cluster, complete))
+    seconds = []
+    for number in range(rounds, known_to):
+        past.append(ledger, number, 1, with_lag=False)
+        began = time.perf_counter()
+        update_incidents(ledger)
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds[1:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--days", type=int, nargs="+", default=[1, 365])
+    parser.add_argument("--groups", type=int, default=20)
+    parser.add_argument("--rounds-a-day", type=int, default=96)
+    arguments = parser.parse_args()
+    past = Past(arguments.groups, arguments.rounds_a_day)
+    spark = spark_session("groupledger incident cost")
+    costs: list[float] = []
+    for days in arguments.days:
+        with (
+            tempfile.TemporaryDirectory(prefix="groupledger-cost-") as folder,
+            open_test_ledger(spark, Path(folder)) as ledger,
+        ):
+            costs.append(measure(ledger, past, days))
+        print(f"{days:>4} days: {costs[-1]:6.2f} s a pass, {costs[-1] / costs[0]:5.2f} times the first", flush=True)
+    spark.stop()
+    sys.exit(1 if max(costs) > RATIO_MAX * costs[0] else 0)
+
+
+if __name__ == "__main__":
+    main()

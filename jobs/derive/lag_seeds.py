@@ -1,0 +1,129 @@
+"""Keeps what the sampling rounds so far leave for the next (`transforms.lag.lag_seeds`), so that none is read twice.
+
+The seeds are written when they are an hour of rounds behind, as one Delta commit whose batch is numbered by their last
+round; what came since is read anew each time. Seeds that are gone, or later than the rows of `lag`, which were restored
+then, are of no use: all rounds are read again, which gives the same rows and takes longer. So it is behind a rebuild of
+the history, which is made where records that were read already have changed (`drop_seeds`). Retention leaves the seeds:
+they know what a group had committed longer than the records do.
+
+Rounds come in order, so that those behind a round are found by their dates. Commits may have been ingested long before
+a round counts them: the seeds hold from which date on there are such. A day is added, for clocks that were set back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
+from groupledger.jobs.process.clock import DAY_MS
+from groupledger.jobs.warehouse.ledger import records_since
+from groupledger.jobs.warehouse.tables import collect
+from groupledger.jobs.warehouse.upsert import replace_cluster
+from groupledger.schemas.tables.lag_seeds import LAG_SEEDS
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.schemas.words import LagSeedKind
+from groupledger.transforms.lag.lag import is_below, sampled_within
+from groupledger.transforms.lag.lag_seeds import SEED_ROWS, last_ends, next_seeds, of_kind
+from groupledger.transforms.lag.rules import End
+from groupledger.transforms.offsets.offset_commits import commit_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.transforms.lag.rules import LagRules
+
+KEPT_EVERY_MS = 3_600_000
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """What the rounds up to `sampled_at_ms` leave. `ends` are those that the next round goes on from, each with the
+    round that saw it; commits that no round has counted were ingested on the day `ingested_from_ms` or later."""
+
+    rows: DataFrame
+    sampled_at_ms: int = 0
+    ends: Mapping[int, tuple[int, End]] = field(default_factory=dict)
+    ingested_from_ms: int | None = None
+
+    @property
+    def history_from_ms(self) -> int | None:
+        """Returns an instant before all that the next round asks of the history; None if it asks for all."""
+        seen = [sampled_at_ms for sampled_at_ms, _ in self.ends.values()]
+        return min(seen) - DAY_MS if seen else None
+
+
+def no_seeds(spark: SparkSession) -> Seeds:
+    return Seeds(spark.createDataFrame([], SEED_ROWS))
+
+
+def seeds_at(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
+    """Returns the seeds behind the round of an instant, and keeps them if it is time."""
+    ledger.create(LAG_SEEDS)
+    kept = _kept_seeds(ledger, last_ms, rules)
+    if kept.sampled_at_ms == last_ms:
+        return kept
+    if not kept.sampled_at_ms:
+        ledger.say("lag: nothing is kept of the earlier rounds, and all of them are read again")
+    found = _advanced(ledger, kept, last_ms, rules)
+    if last_ms - kept.sampled_at_ms < KEPT_EVERY_MS:
+        return found
+    return _kept_seeds(ledger, last_ms, rules) if _keep(ledger, found, rules) else found
+
+
+def drop_seeds(ledger: Ledger) -> None:
+    """Drops the seeds, because records that they rest on are others now."""
+    if ledger.exists(LAG_SEEDS):
+        ledger.create(LAG_SEEDS)
+        ledger.commits.delete(LAG_SEEDS, f"cluster = '{ledger.cluster}'")
+
+
+def _kept_seeds(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
+    kept_ms = last_sampled_at_ms(ledger, LAG_SEEDS)
+    if not 0 < kept_ms <= last_ms:
+        return no_seeds(ledger.spark)
+    rows = ledger.rows(LAG_SEEDS).select(*SEED_ROWS.names)
+    of_job = collect(of_kind(rows, LagSeedKind.INGESTED, LagSeedKind.END))
+    ingested = next((row for row in of_job if row["kind"] == LagSeedKind.INGESTED), None)
+    if ingested is None or ingested["commits_kept"] < rules.burrow.intervals:
+        return no_seeds(ledger.spark)  # they were dropped, or are too few for the settings of today
+    ends = _ends_of(row for row in of_job if row["kind"] == LagSeedKind.END)
+    return Seeds(rows, kept_ms, ends, ingested["at_ms"])
+
+
+def _advanced(ledger: Ledger, kept: Seeds, last_ms: int, rules: LagRules) -> Seeds:
+    new = ledger.rows_if_any(WATERMARKS).where(sampled_within(kept.sampled_at_ms + 1, last_ms))
+    ends = _ends_of(collect(last_ends(kept.rows, new)))
+    records = records_since(ledger, kept.ingested_from_ms)
+    commits = commit_log(records).where(is_below(ends) & ~is_below(kept.ends))
+    return Seeds(next_seeds(kept.rows, new, commits, ends, rules), last_ms, ends, kept.ingested_from_ms)
+
+
+def _ends_of(rows: Iterable[Mapping[str, Any]]) -> dict[int, tuple[int, End]]:
+    return {
+        row["kafka_partition"]: (
+            row["at_ms"],
+            End(row["last_stable_offset"], is_behind=row["last_stable_offset"] < row["high_watermark"]),
+        )
+        for row in rows
+    }
+
+
+def _keep(ledger: Ledger, seeds: Seeds, rules: LagRules) -> bool:
+    """Replaces the seeds in the table; returns False if it has later ones."""
+    records = records_since(ledger, seeds.ingested_from_ms)
+    day = F.unix_date("ingest_date")
+    uncounted, last = records.agg(F.min(F.when(~is_below(seeds.ends), day)), F.max(day)).collect()[0]
+    since = next((each for each in (uncounted, last) if each is not None), 0)
+    ingested = ledger.spark.createDataFrame(
+        [(LagSeedKind.INGESTED, since * DAY_MS, rules.burrow.intervals)], "kind string, at_ms long, commits_kept int"
+    )
+    rows = seeds.rows.unionByName(ingested, allowMissingColumns=True)
+    about = ("kind", "group_id", "topic", "partition", "topic_id", "kafka_partition", "kafka_offset", "at_ms")
+    rows = rows.withColumns({"cluster": F.lit(ledger.cluster), "seed_id": F.sha2(F.to_json(F.struct(*about)), 256)})
+    return replace_cluster(ledger, LAG_SEEDS, rows, batch_of(ledger, LAG_SEEDS, seeds.sampled_at_ms))
