@@ -17,10 +17,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import TimelineHashMap
-from groupledger.coordinator.model import consumer_heartbeat
+from groupledger.coordinator.model.consumer import timers as consumer_timers
 from groupledger.coordinator.model.consumer.group import ConsumerGroup
 from groupledger.coordinator.model.consumer.records import EPOCH, RECORDS
-from groupledger.coordinator.model.consumer_heartbeat import expire_consumer_session, expire_revocation, watch_loaded
+from groupledger.coordinator.model.consumer_membership import expire_member, expire_revocation, watch_loaded
 from groupledger.coordinator.model.errors import IllegalStateError, response_error_of_failed_append
 from groupledger.coordinator.model.group import ANSWERED, Group
 from groupledger.coordinator.model.log_lines import Reason
@@ -294,8 +294,10 @@ _REBALANCE_TIMERS: dict[str, Callable[[Group, Operation], None]] = {
 }
 
 _MODERN_TIMERS: dict[str, Callable[[Any, str, Operation], None]] = {
-    consumer_heartbeat.SESSION_TIMER: expire_consumer_session,
-    consumer_heartbeat.REVOCATION_TIMER: expire_revocation,
+    consumer_timers.SESSION_TIMER: expire_member,
+    consumer_timers.REVOCATION_TIMER: expire_revocation,
+    consumer_timers.JOIN_TIMER: expire_member,
+    consumer_timers.SYNC_TIMER: expire_member,
     SHARE_SESSION_TIMER: expire_share_session,
 }
 

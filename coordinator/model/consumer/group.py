@@ -58,6 +58,10 @@ class ConsumerGroup:
         )
         return STABLE if all(reached) else RECONCILING
 
+    @property
+    def classic_count(self) -> int:
+        return sum(member.classic is not None for member in self.members.values())
+
     def static_member(self, instance_id: str) -> ConsumerMember | None:
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
@@ -102,6 +106,10 @@ class ConsumerGroup:
             votes[after.assignor] += 1
             order.compute(after.assignor)
         return max((str(name) for name in order), key=votes.__getitem__, default=None)
+
+    def add(self, member: ConsumerMember) -> None:
+        """Adds a member that no record told of yet; the order of the members hangs on how often they are put."""
+        self._replace(None, member)
 
     def apply(self, record: Record) -> None:
         value = record.value
