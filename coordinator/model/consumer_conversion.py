@@ -2,7 +2,8 @@
 
 The first heartbeat of KIP-848 that joins a classic group of consumers makes a consumer group of it: its generation is
 the epoch, and its members have what their leader gave them. When the last member that sends such heartbeats goes, or a
-classic one takes its place, what remains becomes a classic group again: its epoch is the generation.
+classic one takes its place, what remains becomes a classic group again: its epoch is the generation. Where that last
+one became a classic member by joining as one, the group goes back as soon as anybody goes.
 `group.consumer.migration.policy` allows both, either or neither.
 
 A new classic group is there when its record is written; the records before it end the other one, member by member.
@@ -135,14 +136,13 @@ def _consumer_group(classic: Group, operation: Operation) -> ConsumerGroup:
 
 
 def becomes_classic_without(group: ConsumerGroup, gone: Collection[ConsumerMember], operation: Operation) -> bool:
-    """Whether a group goes back when these members go."""
-    left = len(group.members) - len(gone)
+    """Whether a group goes back when these members go: whoever stays is a classic member."""
+    away = [member.member_id for member in gone]
+    stay = [member for name, member in group.members.items() if name not in away]
     return (
-        all(each.classic is None for each in gone)
-        and group.classic_count == left
-        and left > 0
+        0 < len(stay) <= operation.config.group_max_size
+        and all(member.classic is not None for member in stay)
         and operation.config.downgrades_groups
-        and left <= operation.config.group_max_size
     )
 
 
@@ -150,7 +150,7 @@ def becomes_classic_by_replacing(group: ConsumerGroup, replaced: ConsumerMember,
     """Whether a group goes back when a classic member takes the place of this one."""
     return (
         replaced.classic is None
-        and group.classic_count == len(group.members) - 1
+        and all(member.classic is not None for member in group.members.values() if member is not replaced)
         and operation.config.downgrades_groups
         and len(group.members) <= operation.config.group_max_size
     )

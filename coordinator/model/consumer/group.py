@@ -58,10 +58,6 @@ class ConsumerGroup:
         )
         return STABLE if all(reached) else RECONCILING
 
-    @property
-    def classic_count(self) -> int:
-        return sum(member.classic is not None for member in self.members.values())
-
     def static_member(self, instance_id: str) -> ConsumerMember | None:
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)

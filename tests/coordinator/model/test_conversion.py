@@ -179,6 +179,16 @@ def test_too_late(is_too_late_to: str) -> None:
     assert [*cluster.group.members] == ["new"]
 
 
+def test_only_classic_members_are_left() -> None:
+    """Goal: a consumer group whose last member of KIP-848 joined as a classic one goes back when anybody goes."""
+    cluster = Mixed()
+    cluster.join("new")
+    cluster.join_classic("new")
+    assert cluster.group.epoch == 2
+    cluster.ask(LeaveGroupRequest, group_id=GROUP, members=(LeavingMember(cluster.old),))
+    assert ([*cluster.classic.members], cluster.classic.generation_id) == (["new"], 2)
+
+
 def test_a_forgotten_group() -> None:
     """Goal: an empty consumer group is gone, without a record, when somebody joins it by an id that it did not give."""
     cluster = Cluster()
