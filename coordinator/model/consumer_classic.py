@@ -21,7 +21,16 @@ from groupledger.coordinator.model.consumer_conversion import (
     downgrade_by_replacing,
     named,
 )
-from groupledger.coordinator.model.consumer_membership import check_size, fence, new_epoch, step_to_target, take_place
+from groupledger.coordinator.model.consumer_membership import (
+    check_size,
+    fence,
+    member_of_instance,
+    new_dynamic_member,
+    new_epoch,
+    new_static_member,
+    step_to_target,
+    take_place,
+)
 from groupledger.coordinator.model.errors import IllegalStateError, RefusedError
 from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE
 from groupledger.coordinator.model.join_group import MEMBER_ID_REQUIRED_SINCE, join_group
@@ -45,6 +54,7 @@ from groupledger.coordinator.model.subscription import (
     written_assignment,
 )
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +64,8 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.operation import Operation
 
 _NAMES_LEAVERS_SINCE: Final = 3
+PROTOCOL: Final = "classic"  # as the log calls it
+CONSUMER_TO_CLASSIC: Final = {"previous_group_type": "consumer", "group_type": "classic"}
 
 
 # Joining
@@ -65,6 +77,7 @@ def join_as_classic(request: JoinGroupRequest, operation: Operation) -> None:
         if request.member_id:  # it will be refused: a broker forgets the group by that, and writes nothing
             operation.consumer_groups.pop(request.group_id)
         else:
+            operation.log("empty_group_converted", group_id=request.group_id, **CONSUMER_TO_CLASSIC)
             operation.records += group_tombstones(request.group_id)
         join_group(request, operation)
         return
@@ -84,6 +97,7 @@ def _join(group: ConsumerGroup, request: JoinGroupRequest, operation: Operation)
         raise RefusedError(Error.INCONSISTENT_GROUP_PROTOCOL)
     is_dynamic = request.group_instance_id is None
     if is_dynamic and not request.member_id and request.api_version >= MEMBER_ID_REQUIRED_SINCE:
+        operation.log("member_id_required", group_id=group.group_id, member_id=member_id)
         operation.response = JoinGroupResponse(request.request_id, error=Error.MEMBER_ID_REQUIRED, member_id=member_id)
         return
     replaced = None if request.group_instance_id is None else group.static_member(request.group_instance_id)
@@ -131,15 +145,14 @@ def _before(
 ) -> ConsumerMember:
     """Returns the member that joins, as it was: whoever names an id is taken for its member, known or not, but a static
     one has to be the member of its instance, or to come without an id and take its place."""
-    if request.group_instance_id is None or (existing is None and not request.member_id):
-        return group.members.get(member_id) or ConsumerMember(member_id=member_id)
+    instance_id = request.group_instance_id
+    if instance_id is None:
+        return new_dynamic_member(group, member_id, PROTOCOL, operation)
+    if request.member_id:
+        return member_of_instance(group, instance_id, member_id, operation)
     if existing is None:
-        raise RefusedError(Error.UNKNOWN_MEMBER_ID)
-    if not request.member_id:
-        return take_place(group, existing, member_id, operation)
-    if existing.member_id != member_id:
-        raise RefusedError(Error.FENCED_INSTANCE_ID)
-    return existing
+        return new_static_member(group, instance_id, member_id, PROTOCOL, operation)
+    return take_place(group, existing, member_id, PROTOCOL, operation)
 
 
 def _subscription(request: JoinGroupRequest) -> Subscription:
@@ -212,7 +225,7 @@ def sync_as_classic(request: SyncGroupRequest, operation: Operation) -> None:
 def _syncing_member(
     group: ConsumerGroup, request: SyncGroupRequest, operation: Operation
 ) -> tuple[ConsumerMember, ClassicWords]:
-    member, words = _classic_member(group, request)
+    member, words = _classic_member(group, request, operation)
     name = words.protocols[0][0]
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
         raise RefusedError(Error.INCONSISTENT_GROUP_PROTOCOL)
@@ -226,7 +239,7 @@ def _syncing_member(
 def heartbeat_as_classic(request: HeartbeatRequest, operation: Operation) -> None:
     group = operation.consumer_groups[request.group_id]
     try:
-        member, words = _classic_member(group, request)
+        member, words = _classic_member(group, request, operation)
     except RefusedError as refused:
         operation.response = refusal(request, refused.error)
         return
@@ -243,14 +256,12 @@ def heartbeat_as_classic(request: HeartbeatRequest, operation: Operation) -> Non
 
 
 def _classic_member(
-    group: ConsumerGroup, request: SyncGroupRequest | HeartbeatRequest
+    group: ConsumerGroup, request: SyncGroupRequest | HeartbeatRequest, operation: Operation
 ) -> tuple[ConsumerMember, ClassicWords]:
     if request.group_instance_id is None:
         member = group.members.get(request.member_id)
     else:
-        member = group.static_member(request.group_instance_id)
-        if member is not None and member.member_id != request.member_id:
-            raise RefusedError(Error.FENCED_INSTANCE_ID)
+        member = member_of_instance(group, request.group_instance_id, request.member_id, operation)
     if member is None or member.classic is None:
         raise RefusedError(Error.UNKNOWN_MEMBER_ID)
     if member.epoch != request.generation_id:
@@ -285,7 +296,7 @@ def leave_as_classic(request: LeaveGroupRequest, operation: Operation) -> None:
     results = []
     gone: dict[str, ConsumerMember] = {}
     for leaving in request.members:
-        member, error = _leaver(group, leaving)
+        member, error = _leaver(group, leaving, operation)
         if member is not None:
             gone[member.member_id] = member
         results.append(LeftMember(leaving.member_id, leaving.group_instance_id, error))
@@ -302,12 +313,24 @@ def leave_as_classic(request: LeaveGroupRequest, operation: Operation) -> None:
         operation.response = LeaveGroupResponse(request.request_id, error=Error.NONE, members=tuple(results))
 
 
-def _leaver(group: ConsumerGroup, leaving: LeavingMember) -> tuple[ConsumerMember | None, Error]:
+def _leaver(group: ConsumerGroup, leaving: LeavingMember, operation: Operation) -> tuple[ConsumerMember | None, Error]:
     """Returns the member to take out, or why none is. An administrator names an instance and no member."""
-    if leaving.group_instance_id is None:
-        member = group.members.get(leaving.member_id)
-    else:
-        member = group.static_member(leaving.group_instance_id)
-        if member is not None and leaving.member_id not in ("", member.member_id):
-            return None, Error.FENCED_INSTANCE_ID
-    return member, Error.UNKNOWN_MEMBER_ID if member is None else Error.NONE
+    words = {
+        "group_id": group.group_id,
+        "member_id": leaving.member_id,
+        "client_reason": leaving.reason or NOT_PROVIDED,
+    }
+    instance_id = leaving.group_instance_id
+    member = group.members.get(leaving.member_id) if instance_id is None else group.static_member(instance_id)
+    if member is None:
+        return None, Error.UNKNOWN_MEMBER_ID
+    if instance_id is None:
+        operation.log("consumer_member_left", **words)
+        return member, Error.NONE
+    try:
+        if leaving.member_id:
+            member_of_instance(group, instance_id, leaving.member_id, operation)
+    except RefusedError as refused:
+        return None, refused.error
+    operation.log("consumer_static_member_left", **words, group_instance_id=instance_id)
+    return member, Error.NONE

@@ -67,6 +67,7 @@ def upgrade(classic: Group, operation: Operation) -> ConsumerGroup:
     for name, each in group.members.items():
         if each.classic is not None:
             operation.set_timer(SESSION_TIMER, group.group_id, each.classic.session_timeout_ms, name)
+    operation.log("group_converted", group_id=group.group_id, group_type="consumer")
     return group
 
 

@@ -9,7 +9,7 @@ Not modelled: regular expressions, which a broker resolves on its own. A subscri
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from groupledger.coordinator.model.consumer.assignors import ASSIGNORS
 from groupledger.coordinator.model.consumer.group import ConsumerGroup
@@ -17,7 +17,16 @@ from groupledger.coordinator.model.consumer.member import AWAY, LEFT, ConsumerMe
 from groupledger.coordinator.model.consumer.records import new_current_record, new_member_record
 from groupledger.coordinator.model.consumer.timers import SESSION_TIMER
 from groupledger.coordinator.model.consumer_conversion import upgrade
-from groupledger.coordinator.model.consumer_membership import check_size, fence, new_epoch, step_to_target, take_place
+from groupledger.coordinator.model.consumer_membership import (
+    check_size,
+    fence,
+    member_of_instance,
+    new_dynamic_member,
+    new_epoch,
+    new_static_member,
+    step_to_target,
+    take_place,
+)
 from groupledger.coordinator.model.errors import RefusedError
 from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from groupledger.coordinator.model.records import new_group_metadata_tombstone_record
@@ -26,6 +35,9 @@ from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.operation import Operation
+
+PROTOCOL: Final = "consumer"  # as the log calls it
+CLASSIC_TO_CONSUMER: Final = {"previous_group_type": "classic", "group_type": "consumer"}
 
 
 def heartbeat_of_consumer(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> None:
@@ -69,9 +81,7 @@ def _heartbeat(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> 
     group = _group(request, operation)
     member_id = request.member_id or request.new_member_id
     check_size(group, member_id, operation)
-    before = (
-        _static(group, member_id, request, operation) if request.instance_id else _dynamic(group, member_id, request)
-    )
+    before = (_static if request.instance_id else _dynamic)(group, member_id, request, operation)
     member = _as_asked(before, request)
     if member != before:
         operation.records.append(new_member_record(group.group_id, member))
@@ -106,16 +116,19 @@ def _group(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> Cons
     if classic is not None and classic.state is not State.EMPTY:
         return upgrade(classic, operation)
     if classic is not None:
+        operation.log("empty_group_converted", group_id=request.group_id, **CLASSIC_TO_CONSUMER)
         operation.records.append(new_group_metadata_tombstone_record(request.group_id))
     return ConsumerGroup(request.group_id)
 
 
-def _dynamic(group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
+def _dynamic(
+    group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeatRequest, operation: Operation
+) -> ConsumerMember:
+    if request.member_epoch == 0:
+        return new_dynamic_member(group, member_id, PROTOCOL, operation)
     member = group.members.get(member_id)
     if member is None:
-        if request.member_epoch != 0:
-            raise RefusedError(Error.UNKNOWN_MEMBER_ID)
-        return ConsumerMember(member_id=member_id)
+        raise RefusedError(Error.UNKNOWN_MEMBER_ID)
     _check_epoch(member, request)
     return member
 
@@ -124,19 +137,19 @@ def _static(
     group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeatRequest, operation: Operation
 ) -> ConsumerMember:
     """Returns the member of an instance. One that joins takes the place of one that is away, or of a classic one."""
-    member = group.static_member(request.instance_id or "")
+    instance_id = request.instance_id or ""
     if request.member_epoch != 0:
-        if member is None:
-            raise RefusedError(Error.UNKNOWN_MEMBER_ID)
-        if member.member_id != member_id:
-            raise RefusedError(Error.FENCED_INSTANCE_ID)
-        _check_epoch(member, request)
-        return member
+        known = member_of_instance(group, instance_id, member_id, operation)
+        _check_epoch(known, request)
+        return known
+    member = group.static_member(instance_id)
     if member is None:
-        return group.members.get(member_id) or ConsumerMember(member_id=member_id)
+        return new_static_member(group, instance_id, member_id, PROTOCOL, operation)
     if member.classic is None and member.epoch != AWAY:
+        words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": instance_id}
+        operation.log("instance_id_owned", **words, previous_member_id=member.member_id)
         raise RefusedError(Error.UNRELEASED_INSTANCE_ID)
-    return take_place(group, member, member_id, operation)
+    return take_place(group, member, member_id, PROTOCOL, operation)
 
 
 def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> None:
@@ -170,14 +183,17 @@ def _leave(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> Cons
     group = operation.consumer_groups.get(request.group_id)
     if group is None:
         raise RefusedError(Error.GROUP_ID_NOT_FOUND)
+    words = {"group_id": group.group_id, "member_id": request.member_id}
     if request.instance_id is None:
-        member = group.members.get(request.member_id)
+        known = group.members.get(request.member_id)
+        if known is None:
+            raise RefusedError(Error.UNKNOWN_MEMBER_ID)
+        member = known
+        operation.log("consumer_member_left", **words)
     else:
-        member = group.static_member(request.instance_id)
-    if member is None:
-        raise RefusedError(Error.UNKNOWN_MEMBER_ID)
-    if member.member_id != request.member_id:
-        raise RefusedError(Error.FENCED_INSTANCE_ID)
+        member = member_of_instance(group, request.instance_id, request.member_id, operation)
+        kind = "consumer_static_member_paused" if request.member_epoch == AWAY else "consumer_static_member_left"
+        operation.log(kind, **words, group_instance_id=request.instance_id)
     if request.member_epoch == AWAY:
         away = replace(member, epoch=AWAY, pending_revocation={})
         operation.records.append(new_current_record(group.group_id, away))

@@ -28,6 +28,7 @@ from groupledger.coordinator.model.consumer.topics import metadata_hash
 from groupledger.coordinator.model.consumer_conversion import becomes_classic_without, downgrade
 from groupledger.coordinator.model.errors import RefusedError
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.rebalance_reasons import SESSION_EXPIRED_FENCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,8 +43,39 @@ def check_size(group: ConsumerGroup, member_id: str, operation: Operation) -> No
         raise RefusedError(Error.GROUP_MAX_SIZE_REACHED)
 
 
-def take_place(group: ConsumerGroup, member: ConsumerMember, member_id: str, operation: Operation) -> ConsumerMember:
+def member_of_instance(group: ConsumerGroup, instance_id: str, member_id: str, operation: Operation) -> ConsumerMember:
+    """Returns the member of an instance. Refuses who speaks for one that nobody has, or another."""
+    member = group.static_member(instance_id)
+    if member is None:
+        raise RefusedError(Error.UNKNOWN_MEMBER_ID)
+    if member.member_id != member_id:
+        words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": instance_id}
+        operation.log("instance_id_fenced", **words, previous_member_id=member.member_id)
+        raise RefusedError(Error.FENCED_INSTANCE_ID)
+    return member
+
+
+def new_static_member(
+    group: ConsumerGroup, instance_id: str, member_id: str, protocol: str, operation: Operation
+) -> ConsumerMember:
+    """Returns the member that joins under an instance id that nobody has."""
+    words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": instance_id}
+    operation.log("consumer_static_member_joined", **words, protocol=protocol)
+    return group.members.get(member_id) or ConsumerMember(member_id=member_id)
+
+
+def new_dynamic_member(group: ConsumerGroup, member_id: str, protocol: str, operation: Operation) -> ConsumerMember:
+    """Returns the member that joins without an instance id, which may be there already."""
+    operation.log("consumer_member_joined", group_id=group.group_id, member_id=member_id, protocol=protocol)
+    return group.members.get(member_id) or ConsumerMember(member_id=member_id)
+
+
+def take_place(
+    group: ConsumerGroup, member: ConsumerMember, member_id: str, protocol: str, operation: Operation
+) -> ConsumerMember:
     """Gives a static member another id, with all that it had."""
+    words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": member.instance_id}
+    operation.log("consumer_static_member_replaced", **words, previous_member_id=member.member_id, protocol=protocol)
     joining = replace(member, member_id=member_id, epoch=0, previous_epoch=0)
     operation.cancel_timer(SESSION_TIMER, group.group_id, member.member_id)
     operation.cancel_timer(REVOCATION_TIMER, group.group_id, member.member_id)
@@ -62,8 +94,20 @@ def new_epoch(group: ConsumerGroup, member: ConsumerMember, operation: Operation
     found = metadata_hash(names, operation.topics)
     if group.epoch and not has_changed and found == group.metadata_hash:
         return group.epoch
-    operation.records.append(new_epoch_record(group.group_id, group.epoch + 1, found))
+    _bump(group, found, operation)
     return group.epoch + 1
+
+
+def _bump(group: ConsumerGroup, found: int, operation: Operation) -> None:
+    epoch = group.epoch + 1
+    operation.records.append(new_epoch_record(group.group_id, epoch, found))
+    operation.log("group_epoch_bumped", group_id=group.group_id, generation=epoch, metadata_hash=found)
+
+
+def begin_epoch(group: ConsumerGroup, operation: Operation) -> None:
+    """Begins an epoch without a cause, as a test may want it; a group without members has nobody to tell."""
+    if group.members:
+        _bump(group, group.metadata_hash, operation)
 
 
 def step_to_target(
@@ -103,16 +147,16 @@ def _new_target(
         for name, each in members.items()
     }
     counts = {topic.topic_id: topic.partition_count for topic in operation.topics.values()}
-    preferred = group.preferred_assignor(before, member)
-    assign = ASSIGNORS[preferred or operation.config.group_consumer_assignors[0]]
+    assignor = group.preferred_assignor(before, member) or operation.config.group_consumer_assignors[0]
     # Without a new epoch now, a broker goes by what the members were before this request.
     counted = members.values() if epoch > group.epoch else group.members.values()
     is_equal = len({each.topics for each in counted}) <= 1
-    found = assign(subscribers, counts, is_equal=is_equal)
+    found = ASSIGNORS[assignor](subscribers, counts, is_equal=is_equal)
     for name in hash_map_order(members):
         if found.get(name, {}) != group.target.get(name):
             operation.records.append(new_target_record(group.group_id, name, found.get(name, {})))
     operation.records.append(new_target_epoch_record(group.group_id, epoch))
+    operation.log("target_assignment_computed", group_id=group.group_id, generation=epoch, assignor=assignor)
     return found.get(member.member_id, {})
 
 
@@ -156,17 +200,23 @@ def fence(group: ConsumerGroup, members: Sequence[ConsumerMember], operation: Op
         operation.records += member_tombstones(group.group_id, name)
     names = frozenset().union(*(each.topics for name, each in group.members.items() if name not in gone))
     found = metadata_hash(names, operation.topics)
-    operation.records.append(new_epoch_record(group.group_id, group.epoch + 1, found))
+    _bump(group, found, operation)
     for name in gone:
         for timer in TIMERS:
             operation.cancel_timer(timer, group.group_id, name)
 
 
-def expire_member(group: ConsumerGroup, member_id: str, operation: Operation) -> None:
+def expire_member(
+    group: ConsumerGroup, member_id: str, operation: Operation, *, reason: str = SESSION_EXPIRED_FENCE
+) -> None:
     """Takes out a member whose session, or time to join or to sync, has ended."""
     member = group.members.get(member_id)
-    if member is None:
-        return
+    if member is not None:
+        operation.log("consumer_member_fenced", group_id=group.group_id, member_id=member_id, reason=reason)
+        _fence_by_timer(group, member, operation)
+
+
+def _fence_by_timer(group: ConsumerGroup, member: ConsumerMember, operation: Operation) -> None:
     try:
         fence(group, [member], operation)
     except RefusedError:  # what remains can't become a classic group: the member stays, as on a broker
@@ -177,7 +227,9 @@ def expire_revocation(group: ConsumerGroup, member_id: str, operation: Operation
     """Takes out a member that still has what it had to give up, unless it went away meanwhile."""
     member = group.members.get(member_id)
     if member is not None and member.state is MemberState.UNREVOKED_PARTITIONS and member.epoch != AWAY:
-        expire_member(group, member_id, operation)
+        words = {"group_id": group.group_id, "member_id": member_id, "generation": member.epoch}
+        operation.log("consumer_member_not_revoking", **words, timeout_ms=member.rebalance_timeout_ms)
+        _fence_by_timer(group, member, operation)
 
 
 def watch_loaded(group: ConsumerGroup, operation: Operation) -> None:

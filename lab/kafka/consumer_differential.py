@@ -41,6 +41,7 @@ from lab.kafka.paired_play import DifferenceError, Outcome, PairedPlay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
 RACK = "rack-1"
 PROPERTIES = {**ONE_PARTITION, "broker.rack": RACK}
@@ -58,8 +59,15 @@ class _Member:
 
 
 class ConsumerPlay(PairedPlay):
-    def __init__(self, connection: Connection, topics: list[Topic], group_id: str, dice: random.Random) -> None:
-        super().__init__(connection, topics, (group_id,), dice, self._config())
+    def __init__(
+        self,
+        connection: Connection,
+        topics: list[Topic],
+        group_id: str,
+        dice: random.Random,
+        server_log: Path | None,
+    ) -> None:
+        super().__init__(connection, topics, (group_id,), dice, self._config(), server_log)
         self._group_id = group_id
         self._members: list[_Member] = []
         self._away: list[_Member] = []
@@ -244,7 +252,13 @@ class ConsumerPlay(PairedPlay):
 
 
 def play_all(
-    bootstrap_servers: str, topic_ids: dict[str, str], sequences: Iterable[int], seed: int, *, rack: str | None = RACK
+    bootstrap_servers: str,
+    topic_ids: dict[str, str],
+    sequences: Iterable[int],
+    seed: int,
+    *,
+    rack: str | None = RACK,
+    server_log: Path | None = None,
 ) -> Outcome:
     """Plays sequences by their numbers: a number and a seed always make the same choices."""
     outcome = Outcome()
@@ -252,9 +266,11 @@ def play_all(
     topics = [Topic(name, topic_ids[name], number, (racks,) * number) for name, number in TOPICS.items()]
     with closing(Connection(bootstrap_servers)) as connection:
         for number in sequences:
-            play = ConsumerPlay(connection, topics, f"pair-{seed}-{number}", random.Random(f"{seed} {number}"))
+            dice = random.Random(f"{seed} {number}")
+            play = ConsumerPlay(connection, topics, f"pair-{seed}-{number}", dice, server_log)
             try:
                 play.run()
+                play.compare_log()
             except (DifferenceError, ValueError) as difference:
                 outcome.wrong.append(f"sequence {number}: {difference}")
             outcome.compared.update(play.compared)

@@ -90,7 +90,7 @@ class MixedPlay(ConsumerPlay):
         self._free: list[Connection] = []
         self._waiting: list[_Waiting] = []
         self._policy = policy
-        super().__init__(Connection(bootstrap_servers), topics, group_id, dice)
+        super().__init__(Connection(bootstrap_servers), topics, group_id, dice, None)
 
     def _config(self) -> Config:
         return changed(super()._config(), group_consumer_migration_policy=self._policy)
