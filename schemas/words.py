@@ -115,6 +115,7 @@ class Ownership:
     """Answers the question who owned a partition at an instant (`groupledger owner`, the report)."""
 
     OWNED = "owned"
+    RESERVED = "reserved"  # for a static member of a KIP-848 group that is away: nobody processes the partition
     UNOWNED = "unowned"
     UNKNOWN = "unknown"
 

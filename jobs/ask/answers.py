@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.terminal import printable
+from groupledger.schemas.words import MemberState
 from groupledger.transforms.history.rules.never_seen import unseen_group
+from groupledger.transforms.history.rules.reserved_ownership import reserved_ownership
 from groupledger.transforms.history.rules.shared_ownership import shared_ownership
 
 if TYPE_CHECKING:
@@ -39,10 +41,19 @@ def coverage_rows(tables: ClusterRows, *kafka_partitions: int) -> list[Answer]:
 
 
 def ownership_rows(tables: ClusterRows, *filters: Filter) -> list[Answer]:
-    """Returns intervals of ownership in the form of `assignments`, those of share groups among them."""
-    return tables.rows("assignments", *filters) + shared_ownership(
-        tables.scan_if_any("share_assignments", *filters).read_all().to_pylist()
-    )
+    """Returns intervals of ownership in the form of `assignments`, those of share groups among them, and those of
+    partitions that are reserved for a member. Filters of topics and partitions have to be equalities."""
+    return tables.rows("assignments", *filters) + held_otherwise(tables, *filters)
+
+
+def held_otherwise(tables: ClusterRows, *filters: Filter) -> list[Answer]:
+    """Returns the same without those of a single owner: what members share, and what is reserved."""
+    shared = tables.scan_if_any("share_assignments", *filters).read_all().to_pylist()
+    place = {name: value for name, _, value in filters if name in ("topic", "partition")}
+    of_steps = [each for each in filters if each[0] not in place]
+    away = tables.scan_if_any("member_epochs", ("state", "=", MemberState.AWAY), *of_steps).read_all().to_pylist()
+    reserved = (row for row in reserved_ownership(away) if all(row[name] == place[name] for name in place))
+    return [*shared_ownership(shared), *reserved]
 
 
 def known_until(tables: ClusterRows) -> datetime:

@@ -21,22 +21,28 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from groupledger.jobs.ask.snapshots import KNOWN, Snapshots
 from groupledger.jobs.ask.statement import read_statement
 from groupledger.jobs.ask.time_limit import interrupted_after, too_late
 from groupledger.jobs.process.errors import InputError, JobError, OutsideError
 from groupledger.jobs.process.terminal import printable
+from groupledger.schemas.definitions import schema_of
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator, Mapping
+
+    from pyarrow.dataset import Scanner
 
     from groupledger.jobs.ask.statement import Statement
 
 MEMORY_MAX_BYTES = 2 << 30
 ANSWER_MAX_BYTES = 1 << 30
 THREADS_MAX = 8
+# Tables that have no rows for a view that reads them, as long as a warehouse of an earlier release lacks them.
+LATER = frozenset({"member_epochs"})
 BATCH_ROWS = 10_000
 
 CONFIGURATION = {
@@ -126,17 +132,29 @@ def show_relations(connection: duckdb.DuckDBPyConnection, snapshots: Snapshots, 
     texts = views()
     known = KNOWN | texts.keys()
     inputs = {name: read_statement(connection, text).relations & KNOWN for name, text in texts.items()}
-    there = snapshots.existing | {name for name, tables in inputs.items() if tables <= snapshots.existing}
+    shown = {name for name, tables in inputs.items() if tables - LATER <= snapshots.existing}
+    there = snapshots.existing.union(shown, *(inputs[name] for name in shown))
     strange = sorted(statement.relations - statement.defined - there)
     if strange:
         raise InputError(f"The warehouse has no table {printable(strange[0])}: it has {', '.join(sorted(there))}.")
     wanted = there if statement.lists_tables else statement.relations & there & known
     for table in sorted((wanted & KNOWN).union(*(inputs[name] for name in wanted & texts.keys()))):
-        # A scanner and not the files themselves: DuckDB would have pyarrow compare bounds and rows of each file, and a
-        # merge of delta-rs writes texts as views, which pyarrow does not compare with texts.
-        connection.register(table, snapshots.rows(table).scanner())
+        connection.register(table, rows_of_today(snapshots, table))
     for name in sorted(wanted & texts.keys()):
         connection.execute(f"CREATE VIEW {name} AS {texts[name]}")
+
+
+def rows_of_today(snapshots: Snapshots, table: str) -> Scanner | pa.Table:
+    """Returns the rows of a table with today's columns, which are null where an older table lacks them."""
+    if table not in snapshots.existing:
+        return schema_of(table).empty_table()
+    rows = snapshots.rows(table)
+    there, today = rows.schema.names, schema_of(table)
+    columns = {name: pc.field(name) for name in there}
+    columns |= {field.name: pc.scalar(pa.scalar(None, field.type)) for field in today if field.name not in columns}
+    # A scanner and not the files themselves: DuckDB would have pyarrow compare bounds and rows of each file, and a
+    # merge of delta-rs writes texts as views, which pyarrow does not compare with texts.
+    return rows.scanner(columns=columns)
 
 
 def refuse_parameters(statement: Statement, given: Mapping[str, str]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.jobs.ask.owners import read_history
 from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.process.errors import InputError
-from groupledger.schemas.words import LagFlag
+from groupledger.schemas.words import LagFlag, Ownership
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ def _state(history: GroupHistory, at: datetime) -> State:
         who = member["group_instance_id"] or member["member_id"]
         state["member", who, None] = f"{member['member_id']} ({member['client_id']}, {member['client_host']})"
     for (topic, partition), answer in history.owners_at(at).items():
-        state["owner", topic, partition] = ", ".join(answer.member_ids) or answer.status
+        members = ", ".join(answer.member_ids)
+        is_reserved = answer.status == Ownership.RESERVED
+        state["owner", topic, partition] = f"reserved for {members}" if is_reserved else members or answer.status
     return state
 
 

@@ -8,12 +8,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import group_row, ownership_rows, within
+from groupledger.jobs.ask.stream_copies import copies_now
 from groupledger.jobs.ask.told_rebalances import rebalances_told
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.terminal import printable
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
 from groupledger.schemas.words import HoleCause, Ownership, PauseScope, ProtocolKind, TimelineEvent
 from groupledger.transforms.history.rules.group_timeline import timeline
+from groupledger.transforms.history.rules.ownership_answer import status_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -67,17 +69,25 @@ def _ending_later(rows: Iterable[Answer], offset: int) -> list[Answer]:
 
 
 def owners_now(tables: ClusterRows, name: str) -> list[Answer]:
-    """Returns each present member, with what it owns; `unknown` where an assignment can't be read."""
+    """Returns each present member, with what it owns, or what is reserved for it while it is away, and which tasks it
+    keeps copies of; `unknown` where an assignment can't be read."""
     present: tuple[Filter, ...] = (("group_id", "=", name), ("is_open", "=", 1))
     current = tables.rows("generations", *present, columns=("is_ownership_known",))
     nothing = "" if all(generation["is_ownership_known"] for generation in current) else Ownership.UNKNOWN
-    owned = defaultdict(list)
+    had = defaultdict(list)
     for row in sorted(ownership_rows(tables, *present), key=itemgetter("topic", "partition")):
         for member_id in (row["member_id"], *row["other_member_ids"]):
-            owned[member_id].append((row["topic"], row["partition"]))
+            had[status_of(row), member_id].append((row["topic"], row["partition"]))
+
+    copies = copies_now(tables, name)
+
+    def owns(member_id: str) -> str:
+        reserved = places(had[Ownership.RESERVED, member_id])
+        told = (places(had[Ownership.OWNED, member_id]), reserved and f"{Ownership.RESERVED}: {reserved}")
+        return "; ".join(filter(None, (*told, copies.get(member_id))))
+
     return [
-        {column: member[column] for column in OWNER_COLUMNS[:-1]}
-        | {"owns": places(owned[member["member_id"]]) or nothing}
+        {column: member[column] for column in OWNER_COLUMNS[:-1]} | {"owns": owns(member["member_id"]) or nothing}
         for member in sorted(tables.rows("members", *present), key=itemgetter("member_id"))
     ]
 
@@ -195,7 +205,8 @@ def _cost(entry: Answer) -> Iterator[str]:
 
 def _convergence(entry: Answer) -> Iterator[str]:
     """Yields how long an epoch took until the last member was stable at it, and who was waited for."""
-    if entry.get("converged_at") is not None:
+    # A revision may come when its epoch has converged long before.
+    if entry.get("converged_at") is not None and entry["converged_at"] >= entry["at"]:
         took_ms = (entry["converged_at"] - entry["at"]) // timedelta(milliseconds=1)
         yield f"    converged: after {took_ms:,} ms"
     for wait in entry.get("waited_for", ()):

@@ -1,4 +1,4 @@
-"""`groupledger owner`: who owned a partition at an instant: owned, unowned, or unknown and why.
+"""`groupledger owner`: who owned a partition at an instant: owned, reserved, unowned, or unknown and why.
 
 Of a group, a topic or a partition that the ledger has never seen, nothing is known, and the names nearest to it are
 told: it was not unowned.
@@ -31,6 +31,7 @@ GENERATION_COLUMNS = (
     *("incarnation", "generation", "kafka_offset", "to_offset", "started_at", "ended_at", "ended_by"),
     *("is_start_known", "is_ownership_known", "group_type", "protocol_type"),
 )
+WHY_RESERVED = "its static member is away: nobody reads it until the member is back or its session has ended"
 # The highest partition of each topic that was seen, null where only its name was.
 PLACES = """
 SELECT topic, max(partition) AS partition
@@ -45,7 +46,7 @@ COMMITTED_PLACES = "SELECT topic, max(partition) AS partition FROM commit_log GR
 
 def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: datetime) -> list[Answer]:
     """Returns one answer, or several where several members had the partition: those of a share group, or those to whom
-    an assignor gave it."""
+    an assignor gave it. The member of a reserved partition is the one that is away."""
     found: Answer = {"group_id": name, "topic": topic, "partition": partition, "at": at, "status": Ownership.UNKNOWN}
     found |= dict.fromkeys(("incarnation", "generation", "since", "until", *MEMBER_COLUMNS))
     found |= dict.fromkeys(("reason", "never_seen", "nearest_names"))
@@ -69,6 +70,7 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
         "generation": answer.generation and answer.generation["generation"],
         "since": answer.interval and answer.interval["valid_from"],
         "until": answer.interval and answer.interval["valid_to"],
+        "reason": WHY_RESERVED if answer.status == Ownership.RESERVED else None,
     }
     if answer.interval is None:
         if answer.status == Ownership.UNKNOWN:

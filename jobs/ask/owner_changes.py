@@ -1,22 +1,25 @@
 """Tells which partitions of a group changed hands, and from whom to whom, in few words: an entry for each instant.
 
 A partition is taken from whoever had it before in the same incarnation of the group. A cooperative member gives up in
-one record what another takes in a later one, so what is given up is told only where nobody takes it in the window.
-Where a hole or a thinned stretch hides when an interval began or ended, nothing is said of it.
+one record what another takes in a later one, so what is given up is told only where nobody takes it in the window. What
+a static member leaves behind while it is away is told as reserved for it: it has given nothing up yet. Where a hole or
+a thinned stretch hides when an interval began or ended, nothing is said of it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import datetime
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from groupledger.jobs.ask.answers import within
 from groupledger.jobs.ask.group_timeline import places
+from groupledger.schemas.words import MemberState
+from groupledger.transforms.history.rules.reserved_ownership import reserved_ownership
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
@@ -28,34 +31,51 @@ COLUMNS = (
 TOLD, PARTITIONS_TOLD = 3, 8
 
 
+class Change(NamedTuple):
+    """Who took partitions and from whom; nobody is None. `reserved_for` is who left them for a while."""
+
+    taken_by: str | None = None
+    taken_from: str | None = None
+    reserved_for: str | None = None
+
+
+Changes = dict[datetime, dict[Change, list["Answer"]]]
+
+
 def owner_changes(
     tables: ClusterRows, name: str, since: datetime, until: datetime | None
 ) -> Iterator[tuple[datetime, str]]:
     """Yields each instant of [since, until) at which somebody took or gave up partitions, and the words for it."""
     of_group = ("group_id", "=", name)
-    rows = tables.scan_if_any("assignments", of_group, *within("valid_from", None, until), columns=COLUMNS)
-    changes = changed_hands(rows.read_all().to_pylist())
+    begun = (of_group, *within("valid_from", None, until))
+    rows = tables.scan_if_any("assignments", *begun, columns=COLUMNS).read_all().to_pylist()
+    away = tables.scan_if_any("member_epochs", *begun, ("state", "=", MemberState.AWAY)).read_all().to_pylist()
+    changes = changed_hands([*rows, *reserved_ownership(away)])
     for at in sorted(changes):
         if at >= since and (until is None or at < until):
             yield at, _words(changes[at])
 
 
-def changed_hands(intervals: Iterable[Answer]) -> dict[datetime, dict[tuple[str | None, str | None], list[Answer]]]:
-    """Returns, for each instant, the intervals by who took them and from whom; nobody is None."""
+def changed_hands(intervals: Iterable[Answer]) -> Changes:
+    """Returns, for each instant, the intervals by how they changed hands."""
     of_place = defaultdict(list)
     for row in intervals:
         of_place[row["incarnation"], row["topic"], row["partition"]].append(row)
-    found: defaultdict[datetime, dict[tuple[str | None, str | None], list[Answer]]] = defaultdict(dict)
+    found: Changes = defaultdict(dict)
     for rows in of_place.values():
         rows.sort(key=itemgetter("from_offset"))
         before: Answer | None = None
         for row in rows:
             taken_from = who(before) if before is not None and before["is_end_known"] else None
-            if row["is_start_known"] and taken_from != who(row):
-                found[row["valid_from"]].setdefault((who(row), taken_from), []).append(row)
+            if row.get("is_reserved"):
+                found[row["valid_from"]].setdefault(Change(reserved_for=who(row)), []).append(row)
+            elif taken_from == who(row) and before is not None and before.get("is_reserved"):
+                found[row["valid_from"]].setdefault(Change(who(row)), []).append(row)
+            elif row["is_start_known"] and taken_from != who(row):
+                found[row["valid_from"]].setdefault(Change(who(row), taken_from), []).append(row)
             before = row
         if rows[-1]["is_end_known"]:
-            found[rows[-1]["valid_to"]].setdefault((None, who(rows[-1])), []).append(rows[-1])
+            found[rows[-1]["valid_to"]].setdefault(Change(None, who(rows[-1])), []).append(rows[-1])
     return found
 
 
@@ -64,16 +84,18 @@ def who(interval: Answer) -> str:
     return " and ".join((interval["member_id"], *(interval["other_member_ids"] or ())))
 
 
-def _words(changes: dict[tuple[str | None, str | None], list[Answer]]) -> str:
+def _words(changes: dict[Change, list[Answer]]) -> str:
     """Returns who took what from whom, those with the most partitions first."""
-    ordered = sorted(changes.items(), key=lambda item: (-len(item[1]), item[0][0] or "", item[0][1] or ""))
+    ordered = sorted(changes.items(), key=lambda item: (-len(item[1]), *(each or "" for each in item[0])))
     told = []
-    for (member_id, taken_from), rows in ordered[:TOLD]:
+    for (member_id, taken_from, reserved_for), rows in ordered[:TOLD]:
         units = sorted((row["topic"], row["partition"]) for row in rows)
         what = places(units[:PARTITIONS_TOLD])
         if len(units) > PARTITIONS_TOLD:
             what += f" and {len(units) - PARTITIONS_TOLD:,} more"
-        if member_id is None:
+        if reserved_for is not None:
+            told.append(f"{reserved_for} is away, and {what} stays reserved for it")
+        elif member_id is None:
             told.append(f"{taken_from} gave up {what}")
         else:
             told.append(f"{member_id} took {what}" + ("" if taken_from is None else f" from {taken_from}"))

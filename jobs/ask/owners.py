@@ -32,7 +32,8 @@ LAST_KNOWN = timedelta(microseconds=1)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupHistory:
-    """Holds the rows of a group: its row in `groups`, and those of the tables that are called like the fields."""
+    """Holds the rows of a group: its row in `groups`, and those of the tables that are called like the fields. Among
+    its assignments is what its members share, and what is reserved for one."""
 
     group: Answer
     generations: list[Answer]
@@ -103,7 +104,8 @@ def by_group(rows: Iterable[Answer]) -> defaultdict[str, list[Answer]]:
 
 
 def owner_rows(history: GroupHistory, at: datetime) -> Iterator[Answer]:
-    """Yields a row for each partition, or for each of its owners where the assignor gave it to several."""
+    """Yields a row for each partition, or for each of its owners where the assignor gave it to several. The member of
+    a reserved partition is the one that is away."""
     members = {row["member_id"]: row for row in history.members_at(at)}
     for (topic, partition), answer in history.owners_at(at).items():
         found = {"topic": topic, "partition": partition, "status": answer.status}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from groupledger.jobs.ask.answers import within
 from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.terminal import printable
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
     from groupledger.jobs.process.output import Answer
 
 # Heading of the table, and column of the answer.
@@ -35,6 +36,8 @@ COLUMNS = {
 }
 OPTIONAL = ("ARCHIVED", "ACKNOWLEDGED", "DELIVERIES-MAX", "BROKER-LAG")
 TABLE = "share_partitions"
+STANDING = ("topic", "partition", "start_offset", "high_watermark", "lag")
+LAG_ROUNDS = "SELECT sampled_at, sum(lag) AS lag_sum FROM rows GROUP BY sampled_at ORDER BY sampled_at"
 
 
 def share_partitions(
@@ -59,6 +62,23 @@ def share_partitions(
     for row in rows:
         row["redelivered"] = [each for each in row["available"] if each["delivery_count"] >= deliveries_min]
     return sampled_at, sorted(rows, key=lambda row: (row["topic"], row["partition"]))
+
+
+def share_standing(tables: ClusterRows, name: str, at: datetime) -> tuple[datetime | None, list[Answer]]:
+    """Returns the instant of the last pass by then, None if there was none, and the group's rows of it."""
+    sampled_at = last_round(tables, TABLE, at) if tables.exists(TABLE) else None
+    return sampled_at, [] if sampled_at is None else tables.rows(
+        TABLE, *of_round(sampled_at), ("group_id", "=", name), columns=STANDING
+    )
+
+
+def share_lag_rounds(tables: ClusterRows, name: str, since: datetime, until: datetime) -> list[Answer]:
+    """Returns what is still to be done, summed up for each pass within [since, until), in the order of time."""
+    days: list[Filter] = [("sample_date", ">=", since.date()), ("sample_date", "<=", until.date())]
+    rows = tables.scan_if_any(
+        TABLE, *days, *within("sampled_at", since, until), ("group_id", "=", name), columns=("sampled_at", "lag")
+    )
+    return tables.query(LAG_ROUNDS, rows=rows)
 
 
 def cells(row: Answer) -> list[Any]:

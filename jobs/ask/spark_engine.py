@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from groupledger.jobs.ask.engine import LATER
 from groupledger.jobs.ask.time_limit import interrupted_after, too_late
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.terminal import printable
@@ -24,6 +25,7 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.transforms.offsets.offset_commits import offset_commits
 
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.tables import Tables
 
 OFFSET_COMMITS = "offset_commits"
-READ_BY_OFFSET_COMMITS = (COORDINATOR_RECORDS, GENERATIONS, ASSIGNMENTS, MEMBERS, GROUPS, COVERAGE)
+READ_BY_OFFSET_COMMITS = (COORDINATOR_RECORDS, GENERATIONS, ASSIGNMENTS, MEMBERS, MEMBER_EPOCHS, GROUPS, COVERAGE)
 
 # Spark's logical plans, as its parser makes them: those that only read,
 READING = frozenset(
@@ -66,10 +68,13 @@ OUTSIDE = re.compile(r"java_method|(try_)?reflect|input_file_\w+|(from|to)_(avro
 def register_views(tables: Tables) -> list[str]:
     """Makes a temporary view of each table that is there; returns their names. Raises InputError if there is none."""
     views = {table: tables.rows(table) for table in tables.existing()}
+    has_commits = all(table in views or table.name in LATER for table in READ_BY_OFFSET_COMMITS)
+    if has_commits:
+        views |= {table: tables.rows_if_any(table) for table in READ_BY_OFFSET_COMMITS if table not in views}
     for table, rows in views.items():
         rows.createOrReplaceTempView(table.name)
     names = [table.name for table in views]
-    if all(table in views for table in READ_BY_OFFSET_COMMITS):
+    if has_commits:
         inputs = [views[table] for table in READ_BY_OFFSET_COMMITS]
         offset_commits(*inputs).createOrReplaceTempView(OFFSET_COMMITS)
         names.append(OFFSET_COMMITS)

@@ -109,8 +109,9 @@ def rebalances(
 @question
 @AT
 def owner(job: Job, *, name: str, topic: str, partition: int, at: datetime, as_json: bool) -> None:
-    """Show who owned a partition at an instant: owned, unowned, or unknown and why.
+    """Show who owned a partition at an instant: owned, reserved, unowned, or unknown and why.
 
+    It is reserved while a static member of a KIP-848 group is away: nobody reads it, and nobody else gets it.
     A group, a topic or a partition that the ledger never saw is unknown, with the names nearest to it."""
     tables = job.rows()
     from groupledger.jobs.ask.owner import owner as owner_of

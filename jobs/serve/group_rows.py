@@ -5,8 +5,9 @@ A window without rows has a picture, too. What started before a window and goes 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.group_activity import true_rebalances
 from groupledger.jobs.ask.incidents import incidents_of
@@ -14,8 +15,10 @@ from groupledger.jobs.ask.lag_answers import rows_of_round
 from groupledger.jobs.ask.lag_sums import lag_points
 from groupledger.jobs.ask.owners import by_group
 from groupledger.jobs.ask.rounds import last_round
+from groupledger.jobs.ask.share import share_lag_rounds, share_standing
+from groupledger.jobs.ask.stream_copies import copies_at
 from groupledger.jobs.ask.what_if_kept import kept_of_groups
-from groupledger.schemas.words import Severity
+from groupledger.schemas.words import GroupType, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,16 +27,16 @@ if TYPE_CHECKING:
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.ask.owners import GroupHistory
     from groupledger.jobs.process.output import Answer
-    from groupledger.transforms.lag.rules import LagRow
-
 LAG_PARTS = 464  # of two pixels
+Standing = dict[tuple[str, int], Any]  # rows of lag, or of where a share group stands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRows:
     """Holds a group's rows: `incidents` and `rebalances` of a window in the order in which they began, the round of lag
-    at an instant in it, and over the window `lag_points`. A connector of a Connect group stands as a topic, its tasks
-    as partitions. `before` and `after` are the rebalances next to the instant."""
+    at an instant in it by topic and partition (`standing`), and over the window `lag_points`. A share group has a start
+    in place of a committed offset; `copies` are those of a streams group's tasks, by member. A connector of a Connect
+    group stands as a topic, its tasks as partitions. `before` and `after` are the rebalances next to the instant."""
 
     history: GroupHistory
     connect_assignments: list[Answer]
@@ -42,15 +45,16 @@ class GroupRows:
     after: datetime | None
     incidents: list[Answer]
     sampled_at: datetime | None
-    of_round: list[LagRow]
+    standing: Standing
     lag_points: list[Answer]
     what_ifs: list[Answer]
+    copies: dict[str, str]
 
 
 def read_groups(
     tables: ClusterRows, histories: Sequence[GroupHistory], since: datetime, until: datetime, at: datetime
 ) -> Iterator[GroupRows]:
-    """Yields the rows of each group by one read of each table."""
+    """Yields the rows of each group by one read of each table, but for what only share and streams groups have."""
     names = [history.group["group_id"] for history in histories]
     connect = by_group(_connect_assignments(tables, names))
     rebalances = by_group(true_rebalances(tables, names, None, None) if tables.exists("rebalances") else ())
@@ -61,13 +65,21 @@ def read_groups(
         if row["first_seen_at"] < until
     )
     sampled_at = last_round(tables, "lag", at) if tables.exists("lag") else None
-    of_round: dict[str, list[LagRow]] = {}
+    standing: defaultdict[str, Standing] = defaultdict(dict)
     for row in [] if sampled_at is None else rows_of_round(tables, sampled_at, names):
-        of_round.setdefault(row.group_id, []).append(row)
+        standing[row.group_id][row.topic, row.partition] = row
     points = by_group(lag_points(tables, names, since, until, LAG_PARTS))
     what_ifs = kept_of_groups(tables, names)
     for history, name in zip(histories, names, strict=True):
-        every = rebalances[name]
+        every, told_at, told, lags = rebalances[name], sampled_at, standing[name], points[name]
+        group_type = history.group["group_type"]
+        if group_type == GroupType.SHARE:
+            told_at, rows = share_standing(tables, name, at)
+            told = {
+                (row["topic"], row["partition"]): {**row, "committed_offset": row["start_offset"], "status": None}
+                for row in rows
+            }
+            lags = share_lag_rounds(tables, name, since, until)
         yield GroupRows(
             history=history,
             connect_assignments=connect[name],
@@ -75,10 +87,11 @@ def read_groups(
             before=max((row["happened_at"] for row in every if row["happened_at"] < at), default=None),
             after=min((row["happened_at"] for row in every if row["happened_at"] > at), default=None),
             incidents=incidents[name],
-            sampled_at=sampled_at,
-            of_round=of_round.get(name, []),
-            lag_points=points[name],
+            sampled_at=told_at,
+            standing=told,
+            lag_points=lags,
             what_ifs=what_ifs[name],
+            copies=copies_at(tables, name, at) if group_type == GroupType.STREAMS else {},
         )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from groupledger.jobs.ask.owners import owner_rows
 from groupledger.jobs.serve.group_rows import LAG_PARTS
 from groupledger.jobs.serve.lanes import LEFT, WIDTH, draw
+from groupledger.schemas.words import GroupType, Ownership
 from groupledger.transforms.coverage.rules.coverage_at import why_unknown
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ def group_values(rows: GroupRows, window: Window, at: datetime, rebalances_max: 
         "unknown": why_unknown(history.coverage, at),
         "generation": history.generation_at(at),
         "owners": list(owner_rows(history, at)),
-        "lag": {(row.topic, row.partition): row for row in rows.of_round},
+        "reserved": Ownership.RESERVED,
+        "copies": rows.copies,
+        "is_share": history.group["group_type"] == GroupType.SHARE,
+        "lag": rows.standing,
         "sampled_at": rows.sampled_at,
         "before": rows.before,
         "after": rows.after,

@@ -140,11 +140,15 @@ def _lanes(found: Drawing, rows: GroupRows, window: Window) -> int:
     for bar in of_partitions:
         owner: str = bar.status
         style, since = owner, ""
-        if bar.status == Ownership.OWNED and bar.interval is not None:
+        if bar.interval is not None:
             member_id: str = bar.interval["member_id"]
-            owner = labels.get(member_id, member_id)
-            style = found.owners.setdefault(owner, f"owner{len(found.owners) % COLOURS}")
+            shared_by = len(bar.interval["other_member_ids"])
+            owner = labels.get(member_id, member_id) + (f" and {shared_by} more" if shared_by else "")
             since = f" since {iso(bar.interval['valid_from'])}"
+            if bar.status == Ownership.RESERVED:
+                owner = f"{bar.status} for {owner}"
+            else:
+                style = found.owners.setdefault(owner, f"owner{len(found.owners) % COLOURS}")
         found.stretches.append(Stretch(*bar.unit, bar.begin, bar.end, owner))
         last = int(window.x(bar.end))
         if bar.unit in lanes and filled.get(bar.unit) != last:

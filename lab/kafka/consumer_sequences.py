@@ -5,7 +5,8 @@ other topics, by name or by a regular expression, leave, go away and come back; 
 each request the broker is asked what it knows of the group, between two looks at the end of its log. Then the log is
 folded, piece by piece, and each piece has to give what the broker said: the epoch, whether it has a target, the
 members, their epochs, what each owns, and whether the group is stable. Each epoch has to have the cause that the
-request had. At last the same is folded with a beginning that was cleaned, and with a part left out.
+request had, and `validate` has to find nothing. At last the same is folded with a beginning that was cleaned, and with
+a part left out.
 
 Requests follow each other within a millisecond, so that operations often share one timestamp and one batch.
 """
@@ -28,9 +29,11 @@ from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest, Consum
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of
 from groupledger.schemas.kinds import changes as kinds
-from groupledger.schemas.words import GroupType
+from groupledger.schemas.words import Completeness, GroupType
+from groupledger.transforms.history.rules import Coverage, OtherGroupType
 from groupledger.transforms.history.rules.consumer_records import AWAY
 from groupledger.transforms.records.decoded_record import record_fields
+from groupledger.transforms.replay.rules import replay
 from lab.kafka.broker_driver import GROUP_KEY, await_groups
 from lab.kafka.connection import Connection, end_offset, read_offsets_topic
 from lab.kafka.consumer_protocol_log import told
@@ -252,6 +255,16 @@ def false_claims(play: Play, log: list[Keyed], dice: random.Random) -> Iterator[
     yield from (f"{play.group_id}, {claim}" for claim in claims)
 
 
+def accusations(play: Play, log: list[Keyed]) -> Iterator[str]:
+    """Yields of which records of KIP-848's kind `groupledger validate` would say that no broker can have written them,
+    though one has."""
+    events = [event for _, _, event in log]
+    written = {offset_of(event) for event in events if isinstance(event, OtherGroupType)}
+    for each in replay(play.group_id, 0, [Coverage(0, Completeness.COMPLETE), *events]):
+        if each.kafka_offset in written:
+            yield f"{play.group_id}, {each.kafka_offset}: {each.explanation}"
+
+
 # What the broker may do by itself, whatever was asked of it.
 BY_ITSELF = {kinds.TOPICS_CHANGED.name, kinds.REGEX_RESOLVED.name}
 
@@ -304,7 +317,7 @@ def play_all(
             play.run()
             stored = read_offsets_topic(connection, 0, begin)
             log = keyed_events((at for at in stored if at[1].record.key.get("group_id") == play.group_id), names)
-            outcome.wrong += [*differences(play, log), *false_claims(play, log, play.dice)]
+            outcome.wrong += [*differences(play, log), *false_claims(play, log, play.dice), *accusations(play, log)]
             outcome.compared.update(sequences=1, answers=len(play.looks), records=len(log))
             outcome.compared["refused requests"] += play.refused.total()
     return outcome

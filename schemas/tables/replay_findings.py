@@ -16,8 +16,12 @@ REPLAY_FINDINGS = Table(
     statistics_columns=("cluster", "group_id", "kafka_partition", "kafka_offset"),
     schema=struct(
         *OF_INCARNATION,
-        column("generation", T.IntegerType(), "The generation of the record."),
-        column("revision", T.IntegerType(), "The revision of the record."),
+        column(
+            "generation",
+            T.IntegerType(),
+            "The generation of the record, of a KIP-848 group the epoch in force; null where that is not known.",
+        ),
+        column("revision", T.IntegerType(), "The revision of the record, or of that epoch."),
         KAFKA_PARTITION,
         column("kafka_offset", T.LongType(), "Offset of the record."),
         column(

@@ -77,6 +77,7 @@ interval_before AS (
 generation AS (
     SELECT
         cluster, group_id, kafka_offset, to_offset, incarnation, generation, member_count, is_ownership_known, ended_by,
+        COALESCE(group_type, 'classic') AS group_type,
         LEAD(incarnation) OVER (PARTITION BY cluster, group_id ORDER BY kafka_offset) AS next_incarnation
     FROM generations
 ),
@@ -92,7 +93,7 @@ in_force AS (
     SELECT
         log.*,
         stated.kafka_offset AS stated_at, stated.incarnation AS stated_incarnation, stated.generation,
-        stated.member_count, stated.is_ownership_known, stated.ended_by, stated.next_incarnation,
+        stated.group_type, stated.member_count, stated.is_ownership_known, stated.ended_by, stated.next_incarnation,
         incarnations.first_incarnation, incarnations.last_incarnation,
         COALESCE(log.kafka_offset <= incarnations.folded_to, FALSE) AS is_folded,
         stated.kafka_offset IS NOT NULL
@@ -124,22 +125,17 @@ committer AS (
         placed.*,
         CASE WHEN is_known THEN stated_incarnation WHEN is_folded AND earliest = latest THEN earliest END
             AS incarnation,
-        CASE WHEN is_known AND member_count > 0 THEN generation END AS committer_generation
+        CASE WHEN is_known AND member_count > 0 THEN generation END AS generation_then
     FROM placed
 ),
-attributed AS (
+last_owner AS (
     SELECT
         committer.*,
         given.member_id,
-        CASE
-            WHEN committer.committer_generation IS NULL THEN 'none'
-            WHEN COALESCE(given.incarnation <> committer.incarnation, TRUE) THEN 'none'
-            WHEN COALESCE(CAST(given.other_member_ids AS STRING) <> '[]', TRUE) THEN 'none'
-            WHEN given.to_offset IS NULL OR committer.kafka_offset < given.to_offset THEN 'assigned'
-            WHEN committer.is_ownership_known AND COALESCE(committer.kafka_offset < members.to_offset, TRUE)
-                THEN 'previous_owner'
-            ELSE 'none'
-        END AS owner_attribution
+        given.incarnation = committer.incarnation AND CAST(given.other_member_ids AS STRING) = '[]' AS is_single,
+        given.to_offset IS NULL OR committer.kafka_offset < given.to_offset AS is_assigned,
+        COALESCE(committer.kafka_offset < members.to_offset, TRUE) AS is_member,
+        CASE WHEN given.is_start_known THEN taken.member_epoch END AS taken_at_epoch
     FROM committer
     JOIN interval_before
         ON committer.cluster = interval_before.cluster AND committer.group_id = interval_before.group_id
@@ -154,11 +150,68 @@ attributed AS (
         AND given.incarnation = members.incarnation AND given.member_id = members.member_id
         -- The tenure in which the interval began: an id that a client brings along may come back.
         AND given.from_offset >= members.from_offset AND COALESCE(given.from_offset < members.to_offset, TRUE)
+    LEFT JOIN member_epochs AS taken
+        ON given.cluster = taken.cluster AND given.group_id = taken.group_id
+        AND given.incarnation = taken.incarnation AND given.member_id = taken.member_id
+        AND given.from_offset = taken.from_offset
+),
+-- The newest step of that member, in a group of KIP-848's kind.
+member_log AS (
+    SELECT cluster, group_id, member_id, kafka_offset, CAST(NULL AS BIGINT) AS stepped_at
+    FROM last_owner
+    WHERE member_id IS NOT NULL
+    UNION ALL
+    SELECT cluster, group_id, member_id, from_offset, from_offset FROM member_epochs
+),
+step_before AS (
+    SELECT
+        cluster, group_id, member_id, kafka_offset, stepped_at AS is_step,
+        MAX(stepped_at) OVER (
+            PARTITION BY cluster, group_id, member_id
+            ORDER BY kafka_offset ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS stepped_at
+    FROM member_log
+),
+stepped AS (
+    SELECT
+        last_owner.*,
+        step.member_epoch,
+        COALESCE(
+            step.member_epoch >= 0 AND (step.to_offset IS NULL OR last_owner.kafka_offset < step.to_offset)
+                AND (last_owner.is_complete OR COALESCE(step.to_offset >= last_owner.stretch_end, TRUE)),
+            FALSE
+        ) AS is_present
+    FROM last_owner
+    LEFT JOIN step_before
+        ON last_owner.cluster = step_before.cluster AND last_owner.group_id = step_before.group_id
+        AND last_owner.member_id = step_before.member_id AND last_owner.kafka_offset = step_before.kafka_offset
+        AND step_before.is_step IS NULL
+    LEFT JOIN member_epochs AS step
+        ON last_owner.cluster = step.cluster AND last_owner.group_id = step.group_id
+        AND last_owner.incarnation = step.incarnation AND last_owner.member_id = step.member_id
+        AND step_before.stepped_at = step.from_offset
+),
+attributed AS (
+    SELECT
+        stepped.*,
+        CASE
+            WHEN generation_then IS NULL OR NOT COALESCE(is_single, FALSE) THEN 'none'
+            WHEN group_type <> 'classic' AND NOT is_present THEN 'none'
+            WHEN is_assigned THEN 'assigned'
+            WHEN is_ownership_known AND is_member AND (group_type = 'classic' OR is_complete) THEN 'previous_owner'
+            ELSE 'none'
+        END AS owner_attribution
+    FROM stepped
 )
 SELECT
     cluster, kafka_partition, kafka_offset, kafka_timestamp, group_id, topic,
     topic_partition AS partition,
-    committed_offset, leader_epoch, metadata, topic_id, commit_timestamp_ms, incarnation, committer_generation,
+    committed_offset, leader_epoch, metadata, topic_id, commit_timestamp_ms, incarnation,
+    CASE
+        WHEN group_type = 'classic' THEN generation_then
+        WHEN owner_attribution <> 'none' AND (group_type = 'consumer' OR taken_at_epoch = member_epoch)
+            THEN member_epoch
+    END AS committer_generation,
     CASE WHEN owner_attribution <> 'none' THEN member_id END AS owner,
     owner_attribution,
     -- Compaction keeps the last record of each key: the record before is the true one unless a hole lies between.

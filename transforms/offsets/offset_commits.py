@@ -3,13 +3,18 @@
 It is a view, since commits are stored once, in `coordinator_records`. Their records do not name the member, so these
 columns follow from the order of the log, never from time:
 
-    committer_generation   the generation in force: the coordinator refuses commits of any other. Two kinds of commit
-                           escape this: transactional ones without a member id, and those of a generation whose leader
-                           never synced, so that it has no record. Null while the group has no members (a simple
+    committer_generation   the generation that the commit named. In a classic group it is the one in force: the
+                           coordinator refuses commits of any other. Two kinds of commit escape this: transactional
+                           ones without a member id, and those of a generation whose leader never synced, so that it
+                           has no record. In a group of KIP-848's kind it is the epoch that the owner had reached, since
+                           the coordinator refuses any other of that member; null without an owner. A streams group also
+                           takes an older epoch, if not older than the member's task: null, unless the owner is still at
+                           the epoch at which it got the partition. Null while the group has no members (a simple
                            consumer, or a reset).
     owner                  `assigned`: the partition's owner then. `previous_owner`: nobody owns the partition, and its
                            last owner is still a member: it commits what a cooperative round took from it. `none`:
-                           neither of them, or the assignor had given the partition to several members.
+                           neither of them, or the assignor had given the partition to several members. A static member
+                           that is away commits nothing.
     regression             how far the offset is below that of the commit before: read again, or reset. 0 if it is not
                            below; null without a commit before, after a removal, after offset -1, and where the topic
                            was created anew.
@@ -28,8 +33,8 @@ from pyspark.sql import functions as F
 
 from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.wire.record_types import OFFSET_COMMIT_TYPES
-from groupledger.schemas.words import Attribution, Completeness, EndedBy
-from groupledger.transforms.history.tenures import with_tenure
+from groupledger.schemas.words import Attribution, Completeness, EndedBy, GroupType
+from groupledger.transforms.history.tenures import MEMBER, with_tenure
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -84,13 +89,16 @@ def offset_commits(
     generations: DataFrame,
     assignments: DataFrame,
     members: DataFrame,
+    member_epochs: DataFrame,
     groups: DataFrame,
     coverage: DataFrame,
 ) -> DataFrame:
     """Returns a row for each commit, with `COLUMNS`. To get some groups only, filter the inputs."""
     log = _with_stretch(commit_log(coordinator_records), coverage)
     log = _with_generation(log, generations, groups)
-    return _with_owner(log, assignments, members).where(~F.col("is_tombstone")).select(*COLUMNS)
+    log = _with_last_owner(log, assignments, members, member_epochs)
+    log = _with_owner(_with_step(log, member_epochs))
+    return log.where(~F.col("is_tombstone")).select(*COLUMNS)
 
 
 def _with_stretch(log: DataFrame, coverage: DataFrame) -> DataFrame:
@@ -124,7 +132,7 @@ def _with_generation(log: DataFrame, generations: DataFrame, groups: DataFrame) 
     generation = generations.withColumn("next_incarnation", F.lead("incarnation").over(in_order)).select(
         *("cluster", "group_id", "kafka_offset"),
         F.struct(
-            *("incarnation", "generation", "member_count", "is_ownership_known"),
+            *("incarnation", "generation", "group_type", "member_count", "is_ownership_known"),
             *("to_offset", "ended_by", "next_incarnation"),
         ).alias("stated"),
     )
@@ -152,16 +160,22 @@ def _with_generation(log: DataFrame, generations: DataFrame, groups: DataFrame) 
         "incarnation",
         F.when(is_known, F.col("at.incarnation")).when(is_folded & (earliest == latest), earliest),
     ).withColumn(
-        "committer_generation",
+        "generation",
         F.when(is_known & (F.col("at.member_count") > 0), F.col("at.generation")),
     )
 
 
-def _with_owner(log: DataFrame, assignments: DataFrame, members: DataFrame) -> DataFrame:
-    interval = with_tenure(assignments, members, member_to_offset="to_offset").select(
+def _with_last_owner(log: DataFrame, assignments: DataFrame, members: DataFrame, member_epochs: DataFrame) -> DataFrame:
+    """Returns the log with the newest interval of the partition as `last`, and the commit before as `before`."""
+    taken = member_epochs.select(*MEMBER, "from_offset", F.col("member_epoch").alias("taken_at_epoch"))
+    interval = with_tenure(assignments, members, member_to_offset="to_offset")
+    interval = interval.join(taken, [*MEMBER, "from_offset"], "left").select(
         *("cluster", "group_id", "topic", "partition"),
         F.col("from_offset").alias("kafka_offset"),
-        F.struct("incarnation", "member_id", "other_member_ids", "to_offset", "member_to_offset").alias("given"),
+        F.struct(
+            *("incarnation", "member_id", "other_member_ids", "to_offset", "member_to_offset"),
+            F.when(F.col("is_start_known"), F.col("taken_at_epoch")).alias("taken_at_epoch"),
+        ).alias("given"),
     )
     said = F.struct("kafka_offset", "committed_offset", "topic_id", "is_tombstone")
     merged = log.withColumn("said", said).unionByName(interval, allowMissingColumns=True)
@@ -169,22 +183,52 @@ def _with_owner(log: DataFrame, assignments: DataFrame, members: DataFrame) -> D
     found = merged.withColumn("last", _newest("given", *place)).withColumn(
         "before", _newest("said", *place, last_row=-1)
     )
+    return found.where(F.col("is_tombstone").isNotNull()).drop("said", "given")
+
+
+def _with_step(log: DataFrame, member_epochs: DataFrame) -> DataFrame:
+    """Returns the log with the step, in force then, of the partition's last owner as `step`, in groups of KIP-848's
+    kind."""
+    step = member_epochs.select(
+        *("cluster", "group_id", "member_id"),
+        F.col("from_offset").alias("kafka_offset"),
+        F.struct("incarnation", "member_epoch", "to_offset").alias("taken"),
+    )
+    merged = log.withColumn("member_id", F.col("last.member_id")).unionByName(step, allowMissingColumns=True)
+    found = merged.withColumn("step", _newest("taken", "cluster", "group_id", "member_id"))
+    return found.where(F.col("is_tombstone").isNotNull())
+
+
+def _with_owner(log: DataFrame) -> DataFrame:
     is_single = (F.col("last.incarnation") == F.col("incarnation")) & (F.size("last.other_member_ids") == 0)
     is_member = F.coalesce(F.col("kafka_offset") < F.col("last.member_to_offset"), F.lit(True))
+    is_classic = F.coalesce(F.col("at.group_type") == GroupType.CLASSIC, F.lit(True))
+    # In a compacted stretch a step, as a generation, is certain if it held to the end.
+    is_exact = F.col("is_complete") | F.coalesce(F.col("step.to_offset") >= F.col("stretch_end"), F.lit(True))
+    is_present = (F.col("step.incarnation") == F.col("incarnation")) & (F.col("step.member_epoch") >= 0)
+    is_present &= _holds("step", "kafka_offset") & is_exact
+    is_previous = F.col("at.is_ownership_known") & is_member & (is_classic | F.col("is_complete"))
     attribution = (
-        F.when(F.col("committer_generation").isNull() | ~F.coalesce(is_single, F.lit(False)), Attribution.NONE)
+        F.when(F.col("generation").isNull() | ~F.coalesce(is_single, F.lit(False)), Attribution.NONE)
+        .when(~is_classic & ~F.coalesce(is_present, F.lit(False)), Attribution.NONE)
         .when(_holds("last", "kafka_offset"), Attribution.ASSIGNED)
-        .when(F.col("at.is_ownership_known") & is_member, Attribution.PREVIOUS_OWNER)
+        .when(is_previous, Attribution.PREVIOUS_OWNER)
         .otherwise(Attribution.NONE)
     )
+    is_owned = F.col("owner_attribution") != Attribution.NONE
+    is_at_one_epoch = F.col("last.taken_at_epoch") == F.col("step.member_epoch")
+    is_told = is_owned & ((F.col("at.group_type") == GroupType.CONSUMER) | is_at_one_epoch)
     # Compaction keeps the last record of each key, so the record before is the true one unless a hole lies between.
     is_comparable = F.col("is_complete") & (F.col("before.kafka_offset") >= F.col("known_from"))
     is_comparable &= F.coalesce(F.col("topic_id") == F.col("before.topic_id"), F.lit(True))
     went_back = F.greatest(F.col("before.committed_offset") - F.col("committed_offset"), F.lit(0))
     return (
-        found.where(F.col("is_tombstone").isNotNull())
-        .withColumn("owner_attribution", attribution)
-        .withColumn("owner", F.when(F.col("owner_attribution") != Attribution.NONE, F.col("last.member_id")))
+        log.withColumn("owner_attribution", attribution)
+        .withColumn("owner", F.when(is_owned, F.col("last.member_id")))
+        .withColumn(
+            "committer_generation",
+            F.when(is_classic, F.col("generation")).when(is_told, F.col("step.member_epoch")),
+        )
         # greatest() passes over nulls, which here mean that there is nothing to compare.
         .withColumn(
             "regression",

@@ -26,7 +26,6 @@ from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.ask.statement import with_dollars
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import Commits, as_new
-from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 
@@ -89,7 +88,7 @@ REACHING = [
 
 
 # Tables that no archive of an earlier release has, by the named query that reads them.
-NEWER_TABLE_OF = {"offset-events": OFFSET_EVENTS, "slow-reconciliations": MEMBER_EPOCHS}
+NEWER_TABLE_OF = {"offset-events": OFFSET_EVENTS}
 
 
 @pytest.fixture(scope="module")
@@ -325,6 +324,14 @@ def test_only_what_is_named_is_opened(warehouse: Path, monkeypatch: pytest.Monke
     opened.clear()
     answer(warehouse, "SELECT count(*) FROM offset_commits")
     assert opened == ["assignments", "coordinator_records", "coverage", "generations", "groups", "members"]
+
+
+def test_the_view_of_an_earlier_release(warehouse: Path) -> None:
+    """Goal: commits are told where a table behind the view is not there yet: it is empty, and so listed."""
+    assert "member_epochs" not in Snapshots(str(warehouse)).existing
+    (told,) = answer(warehouse, "SELECT count(committer_generation) AS told, count(owner) AS owned FROM offset_commits")
+    assert min(told.values()) > 0
+    assert answer(warehouse, "SELECT * FROM member_epochs") == []
 
 
 def test_damaged_warehouses(tmp_path: Path) -> None:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
 
 FAR_FROM_UTC = "Asia/Kolkata"
-READ_BY_THE_VIEW = ("coordinator_records", "generations", "assignments", "members", "groups", "coverage")
+READ_BY_THE_VIEW = (
+    *("coordinator_records", "generations", "assignments", "members", "member_epochs", "groups", "coverage"),
+)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.transforms.offsets.offset_commits import COLUMNS, offset_commits
 from tests.transforms.history.history_frames import (
@@ -21,6 +22,7 @@ from tests.transforms.history.history_frames import (
     cooperative_group,
     emptied_group,
     frames,
+    modern_groups,
     simple_group,
 )
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
     from groupledger.schemas.tables.table import Table
 
-INPUTS = (COORDINATOR_RECORDS, GENERATIONS, ASSIGNMENTS, MEMBERS, GROUPS, COVERAGE)
+INPUTS = (COORDINATOR_RECORDS, GENERATIONS, ASSIGNMENTS, MEMBERS, MEMBER_EPOCHS, GROUPS, COVERAGE)
 OFFSET_COMMITS_SQL = (Path(groupledger.schemas.__file__).parent / "views" / "offset_commits.sql").read_text(
     encoding="utf-8"
 )
@@ -45,7 +47,7 @@ def session(spark: SparkSession) -> SparkSession:
 
 @pytest.fixture(scope="module")
 def tables(session: SparkSession) -> Tables:
-    return frames(session, cooperative_group(), compacted_group(), simple_group(), emptied_group())
+    return frames(session, cooperative_group(), compacted_group(), simple_group(), emptied_group(), *modern_groups())
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +68,7 @@ def test_offset_commits_in_spark(session: SparkSession, tables: Tables, expected
     found = session.sql(OFFSET_COMMITS_SQL)
     assert tuple(found.columns) == COLUMNS
     assert texts(found) == expected
-    assert len(expected) > 20
+    assert len(expected) > 200
 
 
 def test_offset_commits_in_duckdb(tables: Tables, expected: list[str], tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ makes it, and the coverage that the log was read with."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,13 +16,15 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalances import REBALANCES
-from groupledger.transforms.history.rules import Coverage, fold
+from groupledger.transforms.history.rules import Commits, Coverage, fold
 from lab.truth.histories import Commit, Log, member, position, stretch, summaries
+from tests.transforms.history.rules.consumer_groups import consumer_groups, event, of_group, topic_names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -30,7 +33,16 @@ if TYPE_CHECKING:
 
 CLUSTER = "test"
 START_MS = 1_760_000_000_000
-HISTORY = (GENERATIONS, MEMBERS, ASSIGNMENTS, REBALANCES, GROUPS)
+HISTORY = (GENERATIONS, MEMBERS, MEMBER_EPOCHS, ASSIGNMENTS, REBALANCES, GROUPS)
+APART = 100  # what the offsets of a real log are multiplied by, so that commits lie in between
+
+# Groups of KIP-848's kind in a real broker's logs: which log, a partition for it here, and where it commits.
+REAL = {
+    "dynamic": ("consumer_groups", 7, [("dynamic", number) for number in range(6)]),
+    "static": ("consumer_groups", 8, [("static", number) for number in range(4)]),
+    "migrated": ("consumer_groups", 9, [("migrated", number) for number in range(4)]),
+    "application": ("modern_groups", 10, [(topic, number) for topic in ("orders", "refunds") for number in range(3)]),
+}
 
 
 @dataclass(frozen=True)
@@ -129,3 +141,34 @@ def emptied_group() -> GroupLog:
     """`emptied`: its only member leaves."""
     log = Log().wait(START_MS).record(1, member("a", 0)).commit(0, at=1).record(2)
     return GroupLog("emptied", 6, log.entries, [stretch(0, 100, (START_MS, START_MS + 600_000), "complete")])
+
+
+def modern_groups() -> list[GroupLog]:
+    return [_real_group(*each) for each in REAL.items()]
+
+
+def _real_group(group_id: str, of: tuple[str, int, Sequence[tuple[str, int]]]) -> GroupLog:
+    """A group of KIP-848's kind as a real broker wrote it, with a commit in each of the places behind each of the
+    coordinator's operations."""
+    source, kafka_partition, places = of
+    names = topic_names(consumer_groups(source))
+    entries: list[Entry] = []
+    for record in real_operations(group_id):
+        place = {"kafka_offset": record["kafka_offset"] * APART, "after_ms": START_MS + record["after_ms"]}
+        told = event({**record, **place}, names)
+        assert not isinstance(told, Commits | Coverage)
+        entries.append(told)
+        if record["is_last"]:
+            entries += [
+                Commit(place["kafka_offset"] + number, place["after_ms"], *each, number)
+                for number, each in enumerate(places, 1)
+            ]
+    end = position(entries[-1])[0] + 1
+    return GroupLog(group_id, kafka_partition, entries, [stretch(0, end, (START_MS, START_MS + 600_000), "complete")])
+
+
+def real_operations(group_id: str) -> Iterator[dict[str, Any]]:
+    """Yields the records of a group of `REAL`; `is_last`: the next one is of another operation."""
+    records = of_group(consumer_groups(REAL[group_id][0]), group_id)
+    for record, following in zip_longest(records, records[1:]):
+        yield {**record, "is_last": following is None or following["after_ms"] != record["after_ms"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,20 +12,31 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.transforms.offsets.offset_commits import COLUMNS, offset_commits
-from tests.transforms.history.history_frames import compacted_group, cooperative_group, frames
+from tests.transforms.history.history_frames import (
+    APART,
+    REAL,
+    compacted_group,
+    cooperative_group,
+    frames,
+    modern_groups,
+    real_operations,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
-INPUTS = (COORDINATOR_RECORDS, GENERATIONS, ASSIGNMENTS, MEMBERS, GROUPS, COVERAGE)
+INPUTS = (COORDINATOR_RECORDS, GENERATIONS, ASSIGNMENTS, MEMBERS, MEMBER_EPOCHS, GROUPS, COVERAGE)
 Rows = dict[tuple[str, int], Any]
 
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Rows:
-    tables = frames(spark, cooperative_group(), compacted_group())
+    tables = frames(spark, cooperative_group(), compacted_group(), *modern_groups())
     view = offset_commits(*(tables[table] for table in INPUTS))
     assert tuple(view.columns) == COLUMNS
     found = view.collect()
@@ -95,3 +107,73 @@ def test_values(rows: Rows) -> None:
     row = rows["g1", 3]
     assert (row.topic, row.partition, row.committed_offset) == ("orders", 0, 20)
     assert (row.leader_epoch, row.topic_id) == (None, None)
+
+
+@dataclass
+class Member:
+    """Where a member stands by its newest record: its epoch, and of what it has the epoch at which it got it."""
+
+    epoch: int
+    has: dict[tuple[str, int], int]
+
+
+def members_then(group_id: str) -> Iterator[tuple[int, dict[str, Member]]]:
+    """Yields where the members of a real group stand after each operation, with its last offset."""
+    members: dict[str, Member] = {}
+    for record in real_operations(group_id):
+        if record["record_type"].endswith("group_current_member_assignment"):
+            members.pop(record["key"]["member_id"], None)
+            if record["value"]:
+                members[record["key"]["member_id"]] = member_then(group_id, record["value"])
+        if record["is_last"]:
+            yield record["kafka_offset"], members
+
+
+def member_then(group_id: str, value: dict[str, Any]) -> Member:
+    epoch = value["member_epoch"]
+    if "active_tasks" in value:
+        topics = {"0": "orders", "1": "refunds", "2": "a topic of the application's own"}
+        has = {
+            (topics[task["subtopology_id"]], number): since
+            for task in (*value["active_tasks"], *value["active_tasks_pending_revocation"])
+            for number, since in zip(task["partitions"], task["assignment_epochs"], strict=True)
+        }
+        return Member(epoch, has)
+    given = [*value["assigned_partitions"], *value["partitions_pending_revocation"]] if epoch >= 0 else []
+    return Member(epoch, {(group_id, number): epoch for topic in given for number in topic["partitions"]})
+
+
+@pytest.mark.parametrize("group_id", ["dynamic", "static", "application"])
+def test_the_epoch_of_a_modern_committer(rows: Rows, group_id: str) -> None:
+    """Goal: a commit has the epoch of the member that owns the partition, as a real broker's records tell it, and none
+    where nobody does; that of a streams group only where an older one would be refused."""
+    told = 0
+    for offset, members in members_then(group_id):
+        for number, place in enumerate(REAL[group_id][2], 1):
+            row = rows[group_id, offset * APART + number]
+            holders = [member_id for member_id, member in members.items() if place in member.has]
+            assert row.owner_attribution != "none" or not holders
+            assert [row.owner] == holders or (row.owner_attribution, holders) != ("assigned", [row.owner])
+            owner = members.get(row.owner)
+            if owner is None:
+                assert (row.owner, row.committer_generation) == (None, None)
+            elif holders:
+                told += 1
+                assert (row.owner_attribution, holders) == ("assigned", [row.owner])
+                assert row.committer_generation == (owner.epoch if owner.has[place] == owner.epoch else None)
+            else:
+                assert row.owner_attribution == "previous_owner"
+                assert row.committer_generation in (owner.epoch, *([None] if group_id == "application" else []))
+                assert owner.epoch >= 0
+    assert told > 10
+
+
+def test_commits_over_a_conversion(rows: Rows) -> None:
+    """Goal: of a group that becomes one of KIP-848's kind and a classic one again, each commit has the number that its
+    member then named."""
+    found = {
+        offset // APART: row.committer_generation
+        for (group_id, offset), row in rows.items()
+        if group_id == "migrated" and row.partition == 0 and row.owner is not None
+    }
+    assert found == {228: 1, 244: 1, 245: 1, 255: 2, 256: 2, 272: 2, 277: 3}

@@ -1,4 +1,5 @@
-"""Answers who owned a partition at an instant: owned, unowned, or unknown (a definite answer is never wrong).
+"""Answers who owned a partition at an instant: owned, unowned, or unknown (a definite answer is never wrong). In a
+KIP-848 group a partition may be reserved, too: its static member is away, and nobody else gets it.
 
 Only an instant in a `complete` stretch of the group's `__consumer_offsets` partition is known. Rows that were in force
 when the stretch began count, since a compacted stretch before it still holds each key's last record; rows that ended
@@ -25,9 +26,11 @@ GENERATION_TIMES = ("started_at", "ended_at", "kafka_offset")
 
 @dataclass(frozen=True, slots=True)
 class OwnerAnswer:
-    """The answer. `member_ids` are several only where the assignor gave the partition to several members.
+    """The answer. `member_ids` are several only where the assignor gave the partition to several members; of a reserved
+    partition it is the one that is away.
 
-    The rows are those that the answer rests on: the generation in force, and the interval of an owned partition.
+    The rows are those that the answer rests on: the generation in force, and the interval of an owned or reserved
+    partition.
     """
 
     status: str
@@ -48,6 +51,7 @@ def owner_at(
     """Returns the answer about a partition of a group.
 
     `group` is its row in `groups`, and `coverage` that of its `kafka_partition`; `at` has the type of their instants.
+    Among the rows of `assignments` may be those of `shared_ownership` and `reserved_ownership`.
     """
     return owners_at(group, generations, assignments, coverage, [(topic, partition)], at)[topic, partition]
 
@@ -82,6 +86,10 @@ def generation_at(generations: Iterable[Row], coverage: Iterable[Row], at: Any) 
     return None if stretch is None else _in_force(generations, stretch, at, GENERATION_TIMES)
 
 
+def status_of(interval: Row) -> str:
+    return Ownership.RESERVED if interval.get("is_reserved") else Ownership.OWNED
+
+
 def _complete_stretch(coverage: Iterable[Row], at: Any) -> Row | None:
     return next((row for row in coverage if row["completeness"] == Completeness.COMPLETE and _holds(row, at)), None)
 
@@ -90,7 +98,7 @@ def _owner(generation: Row, intervals: Sequence[Row], stretch: Row, at: Any) -> 
     interval = _in_force(intervals, stretch, at, ("valid_from", "valid_to", "from_offset"))
     if interval is not None:
         return OwnerAnswer(
-            Ownership.OWNED, (interval["member_id"], *interval["other_member_ids"]), generation, interval
+            status_of(interval), (interval["member_id"], *interval["other_member_ids"]), generation, interval
         )
     status = Ownership.UNOWNED if generation["is_ownership_known"] else Ownership.UNKNOWN
     return OwnerAnswer(status, (), generation)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def shared_ownership(holdings: Iterable[Row]) -> list[dict[str, Any]]:
-    """Returns the rows of `share_assignments` of one group as rows of `assignments`."""
+    """Returns rows of `share_assignments` as rows of `assignments`."""
     by_place: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in holdings:
-        by_place[row["incarnation"], row["topic"], row["partition"]].append(row)
+        by_place[row["group_id"], row["incarnation"], row["topic"], row["partition"]].append(row)
     return [interval for place in sorted(by_place) for interval in _intervals(by_place[place])]
 
 

@@ -146,6 +146,7 @@ def _by_leader(types: Iterable[str], generations: Sequence[Row]) -> str:
         raise NotReplayableError("Its protocol is the application's own: only groups of consumers can be replayed.")
     if len(protocols) > 1:
         raise NotReplayableError("The group changed its assignor meanwhile: ask for the time before or after.")
+    assigned_by: str
     (assigned_by,) = protocols
     if assigned_by not in ASSIGNED_BY:
         raise NotReplayableError("The assignor is the application's own, which can't be replayed.")

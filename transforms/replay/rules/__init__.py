@@ -7,6 +7,7 @@ reference coordinator and its assignors (`coordinator`), which are held against 
     replay            goes through the events of a group             record_rules      check one record by itself
     finding           the row that a contradiction becomes           assignment_rules  check what an assignor gave
     step              checks the step from one record to the next
+    modern_rules      check `consumer`, `share` and `streams` groups, whose many small records are not replayed
 
 A finding is an accusation. So something is checked only where no record that the ledger may lack could explain it:
 
@@ -17,6 +18,8 @@ A finding is an accusation. So something is checked only where no record that th
                                                    the assignment, though a member may have another subscription by now
     the step to a record                           the fold knows the transition, and it leads to the next generation or
                                                    to a revision; holes and generations without a record hide rebalances
+    epochs, states and holders in a group of       complete coverage, from what was read in one stretch, or was left by
+      KIP-848's kind                               a cleaner before it
 
 Records don't tell, and nothing checks: which protocols each member offered beside the chosen one; what `sticky` and
 `cooperative-sticky` chose beyond the balance, since the leader's metadata and memory are in no record; an assignment

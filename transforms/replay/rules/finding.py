@@ -36,8 +36,8 @@ class Finding:
 
     group_id: str
     incarnation: int
-    generation: int
-    revision: int
+    generation: int | None
+    revision: int | None
     kafka_partition: int
     kafka_offset: int
     finding: str

@@ -10,9 +10,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.words import FindingKind, FindingSeverity
-from groupledger.transforms.history.rules import Event, GroupRecord, GroupTombstone, OtherGroupType, fold
+from groupledger.transforms.history.rules import Coverage, Event, GroupRecord, GroupTombstone, OtherGroupType, fold
 from groupledger.transforms.replay.rules.assignment_rules import assignment_contradictions, two_owners
 from groupledger.transforms.replay.rules.finding import SEVERITIES, Contradiction, Finding
+from groupledger.transforms.replay.rules.modern_rules import ModernGroup
 from groupledger.transforms.replay.rules.record_rules import record_contradictions
 from groupledger.transforms.replay.rules.step import step_contradictions
 
@@ -25,16 +26,29 @@ if TYPE_CHECKING:
 def replay(group_id: str, kafka_partition: int, events: Iterable[Event]) -> Iterator[Finding]:
     """Yields the findings in log order. `events` are all events of the group, with the marks of coverage."""
     log = list(events)
-    generations = fold(group_id, kafka_partition, None, log).rows["generations"]
-    row_at = {row["kafka_offset"]: row for row in generations}
+    folded = fold(group_id, kafka_partition, None, log).rows
+    row_at = {row["kafka_offset"]: row for row in folded["generations"]}
+    modern = ModernGroup()
     before: GroupRecord | None = None
+    row: Row | None
+    # Before the first record of an epoch, and behind a hole, the epoch in force is not known.
+    of_no_epoch = {**folded["groups"][0], "generation": None, "revision": None}
+    in_force: Row = of_no_epoch
     for event in log:
-        if isinstance(event, GroupRecord):
+        if isinstance(event, Coverage):
+            modern.enter(event)
+            in_force = of_no_epoch if event.hides_ends else in_force
+        elif isinstance(event, OtherGroupType):
+            before, in_force = None, row_at.get(event.kafka_offset, in_force)
+            yield from _findings({**in_force, "kafka_offset": event.kafka_offset}, modern.contradictions(event))
+        elif isinstance(event, GroupRecord):
+            modern.end()
             row = row_at.get(event.kafka_offset)
             if row is not None:  # else it repeats the record before
                 yield from _findings(row, _contradictions(before, event, row))
             before = event
-        elif isinstance(event, GroupTombstone | OtherGroupType):
+        elif isinstance(event, GroupTombstone):
+            modern.end()
             before = None
 
 

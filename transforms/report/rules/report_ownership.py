@@ -1,4 +1,5 @@
-"""Divides a period into stretches in which a partition of a group was owned, unowned or unknown, for drawing.
+"""Divides a period into stretches in which a partition of a group was owned, reserved, unowned or unknown, for
+drawing.
 
 Pure Python. The answers are those of `transforms.history.rules.ownership_answer`: it is asked at every instant at which
 something about the whole group changed, which gives the spans, and the intervals of ownership are laid over these.
@@ -15,8 +16,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
-from groupledger.schemas.words import Completeness, Ownership
-from groupledger.transforms.history.rules.ownership_answer import owner_at
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.history.rules.ownership_answer import owner_at, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +38,8 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """The answer for one partition in [begin, end); `interval` is the row that tells the owner."""
+    """The answer for one partition in [begin, end); `interval` is the row that tells the owner, or for
+    whom the partition is reserved."""
 
     unit: TopicPartition
     begin: datetime
@@ -86,7 +88,7 @@ def _bars(unit: TopicPartition, intervals: Sequence[Row], span: Span, stretches:
     pieces: list[Bar] = []
     for row in intervals:
         for begin, end in _known(row, stretches):
-            piece = Bar(unit, max(begin, span.begin), min(end, span.end), Ownership.OWNED, row)
+            piece = Bar(unit, max(begin, span.begin), min(end, span.end), status_of(row), row)
             if piece.begin < piece.end:
                 # The later record wins, as in `owner_at`.
                 pieces = [part for each in pieces for part in _without(each, piece)] + [piece]
