@@ -63,6 +63,7 @@ differential: setup ## random requests to a real broker, to the coordinator and 
 	$(BIN)/python -m bench.differential --sequences $(SEQUENCES) $(if $(filter file,$(origin SEED)),,--seed $(SEED))
 	$(BIN)/python -m bench.consumer_groups $(if $(filter file,$(origin SEED)),,--seed $(SEED))
 	$(BIN)/python -m bench.consumer_coordinator $(if $(filter file,$(origin SEED)),,--seed $(SEED))
+	$(BIN)/python -m bench.mixed_coordinator $(if $(filter file,$(origin SEED)),,--seed $(SEED))
 	$(BIN)/python -m bench.share_coordinator $(if $(filter file,$(origin SEED)),,--seed $(SEED))
 
 PROMTOOL ?= promtool

@@ -22,15 +22,18 @@ from lab.kafka.consumer_sequences import prepare
 from lab.kafka.local_broker import LocalBroker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lab.kafka.paired_play import Outcome
 
 CHUNK = 500  # sequences between two lines of progress
 
 
-def compare(about: str | None, properties: Mapping[str, str], play: Callable[..., Outcome], sequences: int) -> None:
-    """Plays sequences as the command line says, and exits with the first differences."""
+def compare(
+    about: str | None, plays: Sequence[tuple[Mapping[str, str], Callable[..., Outcome]]], sequences: int
+) -> None:
+    """Plays sequences as the command line says, an equal share of them on a broker with each of these settings, and
+    exits with the first differences."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sequences", type=int, default=sequences)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32))
@@ -38,21 +41,24 @@ def compare(about: str | None, properties: Mapping[str, str], play: Callable[...
     print(f"seed {arguments.seed}", flush=True)
     started = time.monotonic()
     compared: Counter[str] = Counter()
-    with (
-        tempfile.TemporaryDirectory(prefix="groupledger-paired-") as directory,
-        LocalBroker(Path(directory), properties={**SETTINGS, **properties}) as broker,
-    ):
-        topic_ids = {name: topic_id for topic_id, name in prepare(broker.bootstrap_servers).items()}
-        for first in range(0, arguments.sequences, CHUNK):
-            numbers = range(first, min(first + CHUNK, arguments.sequences))
-            outcome = play(broker.bootstrap_servers, topic_ids, numbers, arguments.seed)
-            compared += outcome.compared
-            print(f"{compared['sequences']:,} sequences, {time.monotonic() - started:.0f} s", flush=True)
-            if outcome.wrong:
-                sys.exit("\n".join(outcome.wrong))
+    share = -(-arguments.sequences // len(plays))
+    for place, (properties, play) in enumerate(plays):
+        with (
+            tempfile.TemporaryDirectory(prefix="groupledger-paired-") as directory,
+            LocalBroker(Path(directory), properties={**SETTINGS, **properties}) as broker,
+        ):
+            topic_ids = {name: topic_id for topic_id, name in prepare(broker.bootstrap_servers).items()}
+            end = min((place + 1) * share, arguments.sequences)
+            for first in range(place * share, end, CHUNK):
+                numbers = range(first, min(first + CHUNK, end))
+                outcome = play(broker.bootstrap_servers, topic_ids, numbers, arguments.seed)
+                compared += outcome.compared
+                print(f"{compared['sequences']:,} sequences, {time.monotonic() - started:.0f} s", flush=True)
+                if outcome.wrong:
+                    sys.exit("\n".join(outcome.wrong))
     for kind, number in sorted(compared.items()):
         print(f"  {kind:<60}{number:>9,}")
 
 
 if __name__ == "__main__":
-    compare(__doc__, PROPERTIES, play_all, sequences=3_000)
+    compare(__doc__, [(PROPERTIES, play_all)], sequences=3_000)

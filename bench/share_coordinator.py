@@ -11,4 +11,4 @@ from bench.consumer_coordinator import compare
 from lab.kafka.share_differential import PROPERTIES, play_all
 
 if __name__ == "__main__":
-    compare(__doc__, PROPERTIES, play_all, sequences=1_000)
+    compare(__doc__, [(PROPERTIES, play_all)], sequences=1_000)

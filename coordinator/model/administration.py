@@ -35,15 +35,17 @@ _SHARE = "share"
 _GROUP_ID_NOT_FOUND_SINCE = 6
 
 
-def describe_group(group: Group | None, group_id: str, api_version: int) -> DescribedGroup:
-    """Describes a group. Before API 6 a missing group is described as a Dead one, without an error."""
+def describe_group(group: Group | None, group_id: str, api_version: int, *, is_modern: bool = False) -> DescribedGroup:
+    """Describes a classic group. Before API 6 one that is missing, or is of another kind, is described as a Dead one,
+    without an error."""
     if group is None:
+        missing = f"Group {group_id} {'is not a classic group' if is_modern else 'not found'}."
         is_told = api_version >= _GROUP_ID_NOT_FOUND_SINCE
         return DescribedGroup(
             group_id=group_id,
             error=Error.GROUP_ID_NOT_FOUND if is_told else Error.NONE,
             group_state=State.DEAD.value,
-            error_message=f"Group {group_id} not found." if is_told else None,
+            error_message=missing if is_told else None,
         )
     is_stable = group.state is State.STABLE
     members = tuple(

@@ -1,6 +1,13 @@
 """The broker settings that the group coordinator reads, under Kafka's names and with Kafka's defaults."""
 
 from dataclasses import dataclass
+from typing import Final
+
+BIDIRECTIONAL: Final = "bidirectional"
+UPGRADE: Final = "upgrade"
+DOWNGRADE: Final = "downgrade"
+DISABLED: Final = "disabled"
+MIGRATION_POLICIES: Final = (BIDIRECTIONAL, UPGRADE, DOWNGRADE, DISABLED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +24,16 @@ class Config:
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_max_size: int = (1 << 31) - 1
+    group_consumer_migration_policy: str = BIDIRECTIONAL  # which groups with members may change their protocol
     group_share_session_timeout_ms: int = 45_000
     group_share_heartbeat_interval_ms: int = 5_000
     group_share_max_size: int = 200
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+
+    @property
+    def upgrades_groups(self) -> bool:
+        return self.group_consumer_migration_policy in (BIDIRECTIONAL, UPGRADE)
+
+    @property
+    def downgrades_groups(self) -> bool:
+        return self.group_consumer_migration_policy in (BIDIRECTIONAL, DOWNGRADE)

@@ -1,89 +1,39 @@
 """What the other APIs answer about consumer groups of KIP-848.
 
-A member commits and fetches with its own epoch. Members of the classic protocol are not modelled in such a group: a
-broker whose `group.consumer.migration.policy` is disabled refuses them in the same way. An empty group of either kind
-becomes one of the other as soon as somebody joins.
+A member commits and fetches with its own epoch, which a classic member knows as the generation.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from groupledger.coordinator.model.consumer.group import EMPTY
-from groupledger.coordinator.model.consumer.records import group_tombstones
-from groupledger.coordinator.model.consumer_heartbeat import fence
-from groupledger.coordinator.model.join_group import join_group
 from groupledger.coordinator.model.messages import (
     DescribedConsumerGroup,
     DescribedConsumerMember,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    LeftMember,
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetFetchGroup,
     PartitionResult,
-    SyncGroupRequest,
     TxnOffsetCommitRequest,
-    refusal,
 )
 from groupledger.coordinator.model.offsets import expiry_of, write_offsets
 from groupledger.coordinator.model.records import NO_EXPIRY, new_offset_commit_tombstone_record
 from groupledger.schemas.kafka.errors import Error
-from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.operation import Operation
 
-CONSUMER_TO_CLASSIC: Final = {"previous_group_type": "consumer", "group_type": "classic"}
 COMMITS_SINCE: Final = 9  # the first version of OffsetCommit that names a member epoch
-
-
-def join_as_classic(request: JoinGroupRequest, operation: Operation) -> None:
-    group = operation.consumer_groups[request.group_id]
-    if group.state != EMPTY:
-        operation.response = refusal(request, Error.INCONSISTENT_GROUP_PROTOCOL)
-        return
-    operation.log("empty_group_converted", group_id=request.group_id, **CONSUMER_TO_CLASSIC)
-    operation.records += group_tombstones(request.group_id)
-    join_group(request, operation)
-
-
-def refuse_as_unknown(request: SyncGroupRequest | HeartbeatRequest, operation: Operation) -> None:
-    operation.response = refusal(request, Error.UNKNOWN_MEMBER_ID)
-
-
-def leave_as_classic(request: LeaveGroupRequest, operation: Operation) -> None:
-    """Takes out static members that an administrator names by their instances; others leave by their heartbeats."""
-    group = operation.consumer_groups[request.group_id]
-    results = []
-    for leaving in request.members:
-        member = None
-        if not leaving.member_id and leaving.group_instance_id is not None:
-            member = group.static_member(leaving.group_instance_id)
-        if member is not None:
-            operation.log(
-                "consumer_static_member_left",
-                group_id=group.group_id,
-                member_id=leaving.member_id,
-                group_instance_id=leaving.group_instance_id,
-                client_reason=leaving.reason or NOT_PROVIDED,
-            )
-            fence(group, member, operation)
-        error = Error.UNKNOWN_MEMBER_ID if member is None else Error.NONE
-        results.append(LeftMember(leaving.member_id, leaving.group_instance_id, error))
-    operation.response = LeaveGroupResponse(request.request_id, error=Error.NONE, members=tuple(results))
 
 
 def commit_by_epoch(request: OffsetCommitRequest, operation: Operation) -> None:
     group = operation.consumer_groups[request.group_id]
     error = _refusal_of_commit(group, request)
-    if request.member_id in group.members and request.api_version < COMMITS_SINCE:
+    member = group.members.get(request.member_id)
+    if member is not None and member.classic is None and request.api_version < COMMITS_SINCE:
         error = Error.UNSUPPORTED_VERSION
     write_offsets(request, error, expiry_of(request, operation), operation)
 
@@ -106,7 +56,9 @@ def refusal_of_epoch(group: ConsumerGroup, member_id: str, epoch: int) -> Error:
     member = group.members.get(member_id)
     if member is None:
         return Error.UNKNOWN_MEMBER_ID
-    return Error.NONE if member.epoch == epoch else Error.STALE_MEMBER_EPOCH
+    if member.epoch == epoch:
+        return Error.NONE
+    return Error.STALE_MEMBER_EPOCH if member.classic is None else Error.ILLEGAL_GENERATION
 
 
 def refusal_of_fetch(group: ConsumerGroup, request: OffsetFetchGroup) -> Error:
@@ -152,6 +104,7 @@ def describe_consumer_group(group: ConsumerGroup | None, group_id: str, config: 
                 subscribed_topic_regex=member.regex or "",
                 assignment=member.assigned,
                 target=group.target.get(member.member_id, {}),
+                is_classic=member.classic is not None,
             )
             for member in group.members.values()
         ),

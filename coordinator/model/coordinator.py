@@ -21,21 +21,20 @@ from typing import TYPE_CHECKING, Any
 from groupledger.coordinator.java_hash_map import hash_map_order, string_hash_code
 from groupledger.coordinator.model.administration import delete_groups, describe_group, list_groups
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.consumer_heartbeat import (
-    begin_epoch,
-    expire_consumer_session,
-    heartbeat_of_consumer,
-    refusal_of_invalid,
+from groupledger.coordinator.model.consumer_classic import (
+    heartbeat_as_classic,
+    join_as_classic,
+    leave_as_classic,
+    sync_as_classic,
 )
+from groupledger.coordinator.model.consumer_heartbeat import heartbeat_of_consumer, refusal_of_invalid
+from groupledger.coordinator.model.consumer_membership import begin_epoch, expire_member
 from groupledger.coordinator.model.consumer_requests import (
     commit_by_epoch,
     commit_transactional_by_epoch,
     delete_offsets_of_consumers,
     describe_consumer_group,
-    join_as_classic,
-    leave_as_classic,
     refusal_of_fetch,
-    refuse_as_unknown,
 )
 from groupledger.coordinator.model.deadlines import Deadlines
 from groupledger.coordinator.model.join_group import join_group
@@ -93,6 +92,7 @@ from groupledger.coordinator.model.share_requests import (
     describe_share_group,
     mark_states_deleting,
     refuse_as_not_found,
+    refuse_as_unknown,
     refuse_join,
 )
 from groupledger.coordinator.model.states import State
@@ -208,7 +208,7 @@ class Coordinator:
         consumers, shares = self.consumer_group(group_id), self.share_group(group_id)
         handler: Callable[[Any, Operation], None] | None = None
         if consumers is not None:
-            handler = partial(expire_consumer_session, consumers)
+            handler = partial(expire_member, consumers)
         elif shares is not None:
             handler = partial(expire_share_session, shares)
         shard = self.shard(self.partition_for(group_id))
@@ -300,7 +300,9 @@ class Coordinator:
             if isinstance(shard, Error):
                 groups.append(DescribedGroup(group_id=group_id, error=shard))
             else:
-                groups.append(describe_group(shard.groups.get(group_id), group_id, request.api_version))
+                is_modern = group_id in shard.consumer_groups or group_id in shard.share_groups
+                described = shard.groups.get(group_id), group_id, request.api_version
+                groups.append(describe_group(*described, is_modern=is_modern))
         return Result(responses=(DescribeGroupsResponse(request.request_id, tuple(groups)),))
 
     def _describe_consumer_groups(self, request: ConsumerGroupDescribeRequest, _: Error) -> Result:
@@ -416,8 +418,8 @@ _HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
 # The same requests about a group that is one of KIP-848.
 _CONSUMER_HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
     JoinGroupRequest: join_as_classic,
-    SyncGroupRequest: refuse_as_unknown,
-    HeartbeatRequest: refuse_as_unknown,
+    SyncGroupRequest: sync_as_classic,
+    HeartbeatRequest: heartbeat_as_classic,
     LeaveGroupRequest: leave_as_classic,
     OffsetCommitRequest: commit_by_epoch,
     TxnOffsetCommitRequest: commit_transactional_by_epoch,

@@ -1,9 +1,9 @@
 """What the coordinator answers where Kafka throws, and where an append fails.
 
-Refusals are values of `schemas.kafka.errors.Error`, not exceptions: a request that is refused is answered, and the
-coordinator goes on. `IllegalStateError` alone is raised, where Kafka throws IllegalStateException or another unchecked
-exception: the operation stops at that point, what it changed before stays changed, and the request is answered with
-UNKNOWN_SERVER_ERROR.
+Refusals are values of `schemas.kafka.errors.Error`: a request that is refused is answered, and the coordinator goes on.
+What concerns groups of KIP-848 raises `RefusedError`, which its handler turns into that answer. `IllegalStateError` is
+raised where Kafka throws IllegalStateException or another unchecked exception: the operation stops at that point, what
+it changed before stays changed, and the request is answered with UNKNOWN_SERVER_ERROR.
 """
 
 from groupledger.schemas.kafka.errors import Error
@@ -11,6 +11,14 @@ from groupledger.schemas.kafka.errors import Error
 
 class IllegalStateError(Exception):
     """The operation reached a place where Kafka throws an unchecked exception."""
+
+
+class RefusedError(Exception):
+    """A request about a group of KIP-848 is answered with an error, and writes nothing."""
+
+    def __init__(self, error: Error) -> None:
+        super().__init__(error.name)
+        self.error = error
 
 
 _RESPONSE_ERROR_OF_FAILED_APPEND = {

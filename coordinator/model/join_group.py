@@ -33,7 +33,7 @@ from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED
 if TYPE_CHECKING:
     from groupledger.coordinator.model.operation import Operation
 
-_MEMBER_ID_REQUIRED_SINCE = 4
+MEMBER_ID_REQUIRED_SINCE = 4
 _SKIP_ASSIGNMENT_SINCE = 9
 
 
@@ -103,7 +103,7 @@ def _join_new_member(group: Group, request: JoinGroupRequest, operation: Operati
     elif instance_id is not None:
         operation.log("static_member_added", **fields)
         _add_member(group, request, member_id, operation)
-    elif request.api_version < _MEMBER_ID_REQUIRED_SINCE:
+    elif request.api_version < MEMBER_ID_REQUIRED_SINCE:
         operation.log("dynamic_member_added", **fields)
         _add_member(group, request, member_id, operation)
     else:

@@ -47,7 +47,8 @@ class Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupRequest(GroupRequest):
-    """`new_member_uuid` is the UUID that the broker would draw if this member needs a new id."""
+    """`new_member_uuid` is the UUID that the broker would draw if this member needs a new id; in a consumer group it is
+    that id."""
 
     member_id: str
     session_timeout_ms: int
@@ -378,6 +379,7 @@ class DescribedConsumerMember:
     subscribed_topic_regex: str
     assignment: Partitions
     target: Partitions
+    is_classic: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,10 +17,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import TimelineHashMap
-from groupledger.coordinator.model import consumer_heartbeat
+from groupledger.coordinator.model.consumer import timers as consumer_timers
 from groupledger.coordinator.model.consumer.group import ConsumerGroup
 from groupledger.coordinator.model.consumer.records import EPOCH, RECORDS
-from groupledger.coordinator.model.consumer_heartbeat import expire_consumer_session, expire_revocation, watch_loaded
+from groupledger.coordinator.model.consumer_membership import expire_member, expire_revocation, watch_loaded
 from groupledger.coordinator.model.errors import IllegalStateError, response_error_of_failed_append
 from groupledger.coordinator.model.group import ANSWERED, Group
 from groupledger.coordinator.model.log_lines import Reason
@@ -55,6 +55,7 @@ from groupledger.coordinator.model.share_heartbeat import (
 )
 from groupledger.coordinator.model.states import Event
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.rebalance_reasons import CLASSIC_NOT_JOINED_FENCE, CLASSIC_NOT_SYNCED_FENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -299,8 +300,10 @@ _REBALANCE_TIMERS: dict[str, Callable[[Group, Operation], None]] = {
 }
 
 _MODERN_TIMERS: dict[str, Callable[[Any, str, Operation], None]] = {
-    consumer_heartbeat.SESSION_TIMER: expire_consumer_session,
-    consumer_heartbeat.REVOCATION_TIMER: expire_revocation,
+    consumer_timers.SESSION_TIMER: expire_member,
+    consumer_timers.REVOCATION_TIMER: expire_revocation,
+    consumer_timers.JOIN_TIMER: partial(expire_member, reason=CLASSIC_NOT_JOINED_FENCE),
+    consumer_timers.SYNC_TIMER: partial(expire_member, reason=CLASSIC_NOT_SYNCED_FENCE),
     SHARE_SESSION_TIMER: expire_share_session,
 }
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from groupledger.coordinator.java_hash_map import hash_map_order
 from groupledger.coordinator.model.consumer.member import LEFT
 from groupledger.coordinator.model.consumer.topics import metadata_hash
-from groupledger.coordinator.model.consumer_heartbeat import RefusedError
+from groupledger.coordinator.model.errors import RefusedError
 from groupledger.coordinator.model.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from groupledger.coordinator.model.share.group import ShareGroup
 from groupledger.coordinator.model.share.member import ShareMember

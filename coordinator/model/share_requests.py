@@ -15,7 +15,12 @@ from groupledger.coordinator.model.share.records import new_share_states_record
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.model.messages import DeleteGroupsRequest, JoinGroupRequest
+    from groupledger.coordinator.model.messages import (
+        DeleteGroupsRequest,
+        HeartbeatRequest,
+        JoinGroupRequest,
+        SyncGroupRequest,
+    )
     from groupledger.coordinator.model.operation import Operation
     from groupledger.coordinator.model.share.group import ShareGroup
 
@@ -28,6 +33,10 @@ def refuse_join(request: JoinGroupRequest, operation: Operation) -> None:
 
 def refuse_as_not_found(request: Any, operation: Operation) -> None:
     operation.response = refusal(request, Error.GROUP_ID_NOT_FOUND)
+
+
+def refuse_as_unknown(request: SyncGroupRequest | HeartbeatRequest, operation: Operation) -> None:
+    operation.response = refusal(request, Error.UNKNOWN_MEMBER_ID)
 
 
 def mark_states_deleting(request: DeleteGroupsRequest, operation: Operation) -> None:

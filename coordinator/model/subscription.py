@@ -1,32 +1,135 @@
-"""The topics of a consumer's subscription, as far as the broker reads it.
+"""What consumers say in their subscriptions and are told in their assignments, as far as the broker reads it.
 
-The broker parses the v0 prefix only, whatever version the client wrote: int16 version, topics, user data
-(ConsumerProtocol). Where a number is cut off, the broker warns and goes on. A null, or a length beyond the end, is an
-unchecked exception in the generated Java reader, and stops the operation that reads it. So this reader raises two kinds
-of error. The codec's reader is another one: it reads the whole subscription and accepts other damage.
+An int16 version leads (ConsumerProtocol). Of a classic group's subscriptions the broker reads topics and user data
+only, whatever version the client wrote; where a group changes its protocol it reads all of the version that is told, a
+later one as the latest that it knows. Where a number is cut off, Kafka throws what the broker expects. A null, or a
+length beyond the end, is an unchecked exception in the generated Java reader, and stops the operation that reads it. So
+this reader raises two kinds of error. The codec's reader is another one: it refuses other damage, too.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from groupledger.coordinator.java_hash_map import int_order
 from groupledger.coordinator.model.errors import IllegalStateError
+from groupledger.schemas.codec.consumer_protocol import encode_assignment
+from groupledger.schemas.codec.protocol_message import ProtocolMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LATEST_VERSION: Final = 3
+OWNED_SINCE, GENERATION_SINCE, RACK_SINCE = 1, 2, 3
 
 
 class UnreadableSubscriptionError(Exception):
-    """A number was cut off. The broker warns, and the topics are unknown to it."""
+    """A number was cut off, or the version is below the first. The broker warns, and knows nothing of the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """`owned` are partitions by topic, as the client listed them."""
+
+    topics: tuple[str, ...]
+    owned: tuple[tuple[str, tuple[int, ...]], ...]
+    rack_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    partitions: tuple[tuple[str, tuple[int, ...]], ...]
+    has_user_data: bool
 
 
 def topics_of_subscription(metadata: bytes) -> set[str]:
     _, offset = _read_int(metadata, 0, size=2)  # the version says nothing about the v0 prefix
-    count, offset = _read_int(metadata, offset, size=4)
-    if not 0 <= count <= len(metadata) - offset:
-        raise IllegalStateError(f"subscription with {count} topics")
-    topics = set()
-    for _ in range(count):
+    topics, offset = _read_topics(metadata, offset)
+    _read_user_data(metadata, offset)
+    return set(topics)
+
+
+def read_subscription(metadata: bytes) -> Subscription:
+    version, offset = _read_version(metadata)
+    topics, offset = _read_topics(metadata, offset)
+    _, offset = _read_user_data(metadata, offset)
+    owned: list[tuple[str, tuple[int, ...]]] = []
+    rack_id = None
+    if version >= OWNED_SINCE:
+        owned, offset = _read_partitions(metadata, offset)
+    if version >= GENERATION_SINCE:
+        _, offset = _read_int(metadata, offset, size=4)
+    if version >= RACK_SINCE:
         length, offset = _read_int(metadata, offset, size=2)
-        topic, offset = _read_bytes(metadata, offset, length)
-        topics.add(topic.decode("utf-8", "replace"))
-    length, offset = _read_int(metadata, offset, size=4)
-    if length >= 0:
-        _read_bytes(metadata, offset, length)
-    return topics
+        rack_id = None if length < 0 else _text(_read_bytes(metadata, offset, length)[0])
+    return Subscription(tuple(topics), tuple(owned), rack_id)
+
+
+def read_assignment(data: bytes) -> Assignment:
+    _, offset = _read_version(data)
+    partitions, offset = _read_partitions(data, offset)
+    user_data, _ = _read_user_data(data, offset)
+    return Assignment(tuple(partitions), bool(user_data))
+
+
+def written_assignment(partitions: Iterable[tuple[str, tuple[int, ...]]], subscription: bytes) -> bytes:
+    """Returns the assignment of a member, in the version of its subscription."""
+    version, _ = _read_version(subscription)
+    told = [{"topic": topic, "partitions": int_order(numbers)} for topic, numbers in partitions]
+    return encode_assignment(ProtocolMessage(version, {"assigned_partitions": told, "user_data": None}))
+
+
+def _read_version(data: bytes) -> tuple[int, int]:
+    version, offset = _read_int(data, 0, size=2)
+    if version < 0:
+        raise UnreadableSubscriptionError
+    return min(version, LATEST_VERSION), offset
+
+
+def _read_topics(buffer: bytes, offset: int) -> tuple[list[str], int]:
+    count, offset = _read_count(buffer, offset)
+    topics = []
+    for _ in range(count):
+        topic, offset = _read_text(buffer, offset)
+        topics.append(topic)
+    return topics, offset
+
+
+def _read_partitions(buffer: bytes, offset: int) -> tuple[list[tuple[str, tuple[int, ...]]], int]:
+    count, offset = _read_count(buffer, offset)
+    found = []
+    for _ in range(count):
+        topic, offset = _read_text(buffer, offset)
+        length, offset = _read_count(buffer, offset)
+        numbers = []
+        for _ in range(length):
+            number, offset = _read_int(buffer, offset, size=4)
+            numbers.append(number)
+        found.append((topic, tuple(numbers)))
+    return found, offset
+
+
+def _read_user_data(buffer: bytes, offset: int) -> tuple[bytes, int]:
+    length, offset = _read_int(buffer, offset, size=4)
+    return (b"", offset) if length < 0 else _read_bytes(buffer, offset, length)
+
+
+def _read_count(buffer: bytes, offset: int) -> tuple[int, int]:
+    count, offset = _read_int(buffer, offset, size=4)
+    if not 0 <= count <= len(buffer) - offset:
+        raise IllegalStateError(f"subscription with {count} elements")
+    return count, offset
+
+
+def _read_text(buffer: bytes, offset: int) -> tuple[str, int]:
+    length, offset = _read_int(buffer, offset, size=2)
+    raw, offset = _read_bytes(buffer, offset, length)
+    return _text(raw), offset
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
 
 
 def _read_int(buffer: bytes, offset: int, *, size: int) -> tuple[int, int]:

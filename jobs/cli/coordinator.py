@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 NODES_MAX = 16
 PARTITIONS_MAX = 10_000
 _WRITE_EVERY_S = 1.0
+_MIGRATION_POLICY = "group.consumer.migration.policy"
 
 
 @click.command()
@@ -84,13 +85,18 @@ def topic_partitions(text: str) -> dict[str, int]:
 
 def config_of(broker_settings: tuple[str, ...]) -> Config:
     """Returns the settings of `group.min.session.timeout.ms=1000` and the like. Raises InputError for others."""
-    from groupledger.coordinator.model.config import Config
+    from groupledger.coordinator.model.config import MIGRATION_POLICIES, Config
 
     names = {field.name.replace("_", "."): field.name for field in fields(Config) if isinstance(field.default, int)}
     found: dict[str, Any] = {}
     for each in broker_settings:
         name, _, value = each.partition("=")
+        if name == _MIGRATION_POLICY:
+            if value not in MIGRATION_POLICIES:
+                raise InputError(f"--set {_MIGRATION_POLICY} needs one of {', '.join(MIGRATION_POLICIES)}.")
+            found["group_consumer_migration_policy"] = value
+            continue
         if name not in names or not value.isdecimal():
-            raise InputError(f"--set needs NAME=N with one of {', '.join(sorted(names))}.")
+            raise InputError(f"--set needs NAME=N with one of {', '.join(sorted(names))}, or {_MIGRATION_POLICY}.")
         found[names[name]] = int(value)
     return Config(**found)

@@ -32,7 +32,7 @@ _FETCH_HAS_ERROR_OF_ITS_OWN = 2
 _FETCH_NAMES_GROUPS = 8
 _FETCH_NAMES_TOPIC_IDS = 10
 _JOIN_MAY_NAME_NO_PROTOCOL = 7
-_OF_THE_CONSUMER_PROTOCOL = 1  # how ConsumerGroupDescribe calls a member that is no classic one
+_OF_THE_CLASSIC_PROTOCOL, _OF_THE_CONSUMER_PROTOCOL = 0, 1
 
 
 def to_wire(response: Any, incoming: Incoming, cluster: Cluster) -> Any:
@@ -300,7 +300,7 @@ def _consumer_described(kind: Any, member: model.DescribedConsumerMember, cluste
         subscribed_topic_regex=member.subscribed_topic_regex,
         assignment=assignment,
         target_assignment=target,
-        member_type=_OF_THE_CONSUMER_PROTOCOL,
+        member_type=_OF_THE_CLASSIC_PROTOCOL if member.is_classic else _OF_THE_CONSUMER_PROTOCOL,
     )
 
 

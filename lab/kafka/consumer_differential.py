@@ -4,7 +4,7 @@ A sequence is a group of its own: members join, dynamic and static, heartbeat, g
 later or say nothing of it, subscribe to other topics, ask for one assignor or the other, leave, go away and come back
 under the same or another id, repeat an old epoch, commit and fetch with right and wrong epochs; administrators delete
 offsets and groups, and classic members ask for an empty or a living group (`paired_play` compares). Regular expressions
-and conversions of living groups are not played.
+are not played; classic members that join are in `mixed_differential`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RACK = "rack-1"
-PROPERTIES = {**ONE_PARTITION, "group.consumer.migration.policy": "disabled", "broker.rack": RACK}
+PROPERTIES = {**ONE_PARTITION, "broker.rack": RACK}
 STEPS_MAX = 40
 
 
@@ -58,7 +58,7 @@ class _Member:
     assigned: Partitions = field(default_factory=dict)
 
 
-class _Play(PairedPlay):
+class ConsumerPlay(PairedPlay):
     def __init__(
         self,
         connection: Connection,
@@ -67,16 +67,18 @@ class _Play(PairedPlay):
         dice: random.Random,
         server_log: Path | None,
     ) -> None:
-        config = Config(
-            offsets_topic_num_partitions=1,
-            group_initial_rebalance_delay_ms=0,
-            group_consumer_heartbeat_interval_ms=500,
-        )
-        super().__init__(connection, topics, (group_id,), dice, config, server_log)
+        super().__init__(connection, topics, (group_id,), dice, self._config(), server_log)
         self._group_id = group_id
         self._members: list[_Member] = []
         self._away: list[_Member] = []
         self._instances = count()
+
+    def _config(self) -> Config:
+        return Config(
+            offsets_topic_num_partitions=1,
+            group_initial_rebalance_delay_ms=0,
+            group_consumer_heartbeat_interval_ms=500,
+        )
 
     def run(self) -> None:
         actions: list[tuple[int, Callable[[], None]]] = [
@@ -126,7 +128,9 @@ class _Play(PairedPlay):
         return str(UUID(int=self.dice.getrandbits(128), version=4))
 
     def _join(self) -> None:
-        instance_id = f"i{next(self._instances)}" if self.dice.random() < 0.4 else None
+        self._join_with(f"i{next(self._instances)}" if self.dice.random() < 0.4 else None)
+
+    def _join_with(self, instance_id: str | None) -> None:
         member = _Member(self._new_id(), instance_id, self._topics())
         if self._beat(member, owned={}, **self._words(member)) is Error.NONE:
             self._members.append(member)
@@ -235,7 +239,7 @@ class _Play(PairedPlay):
             self._members, self._away = [], []
 
     def _classic(self) -> None:
-        """Asks as a classic member of a group that may have others. None joins, since a broker would take it in."""
+        """Asks as a classic member of a group that may have others. None joins."""
         member_id, epoch = self._somebody()
         if self.dice.random() < 0.5:
             heartbeat = HeartbeatRequest(
@@ -263,7 +267,7 @@ def play_all(
     with closing(Connection(bootstrap_servers)) as connection:
         for number in sequences:
             dice = random.Random(f"{seed} {number}")
-            play = _Play(connection, topics, f"pair-{seed}-{number}", dice, server_log)
+            play = ConsumerPlay(connection, topics, f"pair-{seed}-{number}", dice, server_log)
             try:
                 play.run()
                 play.compare_log()

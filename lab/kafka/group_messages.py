@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 HEARTBEAT_VERSION = 4
 OFFSET_FETCH_VERSION = 9  # the last in which topics have names
 LIST_GROUPS_VERSION = 5
+OF_THE_CLASSIC_PROTOCOL = 0  # a member's type in ConsumerGroupDescribe
 DELETE_GROUPS_VERSION = 2
 
 _JOIN_TELLS_INSTANCE_SINCE = 5
@@ -412,6 +413,7 @@ def _consumer_described(member: Any) -> messages.DescribedConsumerMember:
         subscribed_topic_regex=member.subscribed_topic_regex or "",
         assignment=_partitions(member.assignment.topic_partitions),
         target=_partitions(member.target_assignment.topic_partitions),
+        is_classic=member.member_type == OF_THE_CLASSIC_PROTOCOL,
     )
 
 

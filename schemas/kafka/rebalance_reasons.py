@@ -48,8 +48,8 @@ over_capacity: Freshly-loaded group is over capacity ({group_max_size}). Rebalan
 over_capacity: Freshly-loaded group is over capacity ({group_max_size}). Rebalacing in order to give a chance for
     consumers to commit offsets
 group_downgraded: Downgrade group {group_id} from consumer to classic for member leaving.
-group_downgraded: Downgrade group {group_id} from consumer to classic for static member replacement with different
-    subscription.
+group_downgraded_by_replacement: Downgrade group {group_id} from consumer to classic for static member replacement with
+    different subscription.
 """)
 REASONS = (
     *((kind, text + "; client reason: {client_reason}") for kind, text in _OF_CLIENTS),

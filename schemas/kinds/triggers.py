@@ -108,6 +108,7 @@ _OF_REASONS = {
     "static_member_changes_protocol": PROTOCOL_CHANGED,
     "member_left": LEFT,
     "members_left": LEFT,
+    "group_downgraded_by_replacement": GROUP_DOWNGRADED,
 } | {each.name: each for each in TRIGGERS}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from groupledger.coordinator.model.consumer.reconciliation import Reconciliation
+from lab.kafka import mixed_differential
 from lab.kafka.broker_driver import SETTINGS
 from lab.kafka.consumer_differential import PROPERTIES, play_all
 from lab.kafka.consumer_sequences import prepare
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SEQUENCES, SEED = 80, 5
+SEQUENCES, MIXED_SEQUENCES, SEED = 80, 40, 5
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,16 @@ def test_random_sequences(own_broker: tuple[str, dict[str, str], Path]) -> None:
     records = {kind for kind in outcome.compared if kind.startswith("record ")}
     assert {f"record consumer_group_{kind}" for kind in ("metadata", "member_metadata", "partition_metadata")} < records
     assert outcome.compared["record consumer_group_current_member_assignment"] > 3 * SEQUENCES
+
+
+def test_mixed_sequences(own_broker: tuple[str, dict[str, str], Path]) -> None:
+    """Goal: no answer and no record differs where classic members are in the group, too; it went there and back."""
+    outcome = mixed_differential.play_all(*own_broker[:2], range(MIXED_SEQUENCES), SEED)
+    assert outcome.wrong == []
+    for kind in ("group_metadata", "consumer_group_partition_metadata", "consumer_group_current_member_assignment"):
+        assert outcome.compared[f"record {kind}"] > 0
+    for kind in ("JoinGroup", "SyncGroup", "Heartbeat"):
+        assert outcome.compared[f"{kind}Request REBALANCE_IN_PROGRESS"] > 0
 
 
 def test_a_planted_fault_is_found(

@@ -103,6 +103,10 @@ class ConsumerGroup:
             order.compute(after.assignor)
         return max((str(name) for name in order), key=votes.__getitem__, default=None)
 
+    def add(self, member: ConsumerMember) -> None:
+        """Adds a member that no record told of yet; the order of the members hangs on how often they are put."""
+        self._replace(None, member)
+
     def apply(self, record: Record) -> None:
         value = record.value
         if record.record_type == EPOCH and value is not None:

@@ -32,9 +32,19 @@ class MemberState(IntEnum):
         return cls.UNKNOWN
 
 
+@dataclass(frozen=True, slots=True)
+class ClassicWords:
+    """What a member of the classic protocol said as it joined: its protocols in its order, each with the bytes of its
+    subscription."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """`epoch` is AWAY for a static member that left for a while, and 0 for one that has not been reconciled yet."""
+    """`epoch` is AWAY for a static member that left for a while, and 0 for one that has not been reconciled yet.
+    `classic` is None for a member that sends heartbeats of KIP-848."""
 
     member_id: str
     instance_id: str | None = None
@@ -50,12 +60,14 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Partitions = field(default_factory=dict)
     pending_revocation: Partitions = field(default_factory=dict)
+    classic: ClassicWords | None = None
 
     def at_epoch(self, epoch: int, **changes: Any) -> ConsumerMember:
         """Returns the member at an epoch, which keeps the one before where it changes."""
         return replace(self, epoch=epoch, previous_epoch=self.epoch, **changes)
 
     def with_subscription(self, value: Mapping[str, Any]) -> ConsumerMember:
+        classic = value["classic_member_metadata"]
         return replace(
             self,
             instance_id=value["instance_id"],
@@ -66,6 +78,12 @@ class ConsumerMember:
             regex=value["subscribed_topic_regex"],
             rebalance_timeout_ms=value["rebalance_timeout_ms"],
             assignor=value["server_assignor"],
+            classic=None
+            if classic is None
+            else ClassicWords(
+                classic["session_timeout_ms"],
+                tuple((each["name"], each["metadata"]) for each in classic["supported_protocols"]),
+            ),
         )
 
     def with_assignment(self, value: Mapping[str, Any] | None) -> ConsumerMember:

@@ -13,6 +13,8 @@ from groupledger.coordinator.java_hash_map import uuid_order
 from groupledger.schemas.codec.records import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from groupledger.coordinator.model.consumer.member import ConsumerMember, Partitions
 
 EPOCH: Final = "consumer_group_metadata"
@@ -34,6 +36,7 @@ def new_target_epoch_record(group_id: str, epoch: int) -> Record:
 
 
 def new_member_record(group_id: str, member: ConsumerMember) -> Record:
+    classic = member.classic
     value = {
         "instance_id": member.instance_id,
         "rack_id": member.rack_id,
@@ -43,7 +46,12 @@ def new_member_record(group_id: str, member: ConsumerMember) -> Record:
         "subscribed_topic_regex": member.regex,
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
         "server_assignor": member.assignor,
-        "classic_member_metadata": None,
+        "classic_member_metadata": None
+        if classic is None
+        else {
+            "session_timeout_ms": classic.session_timeout_ms,
+            "supported_protocols": [{"name": name, "metadata": metadata} for name, metadata in classic.protocols],
+        },
     }
     return _of_member(MEMBER, group_id, member.member_id, value)
 
@@ -67,9 +75,17 @@ def member_tombstones(group_id: str, member_id: str) -> list[Record]:
     return [_of_member(record_type, group_id, member_id, None) for record_type in (CURRENT, TARGET, MEMBER)]
 
 
-def group_tombstones(group_id: str) -> list[Record]:
-    """Returns the tombstones of a group without members."""
-    return [_of_group(record_type, group_id, None) for record_type in (TARGET_EPOCH, PARTITION_METADATA, EPOCH)]
+def group_tombstones(group_id: str, member_ids: Iterable[str] = ()) -> list[Record]:
+    """Returns the tombstones of a group and of these members, which are all that it has."""
+    order = [*member_ids]
+    return [
+        *(_of_member(CURRENT, group_id, member_id, None) for member_id in order),
+        *(_of_member(TARGET, group_id, member_id, None) for member_id in order),
+        _of_group(TARGET_EPOCH, group_id, None),
+        *(_of_member(MEMBER, group_id, member_id, None) for member_id in order),
+        _of_group(PARTITION_METADATA, group_id, None),
+        _of_group(EPOCH, group_id, None),
+    ]
 
 
 def _told(partitions: Partitions, order: list[str]) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ PAYMENTS = Topic("payments", "AAAAAAAAAAAAAAAAAAAAAg", 3)
 
 
 class Cluster:
-    """`log` is what was written; `now_ms` goes on by a millisecond with each request."""
+    """`log` is what was written, `answers` what was answered; `now_ms` goes on by a millisecond with each request."""
 
     def __init__(self, **settings: Any) -> None:
         self.config = Config(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0, **settings)
@@ -29,14 +29,20 @@ class Cluster:
         self.coordinator.topics.update({topic.name: topic for topic in (ORDERS, PAYMENTS)})
         self.now_ms = 0
         self.log: list[Batch] = []
+        self.answers: list[Any] = []
         self._requests = count()
         self.coordinator.load(0, [], now_ms=0)
 
     def ask(self, kind: type[Request], **fields: Any) -> Any:
+        """Returns the answer, and None to a request that waits for others."""
         self.wait(1)
-        result = self.coordinator.handle(kind(next(self._requests), **fields), now_ms=self.now_ms)
-        self._take(result)
-        return result.responses[0]
+        request = kind(next(self._requests), **fields)
+        results = [self.coordinator.handle(request, now_ms=self.now_ms), self.coordinator.advance(self.now_ms)]
+        for result in results:
+            self._take(result)
+            self.answers += result.responses
+        own = (each for result in results for each in result.responses if each.request_id == request.request_id)
+        return next(own, None)
 
     def wait(self, milliseconds: int) -> list[str]:
         """Returns the types of the records that were written meanwhile."""

@@ -242,17 +242,18 @@ def joins_as_classic(cluster: Cluster) -> Error:
 
 
 def test_the_other_kind_of_group() -> None:
-    """Goal: an empty group of one kind becomes one of the other; a living one takes no classic member, and its static
-    ones can be removed by an administrator."""
+    """Goal: an empty group of one kind becomes one of the other; LeaveGroup takes out members of a living one, and an
+    administrator names them by their instances."""
     cluster = Cluster()
     assert joins_as_classic(cluster) is Error.MEMBER_ID_REQUIRED
     cluster.wait(400_000)
     cluster.join("a", instance_id="i")
     assert cluster.log[-1].records[0].record_type == "group_metadata"
-    assert joins_as_classic(cluster) is Error.INCONSISTENT_GROUP_PROTOCOL
-    leaving = (LeavingMember("", "i"), LeavingMember("a"))
+    cluster.join("b")
+    leaving = (LeavingMember("", "i"), LeavingMember("b"), LeavingMember("c"))
     left = cluster.ask(LeaveGroupRequest, group_id=GROUP, members=leaving)
-    assert [each.error for each in left.members] == [Error.NONE, Error.UNKNOWN_MEMBER_ID]
+    assert [each.error for each in left.members] == [Error.NONE, Error.NONE, Error.UNKNOWN_MEMBER_ID]
+    assert cluster.group.epoch == 3
     assert joins_as_classic(cluster) is Error.MEMBER_ID_REQUIRED
     assert cluster.coordinator.group(GROUP) is not None
     listed = cluster.ask(ListGroupsRequest).groups

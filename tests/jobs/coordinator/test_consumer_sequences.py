@@ -1,4 +1,5 @@
-"""Goal: requests about KIP-848 groups through the socket have the answers and the records of the coordinator itself."""
+"""Goal: requests about KIP-848 groups, also of classic members, through the socket have the answers and the records of
+the coordinator itself."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from groupledger.coordinator.model.config import Config
 from groupledger.jobs.coordinator.testing import coordinator
 from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from groupledger.schemas.kafka.errors import Error
+from lab.kafka import consumer_differential, mixed_differential
 from lab.kafka.connection import Connection
-from lab.kafka.consumer_differential import play_all
 from lab.kafka.consumer_sequences import TOPICS
 
-SEQUENCES, SEED = 40, 11
+SEQUENCES, MIXED_SEQUENCES, SEED = 40, 15, 11
 
 
 def test_random_sequences() -> None:
@@ -26,10 +27,13 @@ def test_random_sequences() -> None:
     )
     with coordinator(TOPICS, nodes=1, config=config) as kafka:
         topic_ids = {name: kafka.topic_id(name) for name in TOPICS}
-        outcome = play_all(kafka.bootstrap_servers, topic_ids, range(SEQUENCES), SEED, rack=None)
-    assert outcome.wrong == []
+        played = kafka.bootstrap_servers, topic_ids, range(SEQUENCES), SEED
+        outcome = consumer_differential.play_all(*played, rack=None)
+        mixed = mixed_differential.play_all(*played[:2], range(MIXED_SEQUENCES), SEED, rack=None)
+    assert outcome.wrong == mixed.wrong == []
     assert outcome.compared["sequences"] == SEQUENCES
     assert outcome.compared["ConsumerGroupHeartbeatRequest NONE"] > 3 * SEQUENCES
+    assert mixed.compared["SyncGroupRequest NONE"] > MIXED_SEQUENCES
 
 
 def heartbeat(member_id: str, epoch: int) -> Any:

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 
+from groupledger.jobs.cli.coordinator import config_of
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.coordinator.recording import check_empty
 from groupledger.jobs.process.errors import InputError
@@ -96,3 +97,12 @@ def test_a_directory_that_is_not_empty(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="is not an empty directory"):
         check_empty(tmp_path)
+
+
+def test_broker_settings() -> None:
+    """Goal: `--set` takes the numbers of a broker's group settings, and its migration policy by name."""
+    config = config_of(("group.consumer.migration.policy=upgrade", "group.max.size=3"))
+    assert (config.upgrades_groups, config.downgrades_groups, config.group_max_size) == (True, False, 3)
+    for wrong in ("group.consumer.migration.policy=sideways", "group.max.size=many", "no.such.setting=1"):
+        with pytest.raises(InputError, match=r"group\.consumer\.migration\.policy"):
+            config_of((wrong,))

@@ -1,0 +1,242 @@
+"""What happens to a member of a consumer group, whichever protocol it speaks.
+
+A request of a member does up to four things, each of which writes its records in this order: the member's own words, a
+new epoch of the group if they or the topics changed, a new target for it, and the member's next step towards its
+target. Who leaves, or lets a timer run out, is taken out: that is a new epoch, whose target the next request of
+somebody else computes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from groupledger.coordinator.java_hash_map import hash_map_order
+from groupledger.coordinator.model.consumer.assignors import ASSIGNORS, Subscriber
+from groupledger.coordinator.model.consumer.member import AWAY, ConsumerMember, MemberState
+from groupledger.coordinator.model.consumer.reconciliation import Reconciliation
+from groupledger.coordinator.model.consumer.records import (
+    member_tombstones,
+    new_current_record,
+    new_epoch_record,
+    new_member_record,
+    new_target_epoch_record,
+    new_target_record,
+)
+from groupledger.coordinator.model.consumer.timers import REVOCATION_TIMER, SESSION_TIMER, TIMERS
+from groupledger.coordinator.model.consumer.topics import metadata_hash
+from groupledger.coordinator.model.consumer_conversion import becomes_classic_without, downgrade
+from groupledger.coordinator.model.errors import RefusedError
+from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.rebalance_reasons import SESSION_EXPIRED_FENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from groupledger.coordinator.model.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.consumer.member import Partitions
+    from groupledger.coordinator.model.operation import Operation
+
+
+def check_size(group: ConsumerGroup, member_id: str, operation: Operation) -> None:
+    if len(group.members) >= operation.config.group_consumer_max_size and member_id not in group.members:
+        raise RefusedError(Error.GROUP_MAX_SIZE_REACHED)
+
+
+def member_of_instance(group: ConsumerGroup, instance_id: str, member_id: str, operation: Operation) -> ConsumerMember:
+    """Returns the member of an instance. Refuses who speaks for one that nobody has, or another."""
+    member = group.static_member(instance_id)
+    if member is None:
+        raise RefusedError(Error.UNKNOWN_MEMBER_ID)
+    if member.member_id != member_id:
+        words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": instance_id}
+        operation.log("instance_id_fenced", **words, previous_member_id=member.member_id)
+        raise RefusedError(Error.FENCED_INSTANCE_ID)
+    return member
+
+
+def new_static_member(
+    group: ConsumerGroup, instance_id: str, member_id: str, protocol: str, operation: Operation
+) -> ConsumerMember:
+    """Returns the member that joins under an instance id that nobody has."""
+    words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": instance_id}
+    operation.log("consumer_static_member_joined", **words, protocol=protocol)
+    return group.members.get(member_id) or ConsumerMember(member_id=member_id)
+
+
+def new_dynamic_member(group: ConsumerGroup, member_id: str, protocol: str, operation: Operation) -> ConsumerMember:
+    """Returns the member that joins without an instance id, which may be there already."""
+    operation.log("consumer_member_joined", group_id=group.group_id, member_id=member_id, protocol=protocol)
+    return group.members.get(member_id) or ConsumerMember(member_id=member_id)
+
+
+def take_place(
+    group: ConsumerGroup, member: ConsumerMember, member_id: str, protocol: str, operation: Operation
+) -> ConsumerMember:
+    """Gives a static member another id, with all that it had."""
+    words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": member.instance_id}
+    operation.log("consumer_static_member_replaced", **words, previous_member_id=member.member_id, protocol=protocol)
+    joining = replace(member, member_id=member_id, epoch=0, previous_epoch=0)
+    operation.cancel_timer(SESSION_TIMER, group.group_id, member.member_id)
+    operation.cancel_timer(REVOCATION_TIMER, group.group_id, member.member_id)
+    operation.records += [
+        *member_tombstones(group.group_id, member.member_id),
+        new_member_record(group.group_id, joining),
+        new_target_record(group.group_id, member_id, group.target.get(member.member_id, {})),
+        new_current_record(group.group_id, joining),
+    ]
+    return joining
+
+
+def new_epoch(group: ConsumerGroup, member: ConsumerMember, operation: Operation, *, has_changed: bool) -> int:
+    """Returns the epoch of the group, a new one if the member's topics or the cluster's changed."""
+    names = frozenset().union(*(each.topics for each in group.others(member)), member.topics)
+    found = metadata_hash(names, operation.topics)
+    if group.epoch and not has_changed and found == group.metadata_hash:
+        return group.epoch
+    _bump(group, found, operation)
+    return group.epoch + 1
+
+
+def _bump(group: ConsumerGroup, found: int, operation: Operation) -> None:
+    epoch = group.epoch + 1
+    operation.records.append(new_epoch_record(group.group_id, epoch, found))
+    operation.log("group_epoch_bumped", group_id=group.group_id, generation=epoch, metadata_hash=found)
+
+
+def begin_epoch(group: ConsumerGroup, operation: Operation) -> None:
+    """Begins an epoch without a cause, as a test may want it; a group without members has nobody to tell."""
+    if group.members:
+        _bump(group, group.metadata_hash, operation)
+
+
+def step_to_target(
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    member: ConsumerMember,
+    epoch: int,
+    owned: Partitions | None,
+    operation: Operation,
+    *,
+    has_changed: bool,
+) -> ConsumerMember:
+    """Computes a target if the group's epoch has none yet, and takes the member one step towards its own."""
+    target_epoch, target = group.target_epoch, group.target_of(member.member_id, member.instance_id)
+    if epoch > group.target_epoch:
+        target_epoch, target = epoch, _new_target(group, (before, member), epoch, operation)
+    reconciliation = Reconciliation(
+        target_epoch=target_epoch,
+        target=target,
+        owned=owned,
+        subscribed=_topic_ids(member, operation),
+        is_held=group.is_held,
+    )
+    return _reconciled(group, member, reconciliation, has_changed=has_changed, operation=operation)
+
+
+def _new_target(
+    group: ConsumerGroup, before_and_after: tuple[ConsumerMember, ConsumerMember], epoch: int, operation: Operation
+) -> Partitions:
+    """Computes a target for all members, writes what is new of it, and returns that of the member that asks."""
+    before, member = before_and_after
+    members = {each.member_id: each for each in group.members.values()}
+    members[member.member_id] = member
+    members = {name: each for name, each in members.items() if each is member or each in group.others(member)}
+    subscribers = {
+        name: Subscriber(each.instance_id, _topic_ids(each, operation), group.target_of(name, each.instance_id))
+        for name, each in members.items()
+    }
+    counts = {topic.topic_id: topic.partition_count for topic in operation.topics.values()}
+    assignor = group.preferred_assignor(before, member) or operation.config.group_consumer_assignors[0]
+    # Without a new epoch now, a broker goes by what the members were before this request.
+    counted = members.values() if epoch > group.epoch else group.members.values()
+    is_equal = len({each.topics for each in counted}) <= 1
+    found = ASSIGNORS[assignor](subscribers, counts, is_equal=is_equal)
+    for name in hash_map_order(members):
+        if found.get(name, {}) != group.target.get(name):
+            operation.records.append(new_target_record(group.group_id, name, found.get(name, {})))
+    operation.records.append(new_target_epoch_record(group.group_id, epoch))
+    operation.log("target_assignment_computed", group_id=group.group_id, generation=epoch, assignor=assignor)
+    return found.get(member.member_id, {})
+
+
+def _topic_ids(member: ConsumerMember, operation: Operation) -> tuple[str, ...]:
+    order = hash_map_order(sorted(member.topics), expected_size=len(member.topics))
+    return tuple(operation.topics[name].topic_id for name in order if name in operation.topics)
+
+
+def _reconciled(
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    reconciliation: Reconciliation,
+    *,
+    has_changed: bool,
+    operation: Operation,
+) -> ConsumerMember:
+    after = reconciliation.step(member, has_changed_subscription=has_changed)
+    if after == member:
+        return member
+    operation.records.append(new_current_record(group.group_id, after))
+    if after.classic is not None:
+        return after  # it has timers of its own
+    if after.state is MemberState.UNREVOKED_PARTITIONS:
+        timer = REVOCATION_TIMER, group.group_id, after.rebalance_timeout_ms, after.member_id
+        operation.set_timer(*timer)
+    else:
+        operation.cancel_timer(REVOCATION_TIMER, group.group_id, after.member_id)
+    return after
+
+
+# Members that go
+
+
+def fence(group: ConsumerGroup, members: Sequence[ConsumerMember], operation: Operation) -> None:
+    """Takes members out of their group, which may become a classic one by that."""
+    if becomes_classic_without(group, members, operation):
+        downgrade(group, members, operation)
+        return
+    gone = [member.member_id for member in members]
+    for name in gone:
+        operation.records += member_tombstones(group.group_id, name)
+    names = frozenset().union(*(each.topics for name, each in group.members.items() if name not in gone))
+    found = metadata_hash(names, operation.topics)
+    _bump(group, found, operation)
+    for name in gone:
+        for timer in TIMERS:
+            operation.cancel_timer(timer, group.group_id, name)
+
+
+def expire_member(
+    group: ConsumerGroup, member_id: str, operation: Operation, *, reason: str = SESSION_EXPIRED_FENCE
+) -> None:
+    """Takes out a member whose session, or time to join or to sync, has ended."""
+    member = group.members.get(member_id)
+    if member is not None:
+        operation.log("consumer_member_fenced", group_id=group.group_id, member_id=member_id, reason=reason)
+        _fence_by_timer(group, member, operation)
+
+
+def _fence_by_timer(group: ConsumerGroup, member: ConsumerMember, operation: Operation) -> None:
+    try:
+        fence(group, [member], operation)
+    except RefusedError:  # what remains can't become a classic group: the member stays, as on a broker
+        operation.records.clear()
+
+
+def expire_revocation(group: ConsumerGroup, member_id: str, operation: Operation) -> None:
+    """Takes out a member that still has what it had to give up, unless it went away meanwhile."""
+    member = group.members.get(member_id)
+    if member is not None and member.state is MemberState.UNREVOKED_PARTITIONS and member.epoch != AWAY:
+        words = {"group_id": group.group_id, "member_id": member_id, "generation": member.epoch}
+        operation.log("consumer_member_not_revoking", **words, timeout_ms=member.rebalance_timeout_ms)
+        _fence_by_timer(group, member, operation)
+
+
+def watch_loaded(group: ConsumerGroup, operation: Operation) -> None:
+    """Starts the timers of a group that was loaded from its log; a classic member's own session timeout is not asked
+    for, as on a broker."""
+    for member in group.members.values():
+        session_ms = operation.config.group_consumer_session_timeout_ms
+        operation.set_timer(SESSION_TIMER, group.group_id, session_ms, member.member_id)
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            operation.set_timer(REVOCATION_TIMER, group.group_id, member.rebalance_timeout_ms, member.member_id)
