@@ -16,11 +16,11 @@ from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.kafka.login import kafka_python_security
 from groupledger.jobs.kafka.offsets_topic import (
     admin_client,
     describe_offsets_topic,
     described,
-    kafka_python_security,
 )
 from groupledger.jobs.process.errors import JobError
 from groupledger.jobs.process.jars import JAVA_REMEDY, JAVA_VERSIONS, java_major, java_path, java_words

@@ -14,6 +14,7 @@ from groupledger.jobs.ingest.coverage import write_coverage
 from groupledger.jobs.ingest.decode_again import decode_quarantined_again
 from groupledger.jobs.ingest.evidence import Evidence
 from groupledger.jobs.ingest.stream import TABLES, Checks, run_query
+from groupledger.jobs.kafka.login import check_java_login
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, kafka_options, offsets_topic_identity
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError, OutsideError
@@ -160,6 +161,7 @@ def say_waiting(ledger: Ledger, topic: TopicRange) -> None:
 
 
 def kafka_rows(ledger: Ledger, ingest: KafkaIngest, positions: Mapping[int, int]) -> DataFrame:
+    check_java_login(ledger.spark, ingest.settings.kafka)
     options = {
         **kafka_options(ingest.settings, ingest.bootstrap_servers, positions),
         "maxOffsetsPerTrigger": str(ingest.settings.ingest.max_offsets_per_trigger),
