@@ -115,12 +115,13 @@ class MonitorState:
         update_history(self._ledger, stop)
         self._ledger.give_way()
         self._read_history()
+        # Only now all tables have the columns of this release.
+        self._activity = self._activity.after(events_since(self._ledger, self._activity.from_ms))
         update_offset_events(self._ledger)
 
     def _read_history(self) -> None:
         self._histories = group_histories(self._ledger)
         self._infos = group_infos(self._ledger)
-        self._activity = self._activity.after(events_since(self._ledger, self._activity.from_ms))
 
     def read_commits(self) -> None:
         """Reads what the ingest has added to the table since the last time."""
