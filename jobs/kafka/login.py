@@ -20,7 +20,7 @@ import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from groupledger.jobs.kafka.tokens import TokenProvider
+from groupledger.jobs.kafka.tokens import token_provider
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.jars import SPARK, jar_folder
 
@@ -65,7 +65,7 @@ def kafka_python_security(settings: KafkaSettings) -> dict[str, Any]:
         _check_package(mechanism)
         found["sasl_mechanism"] = mechanism
     if mechanism == "OAUTHBEARER":
-        found["sasl_oauth_token_provider"] = TokenProvider(settings)
+        found["sasl_oauth_token_provider"] = token_provider(settings)
     elif mechanism == "GSSAPI":
         os.environ[KEYTAB_VARIABLE] = str(settings.sasl_keytab)
         found["sasl_kerberos_service_name"] = settings.sasl_kerberos_service

@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from base64 import b64encode
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
 
 LIFE_SHARE = 0.8  # of a token's life, after which a new one is fetched
 LIFE_S = 300  # of a token whose answer does not say
+
+
+@lru_cache(maxsize=8)
+def token_provider(settings: KafkaSettings) -> TokenProvider:
+    """Returns the one provider for a way to log in: connections come and go with each micro-batch, and share a token.
+    Raises OutsideError if there is none."""
+    return TokenProvider(settings)
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # no types are published

@@ -92,6 +92,9 @@ def by_token(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[TokenServer, Kaf
 def test_a_token_for_kafka_python(by_token: tuple[TokenServer, KafkaSettings]) -> None:
     """Goal: one token for many connections, a new one in time, the old one while no new one is given and it lasts."""
     server, settings = by_token
+    providers = {kafka_python_security(settings)["sasl_oauth_token_provider"] for _ in range(2)}
+    assert (len(providers), len(server.asked)) == (1, 1)
+    server.asked.clear()
     now_s = 0.0
     provider = TokenProvider(settings, lambda: now_s)
     assert provider.token() == provider.token()
