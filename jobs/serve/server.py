@@ -58,13 +58,15 @@ def serve(
         raise OutsideError(f"The address {listen} can't be listened at: give another with --listen.") from error
     socket.listen()  # who asks from here on waits until the server is ready
     place = f"http://{host}:{socket.getsockname()[1]}"
-    say(f"groupledger serves {warehouse.place} at {place}: read only, until Ctrl-C")
-    run_until_stopped(uvicorn.Server(config), socket)
+    ready = f"groupledger serves {warehouse.place} at {place}: read only, until Ctrl-C"
+    run_until_stopped(uvicorn.Server(config), socket, lambda: say(ready))
 
 
-def run_until_stopped(server: uvicorn.Server, socket: Socket) -> None:
-    """Runs the server in a thread of its own, where it leaves signals to us: it would raise them again at its end."""
+def run_until_stopped(server: uvicorn.Server, socket: Socket, say_ready: Callable[[], None]) -> None:
+    """Runs the server in a thread of its own, where it leaves signals to us: it would raise them again at its end.
+    Whoever is told that it serves can end it: a background job's shell has SIGINT ignored until it is asked for."""
     with StopOnSignal() as stop:
+        say_ready()
         worker = Worker("server", lambda: server.run([socket]))
         worker.start()
         while worker.is_alive() and not stop.wait(POLL_S):
