@@ -6,7 +6,6 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -19,7 +18,7 @@ from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse.tables import ClusterTables
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.transforms.lag.rules import Commit
-from tests.jobs.warehouses import BY_HAND, SIMULATED
+from tests.jobs.warehouses import SIMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,11 +108,10 @@ def test_the_next_round_asks_about_what_is_committed_or_subscribed() -> None:
     assert state.topics() == {"orders", "clicks"}
 
 
-@pytest.mark.parametrize("cluster", [SIMULATED, BY_HAND])
-def test_what_happened_is_what_the_statistics_say(spark: SparkSession, filled_warehouse: Path, cluster: str) -> None:
+def test_what_happened_is_what_the_statistics_say(spark: SparkSession, filled_warehouse: Path) -> None:
     """Goal: of a ledger, the counted rebalances of each group are those of `rebalance_stats`, and every tenure and
     its end is counted once."""
-    tables = ClusterTables(spark, str(filled_warehouse), cluster)
+    tables = ClusterTables(spark, str(filled_warehouse), SIMULATED)
     found = Activity(0).after(events_since(tables, 0)).after(events_since(tables, 0))
     rebalances: Counter[str] = Counter()
     for (group_id, _), count in found.counts[Count.REBALANCES].items():
