@@ -8,7 +8,7 @@ SEEDS ?= 3
 FAULTS ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kafka test test-fast check format bench fuzz faults differential rules lock clean
+.PHONY: help setup demo demo-kafka test test-fast check format bench fuzz faults differential rules chart lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -70,6 +70,15 @@ PROMTOOL ?= promtool
 rules: ## the alert rules on Prometheus's own engine: make rules PROMTOOL=promtool (CONTRIBUTING.md says where from)
 	$(PROMTOOL) check rules conf/prometheus/groupledger.rules.yaml
 	$(PROMTOOL) test rules tests/conf/prometheus/groupledger.test.yaml
+
+HELM ?= helm
+CHART := conf/deploy/chart
+chart: ## the Helm chart, linted and rendered as a user may have it: make chart HELM=helm
+	$(HELM) lint --strict $(CHART)
+	$(HELM) template ledger $(CHART) > /dev/null
+	$(HELM) template ledger $(CHART) --set warehouse.uri=s3a://bucket/ledger,secret=keys,serviceAccount=ledger \
+		--set serviceMonitor=true,rules=true,serve.passwords=readers,serve.authHeader=X-User \
+		--set 'serve.trustedProxies={10.0.0.1},serve.hosts={ledger.example.org}' > /dev/null
 
 COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-header --quiet
 lock: setup ## resolve the newest allowed versions into requirements/*.lock (needs uv: pip install uv)

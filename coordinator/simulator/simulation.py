@@ -95,12 +95,12 @@ class Outputs:
 
 
 class Simulation:
-    def __init__(self, seed: int, settings: Settings | None = None) -> None:
+    def __init__(self, seed: int, settings: Settings | None = None, began_at_ms: int = BEGAN_AT_MS) -> None:
         self.settings = settings or Settings()
         self.source = RandomSource(seed)
         self.cluster_id = self.source.kafka_id()
         self.offsets_topic_id = self.source.kafka_id()
-        self.now_ms = BEGAN_AT_MS
+        self.began_at_ms = self.now_ms = began_at_ms
         self.topics = Topics()
         self.brokers = Brokers(
             self.settings.config, self.settings.broker_count, is_compacted_first=self.settings.is_compacted

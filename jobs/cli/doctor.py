@@ -1,7 +1,7 @@
 """`groupledger doctor`: is everything in place? Each check says what it found and, if that is bad, what to do.
 
 Nothing is changed but for one small file that is made in the warehouse and removed again. Of the cluster only what the
-ledger needs itself is asked for (`docs/security.md`); where the brokers don't let us see a setting, the check says
+ledger needs itself is asked for (`docs/rights.md`); where the brokers don't let us see a setting, the check says
 `unknown`, which is no fault.
 """
 
@@ -16,11 +16,11 @@ from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.kafka.login import kafka_python_security
 from groupledger.jobs.kafka.offsets_topic import (
     admin_client,
     describe_offsets_topic,
     described,
-    kafka_python_security,
 )
 from groupledger.jobs.process.errors import JobError
 from groupledger.jobs.process.jars import JAVA_REMEDY, JAVA_VERSIONS, java_major, java_path, java_words

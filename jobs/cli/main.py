@@ -20,6 +20,7 @@ from groupledger.jobs.cli.diff import diff
 from groupledger.jobs.cli.forget import forget
 from groupledger.jobs.cli.groups import groups
 from groupledger.jobs.cli.incidents import incidents
+from groupledger.jobs.cli.instants import instant
 from groupledger.jobs.cli.lag import lag
 from groupledger.jobs.cli.logs import import_logs
 from groupledger.jobs.cli.monitor import monitor, sample
@@ -43,6 +44,7 @@ from groupledger.jobs.process.signals import StopOnSignal, ending_in_time
 
 if TYPE_CHECKING:
     import threading
+    from datetime import datetime
 
     from groupledger.jobs.cli.options import Job
     from groupledger.jobs.warehouse.ledger import Ledger
@@ -229,8 +231,16 @@ def demo(*, directory: Path, seed: int, bootstrap_servers: str | None, conf: Pat
 @click.option("--out", "directory", type=click.Path(path_type=Path), metavar="DIR", help="A new or empty directory.")
 @click.option("--groups", type=click.IntRange(min=1), help="How many groups; one, or for a day one of each kind.")
 @click.option("--hours", type=click.FloatRange(min=0), help="How long it goes on; at least the scenario's own length.")
+@click.option("--until", type=instant, metavar="TIME", help="When it ends, as now; unless given, it begins 2026-01-05.")
 def simulate(
-    *, is_list: bool, scenario: str | None, seed: int, directory: Path | None, groups: int | None, hours: float | None
+    *,
+    is_list: bool,
+    scenario: str | None,
+    seed: int,
+    directory: Path | None,
+    groups: int | None,
+    hours: float | None,
+    until: datetime | None,
 ) -> None:
     """Simulate a cluster and its groups: a capture, the broker's logs, and the truth to compare with."""
     from groupledger.coordinator.simulator.scenarios import SCENARIOS
@@ -244,7 +254,8 @@ def simulate(
     from groupledger.jobs.demo.simulate import scenario_named
     from groupledger.jobs.demo.simulate import simulate as run_scenario
 
-    counts = run_scenario(scenario_named(scenario), seed, directory, groups, hours, say)
+    until_ms = None if until is None else round(until.timestamp()) * 1_000
+    counts = run_scenario(scenario_named(scenario), seed, directory, groups, hours, say, until_ms)
     say(
         f"{counts.groups:,} groups, {counts.requests:,} requests; {counts.records:,} records are in {directory}/capture"
     )

@@ -119,6 +119,8 @@ def simulation(directory: Path, seed: int) -> Iterator[Callable[[], None]]:
         SCENARIO,
         "--seed",
         str(seed),
+        "--until",
+        "now",
     ]
     process = subprocess.Popen([*command, "--out", str(directory)])
 

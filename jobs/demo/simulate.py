@@ -98,9 +98,15 @@ def scenario_named(name: str) -> Scenario:
 
 
 def simulate(
-    scenario: Scenario, seed: int, directory: Path, groups: int | None, hours: float | None, say: Callable[[str], None]
+    scenario: Scenario,
+    seed: int,
+    directory: Path,
+    groups: int | None,
+    hours: float | None,
+    say: Callable[[str], None],
+    until_ms: int | None = None,
 ) -> Counts:
-    """Runs a scenario and writes what came of it.
+    """Runs a scenario, which ends at an instant or begins at that of all simulations, and writes what came of it.
 
     Raises InputError if the directory holds something already, or the time is too short for the scenario.
     """
@@ -109,8 +115,9 @@ def simulate(
         raise InputError(f"The scenario {scenario.name} takes {scenario.hours:g} hours: give --hours at least that.")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise InputError(f"{directory} is not an empty directory: a simulation needs one of its own.")
-    simulation = prepare(scenario, seed, groups)
-    end_ms = BEGAN_AT_MS + round(hours * _HOUR_MS)
+    lasts_ms = round(hours * _HOUR_MS)
+    simulation = prepare(scenario, seed, groups, BEGAN_AT_MS if until_ms is None else until_ms - lasts_ms)
+    end_ms = simulation.began_at_ms + lasts_ms
     with ExitStack() as stack:
         files = Files(directory, simulation.brokers.coordinators, stack)
         said_at = monotonic()
@@ -119,7 +126,7 @@ def simulate(
             files.write(simulation.take(is_last=simulation.now_ms == end_ms))
             if monotonic() - said_at > _SAY_EVERY_S:
                 said_at = monotonic()
-                passed_hours = (simulation.now_ms - BEGAN_AT_MS) / _HOUR_MS
+                passed_hours = (simulation.now_ms - simulation.began_at_ms) / _HOUR_MS
                 say(f"{passed_hours:.1f} of {hours:g} hours simulated, {simulation.request_count:,} requests")
     _write_truth(directory / "truth", simulation)
     identity = TopicIdentity(simulation.cluster_id, simulation.offsets_topic_id, len(simulation.brokers.logs))
@@ -127,7 +134,7 @@ def simulate(
         directory / "capture",
         identity,
         simulation.brokers.logs,
-        (BEGAN_AT_MS, simulation.now_ms),
+        (simulation.began_at_ms, simulation.now_ms),
         Completeness.COMPACTED if simulation.settings.is_compacted else Completeness.COMPLETE,
     )
     counts = Counts(len(simulation.group_ids), simulation.request_count, files.record_count)
@@ -243,7 +250,7 @@ def _write_summary(
         "summary": scenario.summary,
         "seed": seed,
         "hours": hours,
-        "began_at_ms": BEGAN_AT_MS,
+        "began_at_ms": simulation.began_at_ms,
         "ended_at_ms": simulation.now_ms,
         "settings": asdict(simulation.settings),
         "counts": {**asdict(counts), **tables},

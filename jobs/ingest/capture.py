@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from groupledger.jobs.ingest.evidence import explained_by_headers
+from groupledger.jobs.kafka.login import check_java_login
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, kafka_options
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
@@ -95,6 +96,7 @@ def capture(
     identity, topic = describe_offsets_topic(bootstrap_servers, settings.kafka)
     total = sum(end - topic.log_start_offset[partition] for partition, end in topic.last_stable_offset.items())
     say(f"copying up to {total:,} records of {identity.partition_count} partitions")
+    check_java_login(spark, settings.kafka)
     options = {
         **kafka_options(settings, bootstrap_servers, topic.log_start_offset),
         "endingOffsets": json.dumps({OFFSETS_TOPIC: topic.last_stable_offset}),

@@ -16,6 +16,7 @@ from groupledger.jobs.ingest.evidence import RETRY_S, Evidence, cut_sentence, cu
 from groupledger.jobs.ingest.stream import TABLES, Checks, run_query
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.leader_epochs import ends_of_epochs
+from groupledger.jobs.kafka.login import check_java_login
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, kafka_options, offsets_topic_identity
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError, OutsideError
@@ -190,6 +191,7 @@ def say_waiting(ledger: Ledger, topic: TopicRange) -> None:
 
 
 def kafka_rows(ledger: Ledger, ingest: KafkaIngest, positions: Mapping[int, int]) -> DataFrame:
+    check_java_login(ledger.spark, ingest.settings.kafka)
     options = {
         **kafka_options(ingest.settings, ingest.bootstrap_servers, positions),
         "maxOffsetsPerTrigger": str(ingest.settings.ingest.max_offsets_per_trigger),

@@ -19,7 +19,7 @@ from kafka.errors import KafkaError, UnknownBrokerIdError
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from groupledger.jobs.kafka.offsets_topic import kafka_python_security
+from groupledger.jobs.kafka.login import kafka_python_security
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.kafka.errors import Error
 

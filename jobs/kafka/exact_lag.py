@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from groupledger.jobs.kafka.offsets_topic import kafka_python_security
+from groupledger.jobs.kafka.login import kafka_python_security
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.transforms.lag.rules import LagRow, NextRecord, with_next_record
 

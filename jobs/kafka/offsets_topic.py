@@ -1,6 +1,5 @@
-"""The admin side of `__consumer_offsets`: what it is, how far it reaches, and the connection settings for both clients.
+"""The admin side of `__consumer_offsets`: what it is, how far it reaches, and the options with which Spark reads it.
 
-Spark's connector uses Java's client and the job kafka-python's, so one set of settings is written in two dialects here.
 The admin client knows no group and writes nothing: Describe on the topic is all it needs.
 """
 
@@ -17,6 +16,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Of
 from kafka.errors import KafkaError
 from kafka.protocol.consumer import IsolationLevel
 
+from groupledger.jobs.kafka.login import kafka_python_security, spark_security
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.warehouse.source import TopicIdentity
@@ -125,21 +125,6 @@ def list_offsets(admin: Any, partitions: list[int], spec: OffsetSpec, isolation:
     return {key.partition: answer.offset for key, answer in sorted(found.items())}
 
 
-def kafka_python_security(settings: KafkaSettings) -> dict[str, Any]:
-    found: dict[str, Any] = {"security_protocol": settings.security_protocol}
-    if settings.sasl_password is not None:
-        found |= {
-            "sasl_mechanism": settings.sasl_mechanism,
-            "sasl_plain_username": settings.sasl_username,
-            "sasl_plain_password": settings.sasl_password.resolve().get_secret_value(),
-        }
-    if settings.ssl_ca_file is not None:
-        found["ssl_cafile"] = str(settings.ssl_ca_file)
-    if settings.ssl_keystore_file is not None:
-        found["ssl_certfile"] = found["ssl_keyfile"] = str(settings.ssl_keystore_file)
-    return found
-
-
 def kafka_options(settings: Settings, bootstrap_servers: str, positions: Mapping[int, int]) -> dict[str, str]:
     """Returns the options of Spark's Kafka source, batch or streaming, from `positions` on.
 
@@ -158,26 +143,3 @@ def kafka_options(settings: Settings, bootstrap_servers: str, positions: Mapping
         "kafka.max.poll.records": str(settings.ingest.max_poll_records),
         **spark_security(settings.kafka),
     }
-
-
-def spark_security(settings: KafkaSettings) -> dict[str, str]:
-    """Returns the security settings for Java's client, as options of Spark's Kafka source."""
-    found: dict[str, str] = {"kafka.security.protocol": settings.security_protocol}
-    if settings.sasl_password is not None and settings.sasl_mechanism is not None:
-        module = "plain.Plain" if settings.sasl_mechanism == "PLAIN" else "scram.Scram"
-        found["kafka.sasl.mechanism"] = settings.sasl_mechanism
-        found["kafka.sasl.jaas.config"] = (
-            f"org.apache.kafka.common.security.{module}LoginModule required"
-            f" username={jaas_quoted(settings.sasl_username or '')}"
-            f" password={jaas_quoted(settings.sasl_password.resolve().get_secret_value())};"
-        )
-    if settings.ssl_ca_file is not None:
-        found |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": str(settings.ssl_ca_file)}
-    if settings.ssl_keystore_file is not None:
-        found |= {"kafka.ssl.keystore.type": "PEM", "kafka.ssl.keystore.location": str(settings.ssl_keystore_file)}
-    return found
-
-
-def jaas_quoted(text: str) -> str:
-    """Returns a value quoted for a JAAS entry; a quote that closed it early could name another login module."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

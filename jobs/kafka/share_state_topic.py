@@ -17,8 +17,8 @@ from kafka.errors import KafkaTimeoutError
 from kafka.protocol.admin.groups import ListGroupsRequest
 
 from groupledger.jobs.kafka.brokers import ask_each
+from groupledger.jobs.kafka.login import kafka_python_security
 from groupledger.jobs.kafka.messages import DescribeShareGroupOffsetsRequest
-from groupledger.jobs.kafka.offsets_topic import kafka_python_security
 from groupledger.jobs.kafka.sampling import chunks, sample_watermarks
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.kafka.names import SHARE_STATE_TOPIC

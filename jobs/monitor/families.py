@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.utils import floatToGoString
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,4 +30,20 @@ def family(
     for values, number in samples:
         if number is not None:
             made.add_metric(values, number)
+    return made
+
+
+def histogram(
+    name: str,
+    text: str,
+    labels: Sequence[str],
+    bounds: Sequence[float],
+    samples: Iterable[tuple[Sequence[str], Sequence[int], float]],
+) -> Metric:
+    """Returns histograms, each the values of the labels, how many lie up to each bound and above the last, and the
+    sum."""
+    made = HistogramMetricFamily(name, text, labels=labels)
+    ends = [*map(floatToGoString, bounds), "+Inf"]
+    for values, counts, total in samples:
+        made.add_metric(values, list(zip(ends, accumulate(counts), strict=True)), total)
     return made

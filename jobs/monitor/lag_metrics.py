@@ -8,7 +8,7 @@
 
 and of our own, by group: `_rebalances_total`, `_generation`, `_members`, `_last_commit_age_seconds`, `_idle_seconds`
 (of a group without members, whose offsets will expire), `_catch_up_seconds`, `_status` (1, with the status as a label)
-and `_burrow_status` (Burrow's codes).
+and `_burrow_status` (Burrow's codes). What happened in the groups is in `activity_metrics`.
 
 `consumer_id` is left out, as member ids are new with every restart; an absent label equals an empty one to Prometheus.
 Which groups, topics and labels are told is a setting, and so is how many series: what is beyond is counted in
@@ -20,7 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.monitor.activity_metrics import BY_GROUP, PREFIX, activity_metrics
 from groupledger.jobs.monitor.families import Counter, Gauge, family
+from groupledger.jobs.monitor.group_info import NO_INFO, GroupInfo
 from groupledger.jobs.process.name_patterns import names_matching
 from groupledger.transforms.lag.rules import burrow
 
@@ -29,11 +31,10 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
+    from groupledger.jobs.monitor.activity_metrics import GroupActivity
     from groupledger.jobs.process.settings import MetricsSettings
     from groupledger.transforms.lag.rules import LagRow, Rollup
 
-PREFIX = "kafka_consumergroup_group"
-BY_GROUP = ("cluster_name", "group")
 BY_PARTITION = (*BY_GROUP, "topic", "partition", "member_host", "client_id")
 PER_PARTITION = 4  # families of which each partition has one
 # As softwaremill/klag-exporter numbers them.
@@ -47,20 +48,6 @@ STATE_CODES = {
     "Assigning": 6,
     "Reconciling": 7,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class GroupInfo:
-    """What the ledger knows of a group beside its lag; None is unknown. `idle_since_ms` is when it lost its last
-    member, or when a simple consumer last committed; None while it has members."""
-
-    rebalances: int | None = None
-    generation: int | None = None
-    member_count: int | None = None
-    idle_since_ms: int | None = None
-
-
-NO_INFO = GroupInfo()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +84,16 @@ def lag_metrics(
     infos: Mapping[str, GroupInfo],
     limits: MetricsSettings,
     round_ms: int = 0,
+    activity: GroupActivity | None = None,
 ) -> Iterator[Metric]:
-    """Yields the metrics of one round, which took `round_ms`."""
+    """Yields the metrics of one round, which took `round_ms`, and of what happened in the groups that are told."""
     scope = scope_of(rows, rollups, limits)
     yield from _partition_metrics(cluster, scope.rows, limits)
     yield from _group_metrics(cluster, scope)
     yield from _info_metrics(cluster, scope.groups, infos)
+    if activity is not None:
+        told = {each.group_id: infos.get(each.group_id, NO_INFO) for each in scope.groups}
+        yield from activity_metrics(cluster, told, activity)
     for name, text, value in (
         ("kafka_consumergroup_poll_time_ms", "How long the sampling round took.", round_ms),
         ("groupledger_series_left_out", "Series of partitions beyond metrics.series_max.", scope.series_left_out),

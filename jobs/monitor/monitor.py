@@ -44,7 +44,8 @@ from groupledger.jobs.monitor.commits import behind, ingest_positions
 from groupledger.jobs.monitor.exposition import Exposition
 from groupledger.jobs.monitor.http import serve
 from groupledger.jobs.monitor.lag_screen import LagScreen
-from groupledger.jobs.monitor.own_metrics import MonitorReport, incident_metrics, monitor_metrics
+from groupledger.jobs.monitor.own_metrics import MonitorReport, incident_metrics, monitor_metrics, step_metrics
+from groupledger.jobs.monitor.own_processes import OwnProcesses
 from groupledger.jobs.monitor.rules import INGEST_ENDED, Stalls, Vitals, await_none_missing, next_round_at, troubles
 from groupledger.jobs.monitor.state import MonitorState
 from groupledger.jobs.monitor.upkeep import Upkeep
@@ -119,7 +120,7 @@ def follow_history(rounds: RoundLoop, stop: threading.Event) -> None:
     # Spark's jobs of this thread share the cores with those of the rounds, and don't stand before them in the queue.
     context.setLocalProperty("spark.scheduler.pool", HISTORY)
     while not stop.is_set():
-        state.update_history(stop)
+        rounds.upkeep.timed(HISTORY, lambda: state.update_history(stop))
         rounds.upkeep.work(stop)
         stop.wait(ledger.settings.monitor.history_interval_s)
 
@@ -152,6 +153,7 @@ class RoundLoop:
         self.state = MonitorState(self.ledger)
         self.upkeep = Upkeep(self.ledger, [ledger.lease])
         self.notifier = Notifier(self.ledger, stop)
+        self._processes = OwnProcesses(ledger.spark)
         self._brokers = brokers
         self._run = run
         self._ingesting = ingesting
@@ -184,7 +186,10 @@ class RoundLoop:
     def _metrics(self) -> Iterator[Metric]:
         cluster = self.ledger.cluster
         yield from monitor_metrics(cluster, self._report)
-        yield from incident_metrics(cluster, self.upkeep.open_incidents, self.notifier.counts.copy())
+        upkeep = self.upkeep
+        yield from incident_metrics(cluster, upkeep.open_incidents, self.notifier.counts.copy(), upkeep.found_incidents)
+        yield from step_metrics(cluster, upkeep.steps)
+        yield from self._processes.metrics()
         if self._published_ms is not None:
             yield from self.state.metrics(self._report.round_s)
 
@@ -282,6 +287,7 @@ class RoundLoop:
             lag_offsets=dict.fromkeys(ends_of(sampled.watermarks), 0) | dict(missing),
             hidden_offsets=self._stalls.hidden(),
             stalled_ms=self._stalls.stalled_ms(now_ms()),
+            waiting_rounds=self.state.waiting,
         )
 
     def _publish(self, report: MonitorReport) -> None:

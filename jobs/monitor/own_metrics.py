@@ -9,7 +9,11 @@
     groupledger_sample_errors                 partitions, groups and brokers of the last round without an answer
     groupledger_interval_seconds              how often there is to be a round
     groupledger_open_incidents                by group, kind and severity; a group without any has no sample
+    groupledger_incidents_total               found since the monitor began, by kind, severity and evidence
     groupledger_notifications_total           messages about incidents, by receiver and outcome
+    groupledger_waiting_rounds                rounds that are published and not yet written
+    groupledger_step_timestamp_seconds        by step (history, incidents, maintenance): when it was last done
+    groupledger_step_seconds                  how long it took then
 
 The labels are bounded by the cluster itself and by the settings: partitions of one topic, receivers; groups in trouble.
 """
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
+    from groupledger.jobs.monitor.upkeep import Step
+
 
 @dataclass(frozen=True, slots=True)
 class MonitorReport:
@@ -40,6 +46,7 @@ class MonitorReport:
     hidden_offsets: Mapping[int, int] = field(default_factory=dict)
     stalled_ms: Mapping[int, int] = field(default_factory=dict)
     interval_s: int = 0
+    waiting_rounds: int = 0
 
 
 def monitor_metrics(cluster: str, report: MonitorReport) -> Iterator[Metric]:
@@ -58,6 +65,7 @@ def monitor_metrics(cluster: str, report: MonitorReport) -> Iterator[Metric]:
     for kind, name, text, value in (
         *(of_round if report.sampled_at_ms is not None else ()),
         (Gauge, "interval_seconds", "How often there is to be a round.", report.interval_s),
+        (Gauge, "waiting_rounds", "Rounds that wait to be written.", report.waiting_rounds),
         (Gauge, "sample_errors", "What did not answer in the last round.", report.sample_errors),
         (Counter, "rounds", "Rounds that were published.", report.rounds),
         (Counter, "rounds_failed", "Rounds that no broker answered.", report.rounds_failed),
@@ -66,12 +74,27 @@ def monitor_metrics(cluster: str, report: MonitorReport) -> Iterator[Metric]:
 
 
 def incident_metrics(
-    cluster: str, open_incidents: Mapping[tuple[str, str, str], int], messages: Mapping[tuple[str, str], int]
+    cluster: str,
+    open_incidents: Mapping[tuple[str, str, str], int],
+    messages: Mapping[tuple[str, str], int],
+    found: Mapping[tuple[str, str, str], int] | None = None,
 ) -> Iterator[Metric]:
-    """Yields the open incidents by group, kind and severity, and the messages about them by receiver and outcome."""
+    """Yields the open incidents by group, kind and severity, those `found` by kind, severity and evidence, and the
+    messages about them by receiver and outcome."""
     for kind, name, text, labels, values in (
         (Gauge, "open_incidents", "Incidents that are open.", ("group", "kind", "severity"), open_incidents),
+        (Counter, "incidents", "Incidents that were found.", ("kind", "severity", "evidence"), found or {}),
         (Counter, "notifications", "Messages about incidents.", ("receiver", "outcome"), messages),
     ):
         samples = (((cluster, *key), value) for key, value in sorted(values.items()))
         yield family(kind, f"groupledger_{name}", text, ("cluster_name", *labels), samples)
+
+
+def step_metrics(cluster: str, steps: Mapping[str, Step]) -> Iterator[Metric]:
+    """Yields when each of the steps beside the rounds was last done, and how long it took."""
+    for name, text, values in (
+        ("timestamp_seconds", "When the step was last done.", {step: of.ended_s for step, of in steps.items()}),
+        ("seconds", "How long it took.", {step: of.took_s for step, of in steps.items()}),
+    ):
+        samples = (((cluster, step), value) for step, value in sorted(values.items()))
+        yield family(Gauge, f"groupledger_step_{name}", text, ("cluster_name", "step"), samples)

@@ -103,6 +103,23 @@ class Stalls:
         return {partition: at_ms - self._seen[partition].since_ms for partition in self.hidden()}
 
 
+class Elections:
+    """Counts how often partitions of `__consumer_offsets` have got a leader anew, which is the coordinator of their
+    groups. `moves` has every partition that was looked at."""
+
+    def __init__(self) -> None:
+        self.moves: dict[int, int] = {}
+        self._epochs: dict[int, int] = {}
+
+    def look(self, epochs: Iterable[tuple[int, int | None]]) -> None:
+        """Takes note of partition and leader epoch, which is None where the leader did not answer."""
+        for partition, epoch in epochs:
+            if epoch is not None:
+                elections = max(epoch - self._epochs.get(partition, epoch), 0)
+                self.moves[partition] = self.moves.get(partition, 0) + elections
+                self._epochs[partition] = max(epoch, self._epochs.get(partition, epoch))
+
+
 @dataclass(frozen=True, slots=True)
 class Vitals:
     """What health is judged by. `published_ms` is when the last round was, None before the first; `lag_offsets` is how

@@ -6,11 +6,13 @@ All of it is a copy of what the tables hold, brought up to date by what each rou
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.history import update_history
@@ -24,8 +26,19 @@ from groupledger.jobs.derive.lag import (
 )
 from groupledger.jobs.derive.offset_events import update_offset_events
 from groupledger.jobs.ingest.samples import append_round, last_sampled_at_ms, sampled_topics
+from groupledger.jobs.monitor.activity import (
+    GENERATION_COLUMNS,
+    MEMBER_COLUMNS,
+    REBALANCE_COLUMNS,
+    Activity,
+    events_of,
+)
+from groupledger.jobs.monitor.activity_metrics import GroupActivity, Holding, holding_of
 from groupledger.jobs.monitor.commits import commits_in, new_files
-from groupledger.jobs.monitor.lag_metrics import NO_INFO, GroupInfo, lag_metrics
+from groupledger.jobs.monitor.group_info import NO_INFO, GroupInfo
+from groupledger.jobs.monitor.lag_metrics import lag_metrics
+from groupledger.jobs.monitor.rules import Elections
+from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
@@ -33,7 +46,9 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.words import StatsWindow
 from groupledger.transforms.lag.lag import commit_events
 from groupledger.transforms.lag.rules import End, GroupHistory, LagRules, LagState, Watermark, rollup
@@ -47,8 +62,10 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from groupledger.jobs.kafka.sampling import SampledGroupState, SampledRound
+    from groupledger.jobs.monitor.activity import Event
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.jobs.warehouse.tables import Tables
+    from groupledger.jobs.warehouse.tables import ClusterTables, Tables
+    from groupledger.schemas.tables.table import Table
     from groupledger.transforms.lag.rules import GroupFacts, LagRow, Rollup
 
 # More new rows than this at once, and it is cheaper to read what counts of them from the table.
@@ -67,6 +84,10 @@ class MonitorState:
         self._lag = LagState(self._rules)
         self._histories: dict[str, GroupHistory] = {}
         self._infos: dict[str, GroupInfo] = {}
+        self._activity = Activity(now_ms())
+        self._commits: Counter[str] = Counter()
+        self._holdings: dict[str, Holding] = {}
+        self._elections = Elections()
         self._topics: set[str] | None = None
         self._version = 0
         self._rows: list[LagRow] = []
@@ -100,6 +121,8 @@ class MonitorState:
         update_history(self._ledger, stop)
         self._ledger.give_way()
         self._read_history()
+        # Only now all tables have the columns of this release.
+        self._activity = self._activity.after(events_since(self._ledger, self._activity.from_ms))
         update_offset_events(self._ledger)
 
     def _read_history(self) -> None:
@@ -111,6 +134,8 @@ class MonitorState:
         """Reads what the ingest has added to the table since the last time."""
         files = new_files(self._ledger, self._version)
         if files.row_count > ROWS_FOLLOWED_MAX:
+            commits = commits_in(self._ledger, files).where(~F.col("is_tombstone"))
+            self._commits.update(dict(commits.groupBy("group_id").count().collect()))
             self.recover()
             return
         if files.paths:
@@ -119,6 +144,7 @@ class MonitorState:
                 self._lag.commit(
                     row.group_id, row.topic, row.partition, commit_of({**row.asDict(), "high_watermark": None})
                 )
+                self._commits[row.group_id] += row.committed_offset is not None
         self._version = files.version
 
     # A round
@@ -134,6 +160,11 @@ class MonitorState:
         facts = {row.group_id: self._facts(row) for row in sampled.group_states}
         facts |= {name: history.facts_at(NOW, None) for name, history in self._histories.items() if name not in facts}
         self._rows = list(self._lag.round(lag_round(sampled, passed), facts))
+        holdings = ((name, holding_of(of.owners.values())) for name, of in facts.items())
+        self._holdings = {name: holding for name, holding in holdings if holding is not None}
+        self._elections.look(
+            (row.partition, row.leader_epoch) for row in sampled.watermarks if row.topic == OFFSETS_TOPIC
+        )
         self._states = sampled.group_states
         self.rollups = rollup(self._rows)
         subscribed = {topic for row in sampled.group_states for topic in row.subscribed_topics or ()}
@@ -156,12 +187,18 @@ class MonitorState:
                 member_count=known.member_count if row.member_count is None else row.member_count,
             )
         settings, cluster = self._ledger.settings.metrics, self._ledger.cluster
-        yield from lag_metrics(cluster, self._rows, self.rollups, infos, settings, round(round_s * 1000))
+        activity = GroupActivity(self._activity, self._commits, self._elections.moves, self._holdings)
+        yield from lag_metrics(cluster, self._rows, self.rollups, infos, settings, round(round_s * 1000), activity)
 
     def append(self, sampled: SampledRound) -> None:
         """Queues the last round for the writer, behind the rounds before it."""
         self.await_written(ROUNDS_WAITING_MAX)
         self._writing.append(self._writer.submit(self._append, sampled, self._rows))
+
+    @property
+    def waiting(self) -> int:
+        """Returns how many rounds wait to be written."""
+        return sum(not future.done() for future in self._writing)
 
     def await_written(self, waiting_max: int = 0) -> None:
         """Waits until no more rounds than that are queued. Raises what writing has raised."""
@@ -197,19 +234,52 @@ def group_infos(tables: Tables) -> dict[str, GroupInfo]:
     """Returns what the history says of each group. One without members is idle since its empty generation began, or, if
     it never had members, since its last commit."""
     rows = tables.rows_if_any
-    rebalances = rows(REBALANCE_STATS).where(F.col("window") == StatsWindow.DAY).groupBy("group_id")
+    of_days = rows(REBALANCE_STATS).where(F.col("window") == StatsWindow.DAY).groupBy("group_id")
     is_empty = F.col("is_current") & (F.col("member_count") == 0)
     empty = rows(GENERATIONS).where(is_empty).groupBy("group_id").agg(F.max("started_at").alias("empty_since"))
     found = (
         rows(GROUPS)
-        .join(rebalances.agg(F.sum("rebalances").alias("rebalances")), "group_id", "left")
+        .join(of_days.agg(*[F.sum(name).alias(name) for name in ("rebalances", "storms")]), "group_id", "left")
         .join(empty, "group_id", "left")
         .select(
-            *("group_id", "generation", "member_count"),
-            F.coalesce("rebalances", F.lit(0)).alias("rebalances"),
+            *("group_id", "generation", "member_count", "kafka_partition"),
+            *[F.coalesce(name, F.lit(0)).alias(name) for name in ("rebalances", "storms")],
             F.unix_millis(F.coalesce("empty_since", F.when(F.col("is_simple"), F.col("last_commit_at")))).alias("idle"),
         )
     )
     return {
-        row.group_id: GroupInfo(row.rebalances, row.generation, row.member_count, row.idle) for row in found.collect()
+        row.group_id: GroupInfo(
+            row.rebalances, row.generation, row.member_count, row.idle, row.storms, row.kafka_partition
+        )
+        for row in found.collect()
     }
+
+
+def events_since(tables: ClusterTables, from_ms: int) -> Iterator[Event]:
+    """Returns what happened in the groups since an instant, as far as the history has written it. The tables' own
+    bounds say which files to open, so that this costs what is new."""
+    since = pa.scalar(from_ms * 1_000, pa.timestamp("us", "UTC"))
+    is_open = pc.field("is_open") == 1
+    ended_or_began = {
+        MEMBERS: (pc.field("left_at") >= since) | (is_open & (pc.field("joined_at") >= since)),
+        GENERATIONS: (pc.field("ended_at") >= since) | (is_open & (pc.field("converged_at") >= since)),
+    }
+    return events_of(
+        rows_with_times(tables, REBALANCES, pc.field("happened_at") >= since, REBALANCE_COLUMNS),
+        rows_with_times(tables, MEMBERS, ended_or_began[MEMBERS], MEMBER_COLUMNS),
+        rows_with_times(tables, GENERATIONS, ended_or_began[GENERATIONS], GENERATION_COLUMNS),
+    )
+
+
+def rows_with_times(
+    tables: ClusterTables, table: Table, condition: pc.Expression, columns: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """Returns rows of a table, none if it is not there, with their times as microseconds."""
+    if not tables.exists(table):
+        return []
+    rows = tables.arrow(table, condition, columns)
+    for number, field in enumerate(rows.schema):
+        if pa.types.is_timestamp(field.type):
+            rows = rows.set_column(number, field.name, rows.column(number).cast(pa.int64()))
+    found: list[dict[str, Any]] = rows.to_pylist()
+    return found

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupledger.jobs.derive.incidents import update_incidents
@@ -35,14 +37,28 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
 
 HOUR_S = 3_600
+COLUMNS = ("incident_id", "group_id", "kind", "severity", "evidence", "last_seen_at", "is_open")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The last time that a piece of work was done: when it ended, as seconds since the epoch, and how long it took."""
+
+    ended_s: float
+    took_s: float
 
 
 class Upkeep:
     """The work in the pauses of one monitor, which has the leases `held`. `open_incidents` has by group, kind and
-    severity how many are open."""
+    severity how many are open, `found_incidents` by kind, severity and evidence how many were found; `steps` has what
+    was done when."""
 
     def __init__(self, ledger: Ledger, held: list[Lease]) -> None:
         self.open_incidents: Mapping[tuple[str, str, str], int] = {}
+        self.found_incidents: Mapping[tuple[str, str, str], int] = {}
+        self.steps: dict[str, Step] = {}
+        self._began_at = datetime.now(timezone.utc)
+        self._known: set[str] = set()
         self._ledger = ledger
         self.held = held
         settings = ledger.settings
@@ -57,23 +73,35 @@ class Upkeep:
         """Does what is due. Raises what the jobs raise, but for a maintenance that another writer keeps from the
         tables: that is said, and tried again the next time."""
         if not stop.is_set() and self._ledger.exists(GENERATIONS):
-            self._when_due(self._incidents, self._look_for_incidents)
+            self._when_due(self._incidents, "incidents", self._look_for_incidents)
         if not stop.is_set() and self._ledger.exists(LAG):
-            self._when_due(self._seeds, self._keep_seeds)
+            self._when_due(self._seeds, "lag_seeds", self._keep_seeds)
         if not stop.is_set() and self._ledger.settings.monitor.maintain_interval_h:
-            self._when_due(self._maintenance, self._maintain)
+            self._when_due(self._maintenance, "maintenance", self._maintain)
 
-    def _when_due(self, pace: Pace, work: Callable[[], None]) -> None:
+    def timed(self, step: str, work: Callable[[], None]) -> None:
+        """Does a piece of work, and keeps when."""
+        began_s = time.monotonic()
+        work()
+        self.steps = {**self.steps, step: Step(time.time(), time.monotonic() - began_s)}
+
+    def _when_due(self, pace: Pace, step: str, work: Callable[[], None]) -> None:
         began_s = time.monotonic()
         if pace.is_due(began_s):
-            work()
+            self.timed(step, work)
             pace.done(began_s, time.monotonic())
 
     def _look_for_incidents(self) -> None:
         ledger = self._ledger
         update_incidents(ledger)
-        rows = ledger.arrow(INCIDENTS, pc.field("is_open"), ("group_id", "kind", "severity")).to_pylist()
-        self.open_incidents = Counter((row["group_id"] or "", row["kind"], row["severity"]) for row in rows)
+        is_new = pc.field("last_seen_at") >= pa.scalar(self._began_at, pa.timestamp("us", "UTC"))
+        rows = ledger.arrow(INCIDENTS, pc.field("is_open") | is_new, COLUMNS).to_pylist()
+        is_open = [row for row in rows if row["is_open"]]
+        self.open_incidents = Counter((row["group_id"] or "", row["kind"], row["severity"]) for row in is_open)
+        new = [row for row in rows if row["last_seen_at"] >= self._began_at and row["incident_id"] not in self._known]
+        self._known |= {row["incident_id"] for row in new}
+        found = Counter((row["kind"], row["severity"], row["evidence"]) for row in new)
+        self.found_incidents = Counter(self.found_incidents) + found
 
     def _keep_seeds(self) -> None:
         """Keeps what the rounds so far leave, so that the next start need not read all of them."""

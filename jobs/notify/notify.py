@@ -14,10 +14,7 @@ import json
 import threading
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from http.client import HTTPException
-from typing import TYPE_CHECKING, Any
-from urllib.error import HTTPError
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +25,7 @@ from groupledger.jobs.process import clock
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.name_patterns import first_matching, names_matching
 from groupledger.jobs.process.settings import Secret, checked_url
+from groupledger.jobs.process.web import post
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.words import Severity
@@ -50,11 +48,6 @@ LOOKS_PER_ALERT = 12
 REMEDY = "remove it: recent incidents are then told again"
 
 
-class _NoRedirect(HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """Follows nobody: the body goes to the address of the settings, or nowhere."""
-
-
 @dataclass(frozen=True, slots=True)
 class Receiver:
     """A receiver of the settings, with its secrets."""
@@ -69,18 +62,11 @@ class Receiver:
         body = BODIES[self.settings.kind](message, context)
         if body is None:
             return
-        headers = {"Content-Type": "application/json", "User-Agent": "groupledger", **body.headers}
-        request = Request(self.url.rstrip("/") + body.path, body.text, headers, method="POST")  # noqa: S310 - http(s)
+        headers = {"Content-Type": "application/json", **body.headers}
         try:
-            with build_opener(_NoRedirect).open(request, timeout=timeout_s):
-                return
-        except HTTPError as error:
-            error.close()
-            why = f"it answered with status {error.code}"
-        except (OSError, HTTPException) as error:
-            reason = getattr(error, "reason", error)
-            why = getattr(reason, "strerror", None) or type(reason).__name__
-        raise OutsideError(f"The receiver {self.name} of notify.receivers was not told: {why}.")
+            post(self.url.rstrip("/") + body.path, body.text, headers, timeout_s)
+        except OutsideError as error:
+            raise OutsideError(f"The receiver {self.name} of notify.receivers was not told: {error}.") from error
 
 
 def receivers_of(settings: NotifySettings) -> list[Receiver]:

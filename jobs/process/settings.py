@@ -63,24 +63,62 @@ class Secret(Section):
             raise InputError(f"The secret file {self.file} can't be read: {error.strerror}.") from error
 
 
+def checked_url(url: str) -> str:
+    """Returns a URL of the web. Raises ValueError, without the URL: it may hold a secret."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        msg = "this is no URL that begins with http:// or https://"
+        raise ValueError(msg)
+    return url
+
+
+Url = Annotated[str, AfterValidator(checked_url)]
+
+
+NAME_AND_PASSWORD = ("sasl_username", "sasl_password")
+NEEDED_TO_LOG_IN = {
+    "PLAIN": NAME_AND_PASSWORD,
+    "SCRAM-SHA-256": NAME_AND_PASSWORD,
+    "SCRAM-SHA-512": NAME_AND_PASSWORD,
+    "OAUTHBEARER": (*NAME_AND_PASSWORD, "sasl_token_url"),
+    "GSSAPI": ("sasl_username", "sasl_keytab"),
+    "AWS_MSK_IAM": (),
+}
+
+
 class KafkaSettings(Section):
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-    # An allow-list on purpose: other login modules can be made to run code by whoever writes their configuration.
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None
+    # An allow-list on purpose: see `jobs.kafka.login`.
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM"] | None
     sasl_username: str | None
     sasl_password: Secret | None
+    sasl_token_url: Url | None
+    sasl_scope: str | None
+    sasl_keytab: Path | None
+    sasl_kerberos_service: str
     ssl_ca_file: Path | None
     ssl_keystore_file: Path | None
+    ssl_key_password: Secret | None
     request_timeout_ms: Annotated[int, Field(ge=1000, le=600_000)]
+
+    @property
+    def mechanism(self) -> str | None:
+        """Returns how to log in, None if nobody is asked to."""
+        return self.sasl_mechanism if self.security_protocol.startswith("SASL") else None
 
     @model_validator(mode="after")
     def sasl_is_whole(self) -> KafkaSettings:
-        if self.security_protocol.startswith("SASL") and None in (
-            self.sasl_mechanism,
-            self.sasl_username,
-            self.sasl_password,
-        ):
-            msg = f"{self.security_protocol} needs sasl_mechanism, sasl_username and sasl_password"
+        if not self.security_protocol.startswith("SASL"):
+            return self
+        if self.sasl_mechanism is None:
+            msg = f"{self.security_protocol} needs sasl_mechanism"
+            raise ValueError(msg)
+        needed = NEEDED_TO_LOG_IN[self.sasl_mechanism]
+        if any(getattr(self, name) is None for name in needed):
+            msg = f"{self.sasl_mechanism} needs {' and '.join(needed)}"
+            raise ValueError(msg)
+        if self.sasl_mechanism == "AWS_MSK_IAM" and self.security_protocol != "SASL_SSL":
+            msg = "AWS_MSK_IAM needs security_protocol: SASL_SSL"
             raise ValueError(msg)
         return self
 
@@ -231,18 +269,6 @@ class MetricsSettings(Section):
 
 class TeamSettings(Section):
     groups: NamePattern
-
-
-def checked_url(url: str) -> str:
-    """Returns a URL of the web. Raises ValueError, without the URL: it may hold a secret."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        msg = "this is no URL that begins with http:// or https://"
-        raise ValueError(msg)
-    return url
-
-
-Url = Annotated[str, AfterValidator(checked_url)]
 
 
 def checked_kind(name: str) -> str:

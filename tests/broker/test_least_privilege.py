@@ -1,4 +1,4 @@
-"""Goal: the rights in docs/security.md are enough, and none of them is too many: a broker that denies all else."""
+"""Goal: the rights in docs/rights.md are enough, and none of them is too many: a broker that denies all else."""
 
 from __future__ import annotations
 

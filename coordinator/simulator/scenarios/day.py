@@ -56,7 +56,19 @@ _DEMO_PACE = {"session_timeout_ms": 240_000, "heartbeat_interval_ms": 80_000, "a
 _DEMO_PROCESSING_MS = (25_000, 45_000)
 _DEMO_GROUPS = 2 * len(SINGLE)
 _SHIFT_HOURS = 3
-_ALL_DAY = 8  # one group of so many works all day
+# Of eight groups, one works all day, and two begin so late that they still work when the day ends.
+_OF_EIGHT = 8
+_ALL_DAY, _LATE = (0,), (3, 6)
+_LATE_MINUTES = (60, 100)
+_DEMO_NAMES = (
+    *("checkout", "fraud-scoring", "invoice-mailer", "search-indexer", "stock-keeper", "payment-capture"),
+    *("shipping-labels", "email-digest", "clickstream-etl", "price-updater", "session-counter", "order-archive"),
+    *("recommendations", "returns-desk", "loyalty-points", "catalog-sync", "audit-trail", "ad-billing"),
+    *("courier-tracking", "ledger-export", "cart-abandonment", "risk-rules", "push-notifications", "image-resizer"),
+    *("warehouse-picker", "tax-reports", "review-moderation", "feature-store", "billing-runs", "chat-router"),
+    *("device-telemetry", "supplier-feed", "gift-cards", "seo-crawler", "subscription-renewals", "cdc-orders"),
+    *("customer-360", "log-shipper", "delivery-slots", "data-lake-sink"),
+)
 
 
 def play(group: Script) -> None:
@@ -68,9 +80,14 @@ def play(group: Script) -> None:
 def play_demo(group: Script) -> None:
     group.pace = _DEMO_PACE
     group.processing_ms = _DEMO_PROCESSING_MS
-    if group.number % _ALL_DAY == 0:
+    if group.number % _OF_EIGHT in _ALL_DAY:
         group.delay_ms = _some_hour_ms(group)
         _play(group, 0, _HOURS)
+        return
+    if group.number % _OF_EIGHT in _LATE:
+        start_ms = _HOURS * _HOUR_MS - group.source.between(*_LATE_MINUTES) * MINUTE_MS
+        group.began_at_ms += start_ms
+        _play(group, start_ms // _HOUR_MS, 2)
         return
     start_ms = _some_hour_ms(group)
     group.began_at_ms += start_ms
@@ -118,4 +135,5 @@ DEMO = Scenario(
     hours=_HOURS,
     settings=Settings(_CONFIG, sample_interval_ms=5 * MINUTE_MS),
     groups=_DEMO_GROUPS,
+    names=_DEMO_NAMES,
 )

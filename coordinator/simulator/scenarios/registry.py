@@ -23,6 +23,7 @@ class Scenario:
     hours: float = 0.5
     settings: Settings = field(default_factory=Settings)
     groups: int = 1  # unless the run says otherwise
+    names: tuple[str, ...] = ()  # of the first groups; the others have numbers
 
 
 def scenario(

@@ -19,8 +19,10 @@ import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from groupledger.jobs.monitor.lag_metrics import GroupInfo, lag_metrics
-from groupledger.jobs.monitor.own_metrics import MonitorReport, incident_metrics, monitor_metrics
+from groupledger.jobs.monitor.group_info import GroupInfo
+from groupledger.jobs.monitor.lag_metrics import lag_metrics
+from groupledger.jobs.monitor.own_metrics import MonitorReport, incident_metrics, monitor_metrics, step_metrics
+from groupledger.jobs.monitor.upkeep import Step
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.incidents.rules import incidents
@@ -385,6 +387,9 @@ def test_reader_stalled_and_rounds_missing_fire() -> None:
         )
     )
     assert stalled == {"GroupledgerReaderStalled": 330}
+
+    behind = with_metrics(played(40, healthy), lambda _: step_metrics("test", {"history": Step(START_MS / 1_000, 9)}))
+    assert fired(behind) == {"GroupledgerHistoryBehind": 1_830}
 
     def ended(interval_s: int) -> Series:
         return played(8, healthy, report=lambda _: MonitorReport(START_MS, interval_s=interval_s))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -9,15 +10,22 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from groupledger.jobs.kafka.sampling import SampledGroupState, SampledRound, SampledWatermark
+from groupledger.jobs.monitor.activity import Activity, Count
 from groupledger.jobs.monitor.own_metrics import MonitorReport, monitor_metrics
-from groupledger.jobs.monitor.state import MonitorState
+from groupledger.jobs.monitor.own_processes import OwnProcesses
+from groupledger.jobs.monitor.state import MonitorState, events_since, group_infos
 from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.warehouse.tables import ClusterTables
+from groupledger.schemas.tables.members import MEMBERS
 from groupledger.transforms.lag.rules import Commit
+from tests.jobs.warehouses import SIMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from prometheus_client import Metric
+    from pyspark.sql import SparkSession
 
 BEGAN_MS = 1_800_000_000_000
 LAG = "kafka_consumergroup_group_lag"
@@ -98,3 +106,30 @@ def test_the_next_round_asks_about_what_is_committed_or_subscribed() -> None:
     assert state.topics() is None
     state.compute(sampled(1, {0: 20}, end=10), passed={0})
     assert state.topics() == {"orders", "clicks"}
+
+
+def test_what_happened_is_what_the_statistics_say(spark: SparkSession, filled_warehouse: Path) -> None:
+    """Goal: of a ledger, the counted rebalances of each group are those of `rebalance_stats`, and every tenure and
+    its end is counted once."""
+    tables = ClusterTables(spark, str(filled_warehouse), SIMULATED)
+    found = Activity(0).after(events_since(tables, 0)).after(events_since(tables, 0))
+    rebalances: Counter[str] = Counter()
+    for (group_id, _), count in found.counts[Count.REBALANCES].items():
+        rebalances[group_id] += count
+    infos = group_infos(tables)
+    assert rebalances == Counter({group_id: info.rebalances for group_id, info in infos.items() if info.rebalances})
+    ended = [row.leave_cause or "unknown" for row in tables.rows(MEMBERS).where("left_at is not null").collect()]
+    causes: Counter[str] = Counter()
+    for (_, cause), count in found.counts[Count.LEFT].items():
+        causes[cause] += count
+    assert causes == Counter(ended)
+    assert ended
+
+
+def test_the_monitors_own_processes(spark: SparkSession) -> None:
+    """Goal: memory of both processes, and what the JVM says of itself."""
+    found = {each.name: each for each in OwnProcesses(spark).metrics()}
+    for name in ("process_resident_memory_bytes", "jvm_process_resident_memory_bytes", "jvm_threads_current"):
+        assert found[name].samples[0].value > 0
+    assert {sample.labels["area"] for sample in found["jvm_memory_used_bytes"].samples} == {"heap", "nonheap"}
+    assert any(sample.labels for sample in found["jvm_gc_collection_seconds"].samples)

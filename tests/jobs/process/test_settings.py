@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from groupledger.jobs.kafka.offsets_topic import kafka_python_security, spark_security
+from groupledger.jobs.kafka.login import kafka_python_security, spark_security
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.settings import load_settings, rules_from
 from groupledger.transforms.incidents.rules import Rules
@@ -66,6 +66,12 @@ def test_rules_are_filled_by_name(tmp_path: Path) -> None:
         ("ingest: {read_tasks: none}", "ingest.read_tasks: Input should be a valid integer"),
         ("cluster: ../up", "cluster: String should match pattern"),
         ("kafka: {security_protocol: SASL_SSL}", "SASL_SSL needs sasl_mechanism"),
+        ("kafka: {security_protocol: SASL_SSL, sasl_mechanism: PLAIN}", "PLAIN needs sasl_username and sasl_password"),
+        ("kafka: {security_protocol: SASL_SSL, sasl_mechanism: GSSAPI}", "GSSAPI needs sasl_username and sasl_keytab"),
+        (
+            "kafka: {security_protocol: SASL_PLAINTEXT, sasl_mechanism: AWS_MSK_IAM}",
+            "needs security_protocol: SASL_SSL",
+        ),
         ("kafka: {sasl_password: hunter2}", "kafka.sasl_password: Input should be a valid dictionary"),
         ("kafka: {sasl_password: {env: A, file: /b}}", "write either {env: NAME} or {file: PATH}"),
         ("privacy: {principals: hash}", "hash needs a key: set privacy.hash_key"),

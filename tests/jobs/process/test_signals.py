@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from groupledger.coordinator.simulator.scenarios import SCENARIOS
+from groupledger.jobs.demo.simulate import simulate
 from groupledger.jobs.process.signals import StopOnSignal
 
 ROOT = Path(__file__).parents[3]
@@ -135,3 +137,26 @@ def test_a_server(arguments: tuple[str, ...], ready: str, number: signal.Signals
         process.send_signal(number)
         assert process.stderr.read() == ""
     assert process.returncode == code
+
+
+def test_while_spark_starts(tmp_path: Path) -> None:
+    """Goal: a signal that comes while the JVM comes up ends a command in time, with its code, in silence, and with
+    nothing in the warehouse. `python -m bench.signals` has other commands and moments."""
+    simulate(SCENARIOS["crash"], 1, tmp_path / "sim", 1, None, print)
+    started = []
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        warehouse = tmp_path / number.name
+        command = [sys.executable, "-m", "groupledger.jobs.cli.main", "ingest", "--warehouse", str(warehouse)]
+        capture = ["--capture", str(tmp_path / "sim" / "capture")]
+        process = subprocess.Popen([*command, *capture], stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        started.append((process, warehouse, number, code))
+    for process, warehouse, number, code in started:
+        with process:
+            assert process.stderr is not None
+            assert process.stderr.readline() == "starting Spark\n"
+            process.send_signal(number)
+            said = process.stderr.read()
+        assert process.returncode == code
+        assert "Traceback" not in said
+        assert "Exception" not in said
+        assert not [*warehouse.rglob("*.parquet")]

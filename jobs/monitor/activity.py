@@ -1,0 +1,141 @@
+"""What happened in the groups since a monitor began, counted from the rows that its history has written.
+
+An event counts once, and if its record is from after the monitor's start: as Prometheus wants its counters, they begin
+at zero with the process. The history writes a row again when it learns more of it (the first commit after a rebalance
+ends a pause), so the events of the last hours are known by their keys; what comes later than that is not counted. A
+batch of old records moves this window only once it is read. So a history that is hours behind loses no event.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.kinds.triggers import UNKNOWN
+from groupledger.schemas.words import PauseScope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    Row = Mapping[str, Any]
+
+WINDOW_MS = 6 * 3_600_000
+# How long rebalances take, in seconds: a sync takes milliseconds, max.poll.interval.ms is five minutes by default.
+BOUNDS_S = (0.1, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0, 900.0)
+REBALANCE_COLUMNS = (
+    *("group_id", "incarnation", "to_generation", "from_generation", "happened_at", "inferred_trigger"),
+    *("sync_wait_ms", "pause_scope", "pause_upper_ms", "partition_pauses"),
+)
+MEMBER_COLUMNS = (
+    *("group_id", "incarnation", "member_id", "from_offset", "joined_at", "left_at", "is_start_known", "leave_cause"),
+)
+GENERATION_COLUMNS = ("group_id", "incarnation", "generation", "revision", "started_at", "converged_at")
+
+
+class Count(Enum):
+    """Names what is counted."""
+
+    JOINED = auto()
+    LEFT = auto()
+    REBALANCES = auto()
+    TOOK = auto()
+    PAUSED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a group: `key` tells it from all others, `why` is a word of the ledger."""
+
+    count: Count
+    key: tuple[Any, ...]
+    at_ms: int
+    group_id: str
+    why: str = ""
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """Says how many durations there were up to each of `BOUNDS_S` and above the last, and their sum."""
+
+    counts: tuple[int, ...] = (0,) * (len(BOUNDS_S) + 1)
+    sum_s: float = 0.0
+
+    def plus(self, seconds: float) -> Durations:
+        place = bisect_left(BOUNDS_S, seconds)
+        counts = tuple(count + (number == place) for number, count in enumerate(self.counts))
+        return Durations(counts, self.sum_s + seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Counts by group and word. `from_ms` is where the window of events begins that can still come twice."""
+
+    from_ms: int
+    counts: Mapping[Count, Mapping[tuple[str, str], int]] = field(default_factory=dict)
+    durations: Mapping[Count, Mapping[tuple[str, str], Durations]] = field(default_factory=dict)
+    seen: frozenset[tuple[Any, ...]] = frozenset()
+
+    def after(self, events: Iterable[Event]) -> Activity:
+        """Returns the counts with the events that are new; `events` are all since `from_ms`."""
+        counts = {kind: Counter(self.counts.get(kind, {})) for kind in Count}
+        durations = {kind: dict(self.durations.get(kind, {})) for kind in (Count.TOOK, Count.PAUSED)}
+        in_window = {(event.count, *event.key): event for event in events if event.at_ms >= self.from_ms}
+        for key in in_window.keys() - self.seen:
+            event = in_window[key]
+            place = (event.group_id, event.why)
+            if event.seconds is None:
+                counts[event.count][place] += 1
+            else:
+                durations[event.count][place] = durations[event.count].get(place, Durations()).plus(event.seconds)
+        from_ms = max((event.at_ms - WINDOW_MS for event in in_window.values()), default=self.from_ms)
+        from_ms = max(from_ms, self.from_ms)
+        seen = frozenset(key for key, event in in_window.items() if event.at_ms >= from_ms)
+        return Activity(from_ms, counts, durations, seen)
+
+
+def events_of(rebalances: Iterable[Row], members: Iterable[Row], generations: Iterable[Row]) -> Iterator[Event]:
+    """Yields the events of rows of these tables, whose times are microseconds. A group's birth is no rebalance, and the
+    first members of a group that was there before the log began did not join."""
+    triggers: dict[tuple[Any, ...], str] = {}
+    for row in rebalances:
+        if row["from_generation"]:
+            place = (row["group_id"], row["incarnation"], row["to_generation"])
+            triggers[place] = row["inferred_trigger"] or UNKNOWN.name
+            yield from _of_rebalance(row, place, triggers[place], row["happened_at"] // 1_000)
+    for row in members:
+        tenure = (row["group_id"], row["incarnation"], row["member_id"], row["from_offset"])
+        if row["is_start_known"]:
+            yield Event(Count.JOINED, tenure, row["joined_at"] // 1_000, row["group_id"])
+        if row["left_at"] is not None:
+            cause = row["leave_cause"] or UNKNOWN.name
+            yield Event(Count.LEFT, tenure, row["left_at"] // 1_000, row["group_id"], cause)
+    for row in generations:
+        place = (row["group_id"], row["incarnation"], row["generation"])
+        if row["converged_at"] is not None and not row["revision"]:
+            seconds = max(row["converged_at"] - row["started_at"], 0) / 1_000_000
+            trigger = triggers.get(place, UNKNOWN.name)
+            yield Event(Count.TOOK, place, row["converged_at"] // 1_000, row["group_id"], trigger, seconds)
+
+
+def _of_rebalance(row: Row, key: tuple[Any, ...], trigger: str, happened_ms: int) -> Iterator[Event]:
+    group_id = row["group_id"]
+    yield Event(Count.REBALANCES, key, happened_ms, group_id, trigger)
+    if row["sync_wait_ms"] is not None:
+        yield Event(Count.TOOK, key, happened_ms, group_id, trigger, row["sync_wait_ms"] / 1_000)
+    paused_ms = pause_upper_ms(row)
+    if paused_ms is not None:
+        yield Event(Count.PAUSED, key, happened_ms, group_id, trigger, paused_ms / 1_000)
+
+
+def pause_upper_ms(row: Row) -> int | None:
+    """Returns for how long a rebalance stopped whoever it stopped, at most: the group, or the slowest of its
+    partitions. It is None until every one of them has committed again, and where nothing was stopped."""
+    if row["pause_scope"] == PauseScope.GROUP:
+        found: int | None = row["pause_upper_ms"]
+        return found
+    pauses = [each["pause_upper_ms"] for each in row["partition_pauses"] or ()]
+    return None if None in pauses else max(pauses, default=None)

@@ -1,0 +1,56 @@
+"""What the monitor's two processes take, as Prometheus' own clients name it.
+
+    process_*                                Python's process: memory, processor time, open files
+    jvm_process_*                            the same of the JVM that Spark runs in
+    jvm_memory_used_bytes, _max_bytes        by `area`: heap, nonheap
+    jvm_gc_collection_seconds                by collector: how often, and for how long in all
+    jvm_threads_current
+
+On a cluster this is Spark's driver; executors have Spark's own metrics.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import ProcessCollector
+from prometheus_client.core import SummaryMetricFamily
+
+from groupledger.jobs.monitor.families import Gauge, family
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client import Metric
+    from pyspark.sql import SparkSession
+
+
+class OwnProcesses:
+    """The processes of this monitor. Asking the JVM takes some milliseconds, and is done once for a round."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        java = spark.sparkContext._jvm.java  # type: ignore[union-attr]  # noqa: SLF001 - pyspark has no other way
+        jvm_pid = java.lang.ProcessHandle.current().pid()
+        self._beans = java.lang.management.ManagementFactory
+        self._processes = (
+            ProcessCollector(registry=None),
+            ProcessCollector(namespace="jvm", pid=lambda: jvm_pid, registry=None),
+        )
+
+    def metrics(self) -> Iterator[Metric]:
+        for process in self._processes:
+            yield from process.collect()
+        memory = self._beans.getMemoryMXBean()
+        areas = {"heap": memory.getHeapMemoryUsage(), "nonheap": memory.getNonHeapMemoryUsage()}
+        used = (((area,), usage.getUsed()) for area, usage in areas.items())
+        yield family(Gauge, "jvm_memory_used_bytes", "Memory that the JVM uses.", ("area",), used)
+        # -1 says that there is no limit.
+        limits = (((area,), usage.getMax()) for area, usage in areas.items() if usage.getMax() >= 0)
+        yield family(Gauge, "jvm_memory_max_bytes", "The most that it may use.", ("area",), limits)
+        collections = SummaryMetricFamily("jvm_gc_collection_seconds", "Garbage collections.", labels=("gc",))
+        for bean in self._beans.getGarbageCollectorMXBeans():
+            seconds = bean.getCollectionTime() / 1_000
+            collections.add_metric((bean.getName(),), count_value=bean.getCollectionCount(), sum_value=seconds)
+        yield collections
+        threads = self._beans.getThreadMXBean().getThreadCount()
+        yield family(Gauge, "jvm_threads_current", "Threads of the JVM.", (), [((), threads)])
