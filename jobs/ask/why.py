@@ -87,7 +87,7 @@ def _root_of(rebalance: Answer) -> Root | None:
 def _incidents(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> list[Answer]:
     if not tables.exists("incidents"):
         return []
-    found = incidents_of(tables, name, since, None, Severity.WARNING)
+    found = incidents_of(tables, [name], since, None, Severity.WARNING)
     return [row for row in found if until is None or row["first_seen_at"] < until]
 
 

@@ -47,7 +47,7 @@ def protocols(*, name: str, seed: int, out: Path | None, as_json: bool) -> None:
         from groupledger.jobs.report.report import check_target, write_whole
 
         check_target(out)
-        write_whole(out, page(script, outcomes, rows, COLUMNS))
+        write_whole(out, [page(script, outcomes, rows, COLUMNS)])
         say(f"the page is {out}")
 
 

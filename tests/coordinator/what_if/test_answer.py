@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from groupledger.coordinator.what_if.answer import Interval, answers, unknown_times
-from groupledger.coordinator.what_if.setting import Setting
+from groupledger.coordinator.what_if.setting import CONSUMER, Setting
 from groupledger.coordinator.what_if.workload import LEFT, PAUSED, SILENT, Silence, Tenure, Workload
 
 TOPICS = (("orders", 6),)
@@ -66,6 +66,14 @@ def test_nothing_happened() -> None:
     assert answer.told["rebalances"].spared == Interval(0, 0)
 
 
+def test_the_same_setting() -> None:
+    """Goal: a group that is asked about what it has already, such as KIP-848, is not told that nothing is spared."""
+    modern = Setting(assigned_by=CONSUMER)
+    (same, static) = answers(restarts(1, modern), [modern, replace(modern, is_static=True)], observed(2))
+    assert (same.refusal, same.told) == ("The group has this setting already: there is nothing to compare.", {})
+    assert static.refusal is None
+
+
 def test_unknown_times() -> None:
     """Goal: a shorter session is never judged; a longer one only if nobody was removed for silence."""
     left, silent = restarts(1), restarts(1, end=SILENT)
@@ -94,7 +102,7 @@ def test_a_pause() -> None:
         actual=Setting(), tenures=tenures, topics=TOPICS, silences=(Silence("b", back_ms - 60_000, back_ms),)
     )
     (longer, same, shorter) = answers(
-        workload, [Setting(session_ms=each) for each in (90_000, 45_000, 30_000)], observed(2)
+        workload, [Setting(session_ms=each) for each in (90_000, 50_000, 30_000)], observed(2)
     )
     assert (longer.refusal, longer.error) == (None, 0.0)
     assert longer.told["rebalances"].asked == Interval(0, 0)
