@@ -12,7 +12,7 @@ Source: what a 4.2 broker writes (`lab.kafka.mixed_differential`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from groupledger.coordinator.java_hash_map import uuid_order
 from groupledger.coordinator.model.consumer.group import ConsumerGroup
@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.model.operation import Operation
 
+# What the log says of it
+CLASSIC_TO_CONSUMER: Final = {"previous_group_type": "classic", "group_type": "consumer"}
+CONSUMER_TO_CLASSIC: Final = {"previous_group_type": "consumer", "group_type": "classic"}
+
 # To a consumer group
 
 
@@ -67,7 +71,7 @@ def upgrade(classic: Group, operation: Operation) -> ConsumerGroup:
     for name, each in group.members.items():
         if each.classic is not None:
             operation.set_timer(SESSION_TIMER, group.group_id, each.classic.session_timeout_ms, name)
-    operation.log("group_converted", group_id=group.group_id, group_type="consumer")
+    operation.log("group_converted", group_id=group.group_id, **CLASSIC_TO_CONSUMER)
     return group
 
 
@@ -164,6 +168,7 @@ def downgrade(group: ConsumerGroup, gone: Collection[ConsumerMember], operation:
     stay = [member for member in group.members.values() if member.member_id not in away]
     classic = _classic_group(group, stay, {}, operation)
     _rebalance(classic, "group_downgraded", operation)
+    operation.log("group_converted", group_id=group.group_id, **CONSUMER_TO_CLASSIC)
 
 
 def downgrade_by_replacing(
@@ -177,6 +182,7 @@ def downgrade_by_replacing(
     classic = _classic_group(group, [*others, joining], {joining.member_id: replaced.member_id}, operation)
     if is_changed:
         _rebalance(classic, "group_downgraded_by_replacement", operation)
+    operation.log("group_converted", group_id=group.group_id, **CONSUMER_TO_CLASSIC)
 
 
 def _rebalance(classic: Group, kind: str, operation: Operation) -> None:

@@ -51,6 +51,7 @@ from lab.kafka.paired_play import DifferenceError, Outcome, in_order, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.messages import Protocols, Request
@@ -85,12 +86,20 @@ class _Classic:
 
 
 class MixedPlay(ConsumerPlay):
-    def __init__(self, bootstrap_servers: str, topics: list[Topic], group_id: str, dice: Random, policy: str) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        topics: list[Topic],
+        group_id: str,
+        dice: Random,
+        policy: str,
+        server_log: Path | None,
+    ) -> None:
         self._bootstrap_servers = bootstrap_servers
         self._free: list[Connection] = []
         self._waiting: list[_Waiting] = []
         self._policy = policy
-        super().__init__(Connection(bootstrap_servers), topics, group_id, dice, None)
+        super().__init__(Connection(bootstrap_servers), topics, group_id, dice, server_log)
 
     def _config(self) -> Config:
         return changed(super()._config(), group_consumer_migration_policy=self._policy)
@@ -131,6 +140,7 @@ class MixedPlay(ConsumerPlay):
         if request.request_id not in responses:
             self._describe()  # the fence
         answer = self._settle(request)
+        self._events += [*result.events, *late.events]
         records = [*result.records, *late.records]
         written = self.read_at_least(len(records))
         self.compare(request, [*map(told, records)], [*map(told, written)])
@@ -478,6 +488,7 @@ def play_all(
     *,
     policy: str = MIGRATION_POLICIES[0],
     rack: str | None = RACK,
+    server_log: Path | None = None,
 ) -> Outcome:
     """Plays sequences by their numbers: a number and a seed always make the same choices."""
     outcome = Outcome()
@@ -485,9 +496,11 @@ def play_all(
     topics = [Topic(name, topic_ids[name], number, (racks,) * number) for name, number in TOPICS.items()]
     for number in sequences:
         group_id = f"mixed-{seed}-{number}"
-        with closing(MixedPlay(bootstrap_servers, topics, group_id, Random(f"{seed} {number}"), policy)) as play:
+        dice = Random(f"{seed} {number}")
+        with closing(MixedPlay(bootstrap_servers, topics, group_id, dice, policy, server_log)) as play:
             try:
                 play.run()
+                play.compare_log()
             except (DifferenceError, ValueError) as difference:
                 outcome.wrong.append(f"sequence {number}: {difference}")
         outcome.compared.update(play.compared)

@@ -46,7 +46,7 @@ def test_random_sequences(own_broker: tuple[str, dict[str, str], Path]) -> None:
 
 def test_mixed_sequences(own_broker: tuple[str, dict[str, str], Path]) -> None:
     """Goal: no answer and no record differs where classic members are in the group, too; it went there and back."""
-    outcome = mixed_differential.play_all(*own_broker[:2], range(MIXED_SEQUENCES), SEED)
+    outcome = mixed_differential.play_all(*own_broker[:2], range(MIXED_SEQUENCES), SEED, server_log=own_broker[2])
     assert outcome.wrong == []
     for kind in ("group_metadata", "consumer_group_partition_metadata", "consumer_group_current_member_assignment"):
         assert outcome.compared[f"record {kind}"] > 0
