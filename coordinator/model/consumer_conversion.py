@@ -55,9 +55,9 @@ CONSUMER_TO_CLASSIC: Final = {"previous_group_type": "consumer", "group_type": "
 
 def upgrade(classic: Group, operation: Operation) -> ConsumerGroup:
     """Writes the consumer group that a classic one becomes, and returns it. Whoever waits has to join again."""
-    is_for_consumers = classic.protocol_type == CONSUMER_PROTOCOL_TYPE
-    is_small = len(classic.members) <= operation.config.group_consumer_max_size
-    if not (operation.config.upgrades_groups and is_for_consumers and is_small):
+    why_not = _why_no_upgrade(classic, operation)
+    if why_not:
+        operation.log("upgrade_refused", group_id=classic.group_id, reason=why_not)
         raise RefusedError(Error.GROUP_ID_NOT_FOUND)
     for member in classic.members.values():
         classic.complete_join(member, operation, error=Error.REBALANCE_IN_PROGRESS)
@@ -73,6 +73,16 @@ def upgrade(classic: Group, operation: Operation) -> ConsumerGroup:
             operation.set_timer(SESSION_TIMER, group.group_id, each.classic.session_timeout_ms, name)
     operation.log("group_converted", group_id=group.group_id, **CLASSIC_TO_CONSUMER)
     return group
+
+
+def _why_no_upgrade(classic: Group, operation: Operation) -> str | None:
+    if not operation.config.upgrades_groups:
+        return "online upgrade is disabled"
+    if classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return "the group does not use the consumer embedded protocol"
+    if len(classic.members) > operation.config.group_consumer_max_size:
+        return "the group size exceeds the consumer group maximum size"
+    return None
 
 
 def _consumer(classic: Group, member: Member, operation: Operation) -> ConsumerMember:
@@ -144,11 +154,7 @@ def becomes_classic_without(group: ConsumerGroup, gone: Collection[ConsumerMembe
     """Whether a group goes back when these members go: whoever stays is a classic member."""
     away = [member.member_id for member in gone]
     stay = [member for name, member in group.members.items() if name not in away]
-    return (
-        0 < len(stay) <= operation.config.group_max_size
-        and all(member.classic is not None for member in stay)
-        and operation.config.downgrades_groups
-    )
+    return bool(stay) and all(each.classic is not None for each in stay) and _may_go_back(group, len(stay), operation)
 
 
 def becomes_classic_by_replacing(group: ConsumerGroup, replaced: ConsumerMember, operation: Operation) -> bool:
@@ -156,9 +162,19 @@ def becomes_classic_by_replacing(group: ConsumerGroup, replaced: ConsumerMember,
     return (
         replaced.classic is None
         and all(member.classic is not None for member in group.members.values() if member is not replaced)
-        and operation.config.downgrades_groups
-        and len(group.members) <= operation.config.group_max_size
+        and _may_go_back(group, len(group.members), operation)
     )
+
+
+def _may_go_back(group: ConsumerGroup, size: int, operation: Operation) -> bool:
+    why_not = None
+    if not operation.config.downgrades_groups:
+        why_not = "the online downgrade is disabled"
+    elif size > operation.config.group_max_size:
+        why_not = "its group size is greater than classic group max size"
+    if why_not:
+        operation.log("downgrade_refused", group_id=group.group_id, reason=why_not)
+    return why_not is None
 
 
 def downgrade(group: ConsumerGroup, gone: Collection[ConsumerMember], operation: Operation) -> None:

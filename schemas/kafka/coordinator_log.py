@@ -191,6 +191,8 @@ regex_subscribed: [GroupId {group_id}] Member {member_id} updated its subscribed
 group_converted: [GroupId {group_id}] Converted the {previous_group_type:word} group to a {group_type:word} group.
 empty_group_converted: [GroupId {group_id}] Converted the empty {previous_group_type:word} group to a
     {group_type:word} group.
+upgrade_refused: Cannot upgrade classic group {group_id} to consumer group because {reason}.
+downgrade_refused: Cannot downgrade consumer group {group_id} to classic group because {reason}.
 share_member_joined: [GroupId {group_id}] Member {member_id} joins the share group using the share protocol.
 share_member_left: [GroupId {group_id}] Member {member_id} left the share group.
 streams_member_joined: [GroupId {group_id}][MemberId {member_id}] Member joins the streams group.
