@@ -47,7 +47,7 @@ from lab.kafka.consumer_differential import PROPERTIES as OF_CONSUMERS
 from lab.kafka.consumer_differential import RACK, ConsumerPlay
 from lab.kafka.consumer_sequences import REBALANCE_TIMEOUT_MS, TOPICS
 from lab.kafka.group_messages import as_told, from_wire, to_wire
-from lab.kafka.paired_play import DifferenceError, Outcome, in_order, told
+from lab.kafka.paired_play import UNTOLD_ID, DifferenceError, Outcome, in_order, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -175,7 +175,7 @@ class MixedPlay(ConsumerPlay):
 
     def _with_drawn_id(self, request: JoinGroupRequest, connection: Connection) -> JoinGroupRequest:
         """Returns the request with the id that the broker drew, which is in the answer or, while the request waits, in
-        the description of the group; unchanged if it drew none."""
+        the description of the group; one that is in neither is UNTOLD_ID."""
         group = self.model.group(self._group_id)
         known = set() if group is None else set(group.members)
         deadline = time.monotonic() + ANSWER_SECONDS_MAX
@@ -189,7 +189,7 @@ class MixedPlay(ConsumerPlay):
                 if member.member_id not in known and member.group_instance_id == request.group_instance_id:
                     drawn = member.member_id
         prefix = request.client_id if request.group_instance_id is None else request.group_instance_id
-        return changed(request, new_member_uuid=drawn.removeprefix(f"{prefix}-"))
+        return changed(request, new_member_uuid=drawn.removeprefix(f"{prefix}-") or UNTOLD_ID)
 
     def _describe(self) -> Any:
         asked = DescribeGroupsRequest(0, (self._group_id,))

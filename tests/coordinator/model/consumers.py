@@ -22,7 +22,8 @@ PAYMENTS = Topic("payments", "AAAAAAAAAAAAAAAAAAAAAg", 3)
 
 
 class Cluster:
-    """`log` is what was written, `answers` what was answered, `said` the server log; `now_ms` goes on by a millisecond with each request."""
+    """`log` is what was written, `answers` what was answered, `said` the server log; `now_ms` goes on by a millisecond
+    with each request."""
 
     def __init__(self, **settings: Any) -> None:
         self.config = Config(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0, **settings)
