@@ -235,14 +235,17 @@ def member_seconds(spark: SparkSession, warehouse: Path) -> list[tuple[Any, ...]
     return sorted(map(tuple, by_member.collect()))
 
 
-def test_a_mixed_history(spark: SparkSession, whole: Path, thinned: Path, tmp_path: Path) -> None:
+def test_a_mixed_history(spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path) -> None:
     """Goal: tables of which one is of another pass than the others, or whose states have gone ahead of them, are found
     by `validate`, named with the remedy, and whole again after it."""
+    older = tmp_path / "older"
+    append(spark, older, simulated.between(0, 30))
+    run(spark, older)
     shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     with open_test_ledger(spark, tmp_path) as ledger:
         assert damaged_groups(ledger) == []
     shutil.rmtree(tmp_path / GENERATIONS.name)
-    shutil.copytree(thinned / GENERATIONS.name, tmp_path / GENERATIONS.name)
+    (older / GENERATIONS.name).rename(tmp_path / GENERATIONS.name)
     said: list[str] = []
     with open_test_ledger(spark, tmp_path) as ledger:
         ahead = ledger.arrow(OPEN_GROUPS).slice(0, 1)
