@@ -17,6 +17,7 @@ from groupledger.coordinator.model.consumer.member import ClassicWords, Consumer
 from groupledger.coordinator.model.consumer.records import group_tombstones, new_member_record
 from groupledger.coordinator.model.consumer.timers import JOIN_TIMER, SESSION_TIMER, SYNC_TIMER
 from groupledger.coordinator.model.consumer_conversion import (
+    CONSUMER_TO_CLASSIC,
     becomes_classic_by_replacing,
     downgrade_by_replacing,
     named,
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
 
 _NAMES_LEAVERS_SINCE: Final = 3
 PROTOCOL: Final = "classic"  # as the log calls it
-CONSUMER_TO_CLASSIC: Final = {"previous_group_type": "consumer", "group_type": "classic"}
 
 
 # Joining

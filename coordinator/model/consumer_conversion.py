@@ -12,7 +12,7 @@ Source: what a 4.2 broker writes (`lab.kafka.mixed_differential`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from groupledger.coordinator.java_hash_map import uuid_order
 from groupledger.coordinator.model.consumer.group import ConsumerGroup
@@ -46,14 +46,18 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.model.operation import Operation
 
+# What the log says of it
+CLASSIC_TO_CONSUMER: Final = {"previous_group_type": "classic", "group_type": "consumer"}
+CONSUMER_TO_CLASSIC: Final = {"previous_group_type": "consumer", "group_type": "classic"}
+
 # To a consumer group
 
 
 def upgrade(classic: Group, operation: Operation) -> ConsumerGroup:
     """Writes the consumer group that a classic one becomes, and returns it. Whoever waits has to join again."""
-    is_for_consumers = classic.protocol_type == CONSUMER_PROTOCOL_TYPE
-    is_small = len(classic.members) <= operation.config.group_consumer_max_size
-    if not (operation.config.upgrades_groups and is_for_consumers and is_small):
+    why_not = _why_no_upgrade(classic, operation)
+    if why_not:
+        operation.log("upgrade_refused", group_id=classic.group_id, reason=why_not)
         raise RefusedError(Error.GROUP_ID_NOT_FOUND)
     for member in classic.members.values():
         classic.complete_join(member, operation, error=Error.REBALANCE_IN_PROGRESS)
@@ -67,8 +71,18 @@ def upgrade(classic: Group, operation: Operation) -> ConsumerGroup:
     for name, each in group.members.items():
         if each.classic is not None:
             operation.set_timer(SESSION_TIMER, group.group_id, each.classic.session_timeout_ms, name)
-    operation.log("group_converted", group_id=group.group_id, group_type="consumer")
+    operation.log("group_converted", group_id=group.group_id, **CLASSIC_TO_CONSUMER)
     return group
+
+
+def _why_no_upgrade(classic: Group, operation: Operation) -> str | None:
+    if not operation.config.upgrades_groups:
+        return "online upgrade is disabled"
+    if classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return "the group does not use the consumer embedded protocol"
+    if len(classic.members) > operation.config.group_consumer_max_size:
+        return "the group size exceeds the consumer group maximum size"
+    return None
 
 
 def _consumer(classic: Group, member: Member, operation: Operation) -> ConsumerMember:
@@ -140,11 +154,7 @@ def becomes_classic_without(group: ConsumerGroup, gone: Collection[ConsumerMembe
     """Whether a group goes back when these members go: whoever stays is a classic member."""
     away = [member.member_id for member in gone]
     stay = [member for name, member in group.members.items() if name not in away]
-    return (
-        0 < len(stay) <= operation.config.group_max_size
-        and all(member.classic is not None for member in stay)
-        and operation.config.downgrades_groups
-    )
+    return bool(stay) and all(each.classic is not None for each in stay) and _may_go_back(group, len(stay), operation)
 
 
 def becomes_classic_by_replacing(group: ConsumerGroup, replaced: ConsumerMember, operation: Operation) -> bool:
@@ -152,9 +162,19 @@ def becomes_classic_by_replacing(group: ConsumerGroup, replaced: ConsumerMember,
     return (
         replaced.classic is None
         and all(member.classic is not None for member in group.members.values() if member is not replaced)
-        and operation.config.downgrades_groups
-        and len(group.members) <= operation.config.group_max_size
+        and _may_go_back(group, len(group.members), operation)
     )
+
+
+def _may_go_back(group: ConsumerGroup, size: int, operation: Operation) -> bool:
+    why_not = None
+    if not operation.config.downgrades_groups:
+        why_not = "the online downgrade is disabled"
+    elif size > operation.config.group_max_size:
+        why_not = "its group size is greater than classic group max size"
+    if why_not:
+        operation.log("downgrade_refused", group_id=group.group_id, reason=why_not)
+    return why_not is None
 
 
 def downgrade(group: ConsumerGroup, gone: Collection[ConsumerMember], operation: Operation) -> None:
@@ -164,6 +184,7 @@ def downgrade(group: ConsumerGroup, gone: Collection[ConsumerMember], operation:
     stay = [member for member in group.members.values() if member.member_id not in away]
     classic = _classic_group(group, stay, {}, operation)
     _rebalance(classic, "group_downgraded", operation)
+    operation.log("group_converted", group_id=group.group_id, **CONSUMER_TO_CLASSIC)
 
 
 def downgrade_by_replacing(
@@ -177,6 +198,7 @@ def downgrade_by_replacing(
     classic = _classic_group(group, [*others, joining], {joining.member_id: replaced.member_id}, operation)
     if is_changed:
         _rebalance(classic, "group_downgraded_by_replacement", operation)
+    operation.log("group_converted", group_id=group.group_id, **CONSUMER_TO_CLASSIC)
 
 
 def _rebalance(classic: Group, kind: str, operation: Operation) -> None:

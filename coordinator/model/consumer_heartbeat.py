@@ -16,7 +16,7 @@ from groupledger.coordinator.model.consumer.group import ConsumerGroup
 from groupledger.coordinator.model.consumer.member import AWAY, LEFT, ConsumerMember, common
 from groupledger.coordinator.model.consumer.records import new_current_record, new_member_record
 from groupledger.coordinator.model.consumer.timers import SESSION_TIMER
-from groupledger.coordinator.model.consumer_conversion import upgrade
+from groupledger.coordinator.model.consumer_conversion import CLASSIC_TO_CONSUMER, upgrade
 from groupledger.coordinator.model.consumer_membership import (
     check_size,
     fence,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.operation import Operation
 
 PROTOCOL: Final = "consumer"  # as the log calls it
-CLASSIC_TO_CONSUMER: Final = {"previous_group_type": "classic", "group_type": "consumer"}
 
 
 def heartbeat_of_consumer(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> None:

@@ -47,10 +47,11 @@ from lab.kafka.consumer_differential import PROPERTIES as OF_CONSUMERS
 from lab.kafka.consumer_differential import RACK, ConsumerPlay
 from lab.kafka.consumer_sequences import REBALANCE_TIMEOUT_MS, TOPICS
 from lab.kafka.group_messages import as_told, from_wire, to_wire
-from lab.kafka.paired_play import DifferenceError, Outcome, in_order, told
+from lab.kafka.paired_play import UNTOLD_ID, DifferenceError, Outcome, in_order, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.messages import Protocols, Request
@@ -85,12 +86,20 @@ class _Classic:
 
 
 class MixedPlay(ConsumerPlay):
-    def __init__(self, bootstrap_servers: str, topics: list[Topic], group_id: str, dice: Random, policy: str) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        topics: list[Topic],
+        group_id: str,
+        dice: Random,
+        policy: str,
+        server_log: Path | None,
+    ) -> None:
         self._bootstrap_servers = bootstrap_servers
         self._free: list[Connection] = []
         self._waiting: list[_Waiting] = []
         self._policy = policy
-        super().__init__(Connection(bootstrap_servers), topics, group_id, dice, None)
+        super().__init__(Connection(bootstrap_servers), topics, group_id, dice, server_log)
 
     def _config(self) -> Config:
         return changed(super()._config(), group_consumer_migration_policy=self._policy)
@@ -131,6 +140,7 @@ class MixedPlay(ConsumerPlay):
         if request.request_id not in responses:
             self._describe()  # the fence
         answer = self._settle(request)
+        self._events += [*result.events, *late.events]
         records = [*result.records, *late.records]
         written = self.read_at_least(len(records))
         self.compare(request, [*map(told, records)], [*map(told, written)])
@@ -165,7 +175,7 @@ class MixedPlay(ConsumerPlay):
 
     def _with_drawn_id(self, request: JoinGroupRequest, connection: Connection) -> JoinGroupRequest:
         """Returns the request with the id that the broker drew, which is in the answer or, while the request waits, in
-        the description of the group; unchanged if it drew none."""
+        the description of the group; one that is in neither is UNTOLD_ID."""
         group = self.model.group(self._group_id)
         known = set() if group is None else set(group.members)
         deadline = time.monotonic() + ANSWER_SECONDS_MAX
@@ -179,7 +189,7 @@ class MixedPlay(ConsumerPlay):
                 if member.member_id not in known and member.group_instance_id == request.group_instance_id:
                     drawn = member.member_id
         prefix = request.client_id if request.group_instance_id is None else request.group_instance_id
-        return changed(request, new_member_uuid=drawn.removeprefix(f"{prefix}-"))
+        return changed(request, new_member_uuid=drawn.removeprefix(f"{prefix}-") or UNTOLD_ID)
 
     def _describe(self) -> Any:
         asked = DescribeGroupsRequest(0, (self._group_id,))
@@ -478,6 +488,7 @@ def play_all(
     *,
     policy: str = MIGRATION_POLICIES[0],
     rack: str | None = RACK,
+    server_log: Path | None = None,
 ) -> Outcome:
     """Plays sequences by their numbers: a number and a seed always make the same choices."""
     outcome = Outcome()
@@ -485,9 +496,11 @@ def play_all(
     topics = [Topic(name, topic_ids[name], number, (racks,) * number) for name, number in TOPICS.items()]
     for number in sequences:
         group_id = f"mixed-{seed}-{number}"
-        with closing(MixedPlay(bootstrap_servers, topics, group_id, Random(f"{seed} {number}"), policy)) as play:
+        dice = Random(f"{seed} {number}")
+        with closing(MixedPlay(bootstrap_servers, topics, group_id, dice, policy, server_log)) as play:
             try:
                 play.run()
+                play.compare_log()
             except (DifferenceError, ValueError) as difference:
                 outcome.wrong.append(f"sequence {number}: {difference}")
         outcome.compared.update(play.compared)

@@ -188,10 +188,11 @@ regexes_resolved: [GroupId {group_id}] Scanned {topic_count:int} topics to refre
 metadata_hash_computed: [GroupId {group_id}] Computed new metadata hash: {metadata_hash:int}.
 metadata_hash_computed: [GroupId {group_id}][MemberId {member_id}] Computed new metadata hash: {metadata_hash:int}.
 regex_subscribed: [GroupId {group_id}] Member {member_id} updated its subscribed regex to: {regex}.
-group_converted: [GroupId {group_id}] Converted the classic group to a {group_type:word} group.
-group_converted: [GroupId {group_id}] Converted the consumer group to a {group_type:word} group.
+group_converted: [GroupId {group_id}] Converted the {previous_group_type:word} group to a {group_type:word} group.
 empty_group_converted: [GroupId {group_id}] Converted the empty {previous_group_type:word} group to a
     {group_type:word} group.
+upgrade_refused: Cannot upgrade classic group {group_id} to consumer group because {reason}.
+downgrade_refused: Cannot downgrade consumer group {group_id} to classic group because {reason}.
 share_member_joined: [GroupId {group_id}] Member {member_id} joins the share group using the share protocol.
 share_member_left: [GroupId {group_id}] Member {member_id} left the share group.
 streams_member_joined: [GroupId {group_id}][MemberId {member_id}] Member joins the streams group.

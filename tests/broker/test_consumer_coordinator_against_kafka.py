@@ -45,9 +45,11 @@ def test_random_sequences(own_broker: tuple[str, dict[str, str], Path]) -> None:
 
 
 def test_mixed_sequences(own_broker: tuple[str, dict[str, str], Path]) -> None:
-    """Goal: no answer and no record differs where classic members are in the group, too; it went there and back."""
-    outcome = mixed_differential.play_all(*own_broker[:2], range(MIXED_SEQUENCES), SEED)
+    """Goal: no answer, no record and no line of the server log differs where classic members are in the group, too; it
+    went there and back."""
+    outcome = mixed_differential.play_all(*own_broker[:2], range(MIXED_SEQUENCES), SEED, server_log=own_broker[2])
     assert outcome.wrong == []
+    assert outcome.compared["server log lines"] > 3 * MIXED_SEQUENCES
     for kind in ("group_metadata", "consumer_group_partition_metadata", "consumer_group_current_member_assignment"):
         assert outcome.compared[f"record {kind}"] > 0
     for kind in ("JoinGroup", "SyncGroup", "Heartbeat"):

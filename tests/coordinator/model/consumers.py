@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.consumer.topics import Topic
 from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.log_lines import render
 from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ PAYMENTS = Topic("payments", "AAAAAAAAAAAAAAAAAAAAAg", 3)
 
 
 class Cluster:
-    """`log` is what was written, `answers` what was answered; `now_ms` goes on by a millisecond with each request."""
+    """`log` is what was written, `answers` what was answered, `said` the server log; `now_ms` goes on by a millisecond
+    with each request."""
 
     def __init__(self, **settings: Any) -> None:
         self.config = Config(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0, **settings)
@@ -30,6 +32,7 @@ class Cluster:
         self.now_ms = 0
         self.log: list[Batch] = []
         self.answers: list[Any] = []
+        self.said: list[str] = []
         self._requests = count()
         self.coordinator.load(0, [], now_ms=0)
 
@@ -53,6 +56,7 @@ class Cluster:
 
     def _take(self, result: Result) -> None:
         self.log.extend(result.batches)
+        self.said += map(render, result.events)
 
     def beat(self, member_id: str, epoch: int, **fields: Any) -> Any:
         return self.ask(

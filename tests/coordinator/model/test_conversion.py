@@ -128,16 +128,22 @@ def test_waiting_members_join_again() -> None:
 )
 def test_policy(policy: str, is_upgraded: bool, is_downgraded: bool) -> None:  # parameters of the test
     """Goal: the broker's policy says in which direction a group with members changes; classic members join a consumer
-    group under any."""
+    group under any. The server log tells what was done, or why not."""
+    no_upgrade = f"Cannot upgrade classic group {GROUP} to consumer group because online upgrade is disabled."
+    no_downgrade = f"Cannot downgrade consumer group {GROUP} to classic group because the online downgrade is disabled."
+    upgraded = f"[GroupId {GROUP}] Converted the classic group to a consumer group."
+    downgraded = f"[GroupId {GROUP}] Converted the consumer group to a classic group."
     cluster = Mixed(group_consumer_migration_policy=policy)
     error = cluster.join("new").error
     assert error is (Error.NONE if is_upgraded else Error.GROUP_ID_NOT_FOUND)
+    assert (upgraded in cluster.said, no_upgrade in cluster.said) == (is_upgraded, not is_upgraded)
     cluster = Mixed(group_consumer_migration_policy=policy)
     cluster.ask(LeaveGroupRequest, group_id=GROUP, members=(LeavingMember(cluster.old),))
     cluster.join("new")
     assert cluster.join_classic("any").error is Error.NONE
     cluster.beat("new", -1)
     assert (cluster.coordinator.group(GROUP) is not None) is is_downgraded
+    assert (downgraded in cluster.said, no_downgrade in cluster.said) == (is_downgraded, not is_downgraded)
 
 
 def test_an_assignors_own_data() -> None:
