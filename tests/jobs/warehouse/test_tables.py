@@ -45,7 +45,7 @@ def test_rows_of_one_cluster_and_of_all(spark: SparkSession, tmp_path: Path) -> 
     with open_test_ledger(spark, tmp_path, "east") as ledger:
         ledger.create(COVERAGE)
         made = ledger.version(COVERAGE)
-        rows = [(cluster, 0, 0, 5, None, None, "complete", "no_gap") for cluster in ("east", "west")]
+        rows = [(cluster, 0, 0, 5, None, None, "complete", "no_gap", False) for cluster in ("east", "west")]
         frame = spark.createDataFrame(rows, COVERAGE.schema)
         frame.write.format("delta").mode("append").save(ledger.path(COVERAGE))
         assert [row.cluster for row in ledger.rows(COVERAGE).collect()] == ["east"]
