@@ -76,7 +76,11 @@ BREAKS: dict[str, dict[str, Row]] = {
         "empty_has_no_leader": {"member_count": 0},
         "revision_says_what": {"changes": []},
     },
-    "groups": {"seen_in_order": {"first_seen_at": LATE}, "committed_while_seen": {"last_commit_at": LATE}},
+    "groups": {
+        "seen_in_order": {"first_seen_at": LATE},
+        "committed_while_seen": {"last_commit_at": LATE},
+        "known_to_live": {"is_alive": None},
+    },
     "incidents": {"seen_in_order": {"last_seen_at": EARLY}, "duplicates_in_order": {"duplicates_max": 0}},
     "lag": {
         "no_commit_no_lag": {"committed_offset": None},
