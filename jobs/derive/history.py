@@ -24,8 +24,8 @@ from groupledger.jobs.derive import rebuild
 from groupledger.jobs.derive.lag_seeds import drop_seeds
 from groupledger.jobs.derive.rebalance_stats import COUNTED, rebuild_rebalance_stats, update_rebalance_stats
 from groupledger.jobs.derive.topic_names import topic_names_of
-from groupledger.jobs.ingest.stream import must_stop, wait
-from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.ingest.stream import Batches, must_stop, wait
+from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
 from groupledger.jobs.warehouse.delta_log import check_commits, dataset
 from groupledger.jobs.warehouse.ledger import set_checkpoint_aside
@@ -199,28 +199,17 @@ def follow(
     stream = stream.option("maxFilesPerTrigger", str(FILES_PER_BATCH))
     if from_version is not None:
         stream = stream.option("startingVersion", str(from_version))
-    refused: list[InputError] = []
-
-    def on_batch(batch: DataFrame, _number: int) -> None:
-        try:
-            totals.add(apply_batch(ledger, batch))
-        except InputError as error:
-            refused.append(error)
-            raise
-
+    batches = Batches(lambda batch, _: totals.add(apply_batch(ledger, batch)))
     query = (
         stream.load(ledger.path(COORDINATOR_RECORDS))
-        .writeStream.foreachBatch(on_batch)
+        .writeStream.foreachBatch(batches)
         .option("checkpointLocation", f"{ledger.warehouse.rstrip('/')}/{checkpoint_folder(ledger)}")
         .trigger(availableNow=True)
         .start()
     )
-    try:
-        while not wait(query):
-            if must_stop(ledger, query, stop):
-                break
-    except OutsideError as error:
-        raise refused[0] if refused else error from None
+    while not wait(query, batches):
+        if must_stop(ledger, query, stop):
+            break
     return totals
 
 

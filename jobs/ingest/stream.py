@@ -13,8 +13,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
 
 from groupledger.jobs.process.clock import DAY_MS, now_ms
 from groupledger.jobs.process.errors import InputError, JobError, OutsideError
@@ -86,24 +86,43 @@ class Checks:
     judge: Callable[[int, Sequence[WrittenFile]], None] = lambda *_: None
 
 
-class BatchWriter:
-    """Writes the micro-batches of a query. `counts` has, by batch, the rows and how many of them are quarantined;
-    `failure` is what a batch has raised on purpose, which Spark would only tell as text."""
+class BatchFailedError(Exception):
+    """A micro-batch has failed; what it raised is kept."""
+
+
+class Batches:
+    """Does something with each micro-batch of a query. `failure` is what that raised.
+
+    Spark would only tell it as text. When it was told to stop, it looks in the text for an interruption by a pattern
+    that needs stack for each character (`StreamExecution.PROXY_ERROR`, 4.0): a long one overflows the stack of the
+    query's thread, which ends with a thousand lines on standard error. So Spark gets a short one.
+    """
+
+    def __init__(self, act: Callable[[DataFrame, int], None]) -> None:
+        self.failure: JobError | PySparkException | Py4JError | None = None
+        self._act = act
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        try:
+            self._act(rows, number)
+        except (JobError, PySparkException, Py4JError) as error:
+            self.failure = error
+            raise BatchFailedError(f"batch {number} failed") from None
+
+    def close(self) -> None:
+        """Sets right what a batch that failed has left; the query has ended."""
+
+
+class BatchWriter(Batches):
+    """Writes the micro-batches of a query. `counts` has, by batch, the rows and how many of them are quarantined."""
 
     def __init__(self, ledger: Ledger, checks: Checks) -> None:
+        super().__init__(self._write)
         self.counts: dict[int, tuple[int, int]] = {}
-        self.failure: JobError | None = None
         self._ledger = ledger
         self._checks = checks
         self._is_source_other = False
         self._privacy = ledger.settings.privacy.resolve()
-
-    def __call__(self, rows: DataFrame, number: int) -> None:
-        try:
-            self._write(rows, number)
-        except JobError as error:
-            self.failure = error
-            raise
 
     def _write(self, rows: DataFrame, number: int) -> None:
         ledger = self._ledger
@@ -134,7 +153,6 @@ class BatchWriter:
             raise
 
     def close(self) -> None:
-        """Sets right what a batch that failed has left; the query has ended."""
         if self._is_source_other:
             forget_planned_batch(self._ledger.storage, self._ledger.checkpoint_folder)
 
@@ -220,16 +238,21 @@ def stop_query(ledger: Ledger, query: StreamingQuery) -> None:
         ledger.say("stopped while the brokers did not answer")
 
 
-def wait(query: StreamingQuery, writer: BatchWriter | None = None) -> bool:
-    """Waits for `POLL_S` seconds, and returns whether the query has ended. Raises what a batch has raised, and
-    OutsideError if the query failed in another way."""
+def wait(query: StreamingQuery, batches: Batches | None = None) -> bool:
+    """Waits for `POLL_S` seconds, and returns whether the query has ended. Raises what a batch has raised on purpose,
+    and OutsideError if the query failed in another way."""
     try:
-        return bool(query.awaitTermination(POLL_S))
+        has_ended = bool(query.awaitTermination(POLL_S))
     except StreamingQueryException as error:
-        if writer is not None and writer.failure is not None:
-            writer.close()
-            raise writer.failure from error
-        raise OutsideError(failure_sentence(str(error))) from error
+        if batches is None or batches.failure is None:
+            raise OutsideError(failure_sentence(str(error))) from error
+        has_ended = True
+    if not has_ended or batches is None or batches.failure is None:
+        return has_ended
+    batches.close()
+    if isinstance(batches.failure, JobError):
+        raise batches.failure
+    raise OutsideError(failure_sentence(str(batches.failure))) from batches.failure
 
 
 def failure_sentence(text: str) -> str:
