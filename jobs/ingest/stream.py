@@ -242,17 +242,15 @@ def wait(query: StreamingQuery, batches: Batches | None = None) -> bool:
     """Waits for `POLL_S` seconds, and returns whether the query has ended. Raises what a batch has raised on purpose,
     and OutsideError if the query failed in another way."""
     try:
-        has_ended = bool(query.awaitTermination(POLL_S))
+        return bool(query.awaitTermination(POLL_S))
     except StreamingQueryException as error:
-        if batches is None or batches.failure is None:
-            raise OutsideError(failure_sentence(str(error))) from error
-        has_ended = True
-    if not has_ended or batches is None or batches.failure is None:
-        return has_ended
+        failure = None if batches is None else batches.failure
+        if batches is None or not isinstance(failure, JobError):
+            if failure is not None:
+                error.__cause__ = failure  # what it came from, which Spark was not told
+            raise OutsideError(failure_sentence(str(failure or error))) from error
     batches.close()
-    if isinstance(batches.failure, JobError):
-        raise batches.failure
-    raise OutsideError(failure_sentence(str(batches.failure))) from batches.failure
+    raise failure
 
 
 def failure_sentence(text: str) -> str:
