@@ -150,11 +150,13 @@ def test_while_spark_starts(tmp_path: Path) -> None:
         capture = ["--capture", str(tmp_path / "sim" / "capture")]
         process = subprocess.Popen([*command, *capture], stderr=subprocess.PIPE, text=True, cwd=ROOT)
         started.append((process, warehouse, number, code))
-    for process, warehouse, number, code in started:
+    for process, _, number, _ in started:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "starting Spark\n"
+        process.send_signal(number)
+    for process, warehouse, _, code in started:
         with process:
             assert process.stderr is not None
-            assert process.stderr.readline() == "starting Spark\n"
-            process.send_signal(number)
             said = process.stderr.read()
         assert process.returncode == code
         assert "Traceback" not in said
