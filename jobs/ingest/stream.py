@@ -238,14 +238,14 @@ def stop_query(ledger: Ledger, query: StreamingQuery) -> None:
         ledger.say("stopped while the brokers did not answer")
 
 
-def wait(query: StreamingQuery, batches: Batches | None = None) -> bool:
+def wait(query: StreamingQuery, batches: Batches) -> bool:
     """Waits for `POLL_S` seconds, and returns whether the query has ended. Raises what a batch has raised on purpose,
     and OutsideError if the query failed in another way."""
     try:
         return bool(query.awaitTermination(POLL_S))
     except StreamingQueryException as error:
-        failure = None if batches is None else batches.failure
-        if batches is None or not isinstance(failure, JobError):
+        failure = batches.failure
+        if not isinstance(failure, JobError):
             if failure is not None:
                 error.__cause__ = failure  # what it came from, which Spark was not told
             raise OutsideError(failure_sentence(str(failure or error))) from error

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafka.errors import KafkaError, for_code
-from kafka.protocol.consumer import FetchRequest, IsolationLevel
+from kafka.errors import KafkaError
+from kafka.protocol.consumer import IsolationLevel
 from kafka.record import MemoryRecords
 
 from groupledger.jobs.kafka.brokers import attempts
+from groupledger.jobs.kafka.fetch import fetch_of, of_partitions
 from groupledger.jobs.kafka.sampling import describe_topics
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.kafka.brokers import Brokers
     from groupledger.jobs.process.settings import SamplingSettings
 
-# The last version that names its topic; later ones need the topic's id.
-FETCH_VERSION_MAX = 12
 FETCH_BYTES = 4 << 20
 WAIT_MS_MAX = 500
 MAGIC_WITH_COUNT = 2
@@ -75,29 +74,12 @@ def _batches(brokers: Brokers, node: int | None, partition: int, begin: int, end
 
 
 def _fetch(brokers: Brokers, node: int | None, partition: int, offset: int) -> Any:
-    topic = FetchRequest.FetchTopic
-    asked = topic.FetchPartition(
-        partition=partition,
-        current_leader_epoch=-1,
-        fetch_offset=offset,
-        last_fetched_epoch=-1,
-        log_start_offset=-1,
-        partition_max_bytes=FETCH_BYTES,
-    )
-    request = FetchRequest(
-        replica_id=-1,
-        max_wait_ms=WAIT_MS_MAX,
-        min_bytes=1,
-        max_bytes=FETCH_BYTES,
+    request = fetch_of(
+        {partition: offset},
+        partition_bytes=FETCH_BYTES,
         isolation_level=IsolationLevel.READ_COMMITTED,
-        session_id=0,
-        session_epoch=-1,
-        topics=[topic(topic=OFFSETS_TOPIC, partitions=[asked])],
-        forgotten_topics_data=[],
-        rack_id="",
-        max_version=FETCH_VERSION_MAX,
+        wait_ms=WAIT_MS_MAX,
+        min_bytes=1,
     )
-    ((found,),) = ([*each.partitions] for each in brokers.send(request, node).responses)
-    if found.error_code:
-        raise for_code(found.error_code)
+    (found,) = of_partitions(brokers.send(request, node).responses)
     return found

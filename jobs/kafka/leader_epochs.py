@@ -10,11 +10,12 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from kafka.errors import KafkaError, for_code
-from kafka.protocol.consumer import FetchRequest, IsolationLevel
+from kafka.errors import KafkaError
+from kafka.protocol.consumer import IsolationLevel
 from kafka.protocol.consumer.offsets import OffsetForLeaderEpochRequest
 
 from groupledger.jobs.kafka.brokers import attempts
+from groupledger.jobs.kafka.fetch import OF_CONSUMERS, fetch_of, of_partitions
 from groupledger.jobs.kafka.sampling import chunks, describe_topics
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
@@ -27,12 +28,10 @@ if TYPE_CHECKING:
 
     Ask = Callable[[Any, int, Mapping[int, int]], dict[int, int]]
 
-FETCH_VERSION_MAX = 12  # the last one that names its topic; later ones need the topic's id
 FETCH_BYTES = 16 << 10
 # The head of a batch of any format: base offset, length, leader's epoch (a checksum before format 2), format.
 HEAD = Struct(">qiib")
 MAGIC_WITH_EPOCH = 2
-OF_CONSUMERS = -1  # as the replica that asks
 
 
 def epochs_at(brokers: Brokers, settings: SamplingSettings, offsets: Mapping[int, int]) -> dict[int, int]:
@@ -76,7 +75,8 @@ def _epochs_at(brokers: Brokers, node: int, offsets: Mapping[int, int]) -> dict[
     while waiting:
         # A batch that is larger than asked for comes for the first partition of a request only.
         first = next(iter(waiting))
-        for told in _of_topic(brokers.send(_fetch(waiting), node).responses):
+        request = fetch_of(waiting, partition_bytes=FETCH_BYTES, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+        for told in of_partitions(brokers.send(request, node).responses):
             head = bytes(told.records or b"")[: HEAD.size]
             if len(head) == HEAD.size:
                 _, _, epoch, magic = HEAD.unpack(head)
@@ -85,34 +85,6 @@ def _epochs_at(brokers: Brokers, node: int, offsets: Mapping[int, int]) -> dict[
                 waiting.pop(told.partition_index, None)
         waiting.pop(first, None)
     return found
-
-
-def _fetch(offsets: Mapping[int, int]) -> Any:
-    topic = FetchRequest.FetchTopic
-    asked = [
-        topic.FetchPartition(
-            partition=partition,
-            current_leader_epoch=-1,
-            fetch_offset=offset,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
-            partition_max_bytes=FETCH_BYTES,
-        )
-        for partition, offset in offsets.items()
-    ]
-    return FetchRequest(
-        replica_id=OF_CONSUMERS,
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=FETCH_BYTES * len(asked),
-        isolation_level=IsolationLevel.READ_UNCOMMITTED,
-        session_id=0,
-        session_epoch=-1,
-        topics=[topic(topic=OFFSETS_TOPIC, partitions=asked)],
-        forgotten_topics_data=[],
-        rack_id="",
-        max_version=FETCH_VERSION_MAX,
-    )
 
 
 def _ends_of_epochs(brokers: Brokers, node: int, epochs: Mapping[int, int]) -> dict[int, int]:
@@ -124,14 +96,5 @@ def _ends_of_epochs(brokers: Brokers, node: int, epochs: Mapping[int, int]) -> d
     request = OffsetForLeaderEpochRequest(
         replica_id=OF_CONSUMERS, topics=[topic(topic=OFFSETS_TOPIC, partitions=asked)]
     )
-    told = _of_topic(brokers.send(request, node).topics)
+    told = of_partitions(brokers.send(request, node).topics)
     return {each.partition: each.end_offset for each in told if each.end_offset >= 0}
-
-
-def _of_topic(answers: Any) -> list[Any]:
-    """Returns what was answered of each partition of the one topic. Raises KafkaError if one was refused."""
-    (found,) = ([*each.partitions] for each in answers)
-    for each in found:
-        if each.error_code:
-            raise for_code(each.error_code)
-    return found

@@ -41,6 +41,7 @@ def recent(tables: ClusterRows) -> dict[str, Any]:
         "incidents": is_open[:SHOWN],
         "incidents_left_out": max(len(is_open) - SHOWN, 0),
         **_around(tables, is_open, since, None, ()),
+        "known_until": known_until,
     }
 
 
@@ -55,6 +56,7 @@ def of_period(tables: ClusterRows, window: Window, names: Sequence[str]) -> dict
         "incidents": grave[:INCIDENTS_MAX],
         "incidents_left_out": max(len(grave) - INCIDENTS_MAX, 0),
         **_around(tables, found, window.since, window.until, names),
+        "known_until": last_known(tables),
     }
 
 
@@ -67,7 +69,6 @@ def _around(
 ) -> dict[str, Any]:
     has_history = tables.exists("rebalances")
     return {
-        "known_until": last_known(tables),
         "incident_kinds": incident_kinds(incidents),
         "rebalancing": most_rebalancing(tables, since, until, SHOWN, names) if has_history else [],
         "what_ifs": kept_totals(tables),
