@@ -9,25 +9,19 @@ and its ratio to that of the shortest past. It ends with 1 if that is above 1.2.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bench.history_cost import SHARES, write_closed_rows
-from bench.lag_cost import CLOSED_ROWS_A_DAY, OFFSETS_PARTITIONS, RATIO_MAX, TOPIC_PARTITIONS, Past, table_rows
+from bench.lag_cost import CLOSED_ROWS_A_DAY, OFFSETS_PARTITIONS, TOPIC_PARTITIONS, Past, by_history, table_rows
 from groupledger.jobs.derive.incidents import update_incidents
-from groupledger.jobs.process.session import spark_session
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import Completeness
-from lab.warehouses.ledgers import open_test_ledger
 
 if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
@@ -35,8 +29,8 @@ if TYPE_CHECKING:
 PASSES = 3
 
 
-def measure(ledger: Ledger, past: Past, days: int) -> float:
-    """Returns the median of the seconds of the passes behind the first, which warms up."""
+def measure(ledger: Ledger, past: Past, days: int) -> tuple[float, str]:
+    """Returns the median of the seconds of the passes behind the first, which warms up, and nothing else."""
     ledger.create(COORDINATOR_RECORDS, WATERMARKS, COVERAGE, *SHARES)
     write_closed_rows(ledger, days * CLOSED_ROWS_A_DAY)
     rounds = days * past.rounds_a_day
@@ -58,28 +52,8 @@ def measure(ledger: Ledger, past: Past, days: int) -> float:
         began = time.perf_counter()
         update_incidents(ledger)
         seconds.append(time.perf_counter() - began)
-    return statistics.median(seconds[1:])
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--days", type=int, nargs="+", default=[1, 365])
-    parser.add_argument("--groups", type=int, default=20)
-    parser.add_argument("--rounds-a-day", type=int, default=96)
-    arguments = parser.parse_args()
-    past = Past(arguments.groups, arguments.rounds_a_day)
-    spark = spark_session("groupledger incident cost")
-    costs: list[float] = []
-    for days in arguments.days:
-        with (
-            tempfile.TemporaryDirectory(prefix="groupledger-cost-") as folder,
-            open_test_ledger(spark, Path(folder)) as ledger,
-        ):
-            costs.append(measure(ledger, past, days))
-        print(f"{days:>4} days: {costs[-1]:6.2f} s a pass, {costs[-1] / costs[0]:5.2f} times the first", flush=True)
-    spark.stop()
-    sys.exit(1 if max(costs) > RATIO_MAX * costs[0] else 0)
+    return statistics.median(seconds[1:]), ""
 
 
 if __name__ == "__main__":
-    main()
+    by_history(__doc__, measure)

@@ -37,6 +37,8 @@ from groupledger.schemas.tables.watermarks import WATERMARKS
 from lab.warehouses.ledgers import open_test_ledger
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
 
@@ -157,8 +159,9 @@ def table_rows(table: Table, cluster: str, columns: dict[str, Any]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=to_arrow_schema(table.schema))
 
 
-def measure(ledger: Ledger, past: Past, days: int) -> tuple[float, float]:
-    """Returns the seconds of the first pass, which keeps nothing of before, and the median of those that follow."""
+def measure(ledger: Ledger, past: Past, days: int) -> tuple[float, str]:
+    """Returns the median of the seconds of the passes behind the first two, and what the first took, which has nothing
+    of before."""
     ledger.create(COORDINATOR_RECORDS, WATERMARKS, GROUP_STATES, LAG, *SHARES)
     write_closed_rows(ledger, days * CLOSED_ROWS_A_DAY)
     rounds = days * past.rounds_a_day
@@ -169,33 +172,31 @@ def measure(ledger: Ledger, past: Past, days: int) -> tuple[float, float]:
         began = time.perf_counter()
         assert update_lag(ledger, threading.Event()) == 1
         seconds.append(time.perf_counter() - began)
-    return seconds[0], statistics.median(seconds[2:])
+    return statistics.median(seconds[2:]), f"; with nothing kept {seconds[0]:.2f} s"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def by_history(doc: str | None, measure_one: Callable[[Ledger, Past, int], tuple[float, str]]) -> None:
+    """Measures a ledger of each length that the command line gives, and prints the seconds of a pass, their ratio to
+    those of the first, and what else is told. Ends with 1 if a ratio is too high."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=int, nargs="+", default=[1, 365])
     parser.add_argument("--groups", type=int, default=20)
     parser.add_argument("--rounds-a-day", type=int, default=96)
     arguments = parser.parse_args()
     past = Past(arguments.groups, arguments.rounds_a_day)
-    spark = spark_session("groupledger lag cost")
+    spark = spark_session("groupledger cost of the past")
     costs: list[float] = []
     for days in arguments.days:
         with (
             tempfile.TemporaryDirectory(prefix="groupledger-cost-") as folder,
             open_test_ledger(spark, Path(folder)) as ledger,
         ):
-            first, cost = measure(ledger, past, days)
+            cost, told = measure_one(ledger, past, days)
         costs.append(cost)
-        print(
-            f"{days:>4} days of rounds: {cost:6.2f} s a pass, {cost / costs[0]:5.2f} times the first;"
-            f" with nothing kept {first:.2f} s",
-            flush=True,
-        )
+        print(f"{days:>4} days: {cost:6.2f} s a pass, {cost / costs[0]:5.2f} times the first{told}", flush=True)
     spark.stop()
     sys.exit(1 if max(costs) > RATIO_MAX * costs[0] else 0)
 
 
 if __name__ == "__main__":
-    main()
+    by_history(__doc__, measure)

@@ -9,8 +9,7 @@ are not played; classic members that join are in `mixed_differential`.
 
 from __future__ import annotations
 
-import random
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -37,9 +36,10 @@ from groupledger.schemas.kafka.topic_partition import TopicPartition
 from lab.kafka.connection import CLIENT_ID, Connection
 from lab.kafka.consumer_sequences import PROPERTIES as ONE_PARTITION
 from lab.kafka.consumer_sequences import REBALANCE_TIMEOUT_MS, TOPICS
-from lab.kafka.paired_play import DifferenceError, Outcome, PairedPlay
+from lab.kafka.paired_play import Outcome, PairedPlay, play_each
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
@@ -260,19 +260,13 @@ def play_all(
     rack: str | None = RACK,
     server_log: Path | None = None,
 ) -> Outcome:
-    """Plays sequences by their numbers: a number and a seed always make the same choices."""
-    outcome = Outcome()
     racks = () if rack is None else (rack,)
     topics = [Topic(name, topic_ids[name], number, (racks,) * number) for name, number in TOPICS.items()]
     with closing(Connection(bootstrap_servers)) as connection:
-        for number in sequences:
-            dice = random.Random(f"{seed} {number}")
-            play = ConsumerPlay(connection, topics, f"pair-{seed}-{number}", dice, server_log)
-            try:
-                play.run()
-                play.compare_log()
-            except (DifferenceError, ValueError) as difference:
-                outcome.wrong.append(f"sequence {number}: {difference}")
-            outcome.compared.update(play.compared)
-            outcome.compared["sequences"] += 1
-    return outcome
+        return play_each(
+            sequences,
+            seed,
+            lambda number, dice: nullcontext(
+                ConsumerPlay(connection, topics, f"pair-{seed}-{number}", dice, server_log)
+            ),
+        )

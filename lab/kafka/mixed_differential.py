@@ -16,7 +16,6 @@ import time
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from dataclasses import replace as changed
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.config import MIGRATION_POLICIES
@@ -53,11 +52,12 @@ from lab.kafka.consumer_differential import PROPERTIES as OF_CONSUMERS
 from lab.kafka.consumer_differential import RACK, ConsumerPlay
 from lab.kafka.consumer_sequences import REBALANCE_TIMEOUT_MS, TOPICS
 from lab.kafka.group_messages import as_told, from_wire, to_wire
-from lab.kafka.paired_play import UNTOLD_ID, DifferenceError, Outcome, in_order, told
+from lab.kafka.paired_play import UNTOLD_ID, DifferenceError, Outcome, in_order, play_each, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
+    from random import Random
 
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.messages import Protocols, Request
@@ -512,19 +512,12 @@ def play_all(
     rack: str | None = RACK,
     server_log: Path | None = None,
 ) -> Outcome:
-    """Plays sequences by their numbers: a number and a seed always make the same choices."""
-    outcome = Outcome()
     racks = () if rack is None else (rack,)
     topics = [Topic(name, topic_ids[name], number, (racks,) * number) for name, number in TOPICS.items()]
-    for number in sequences:
-        group_id = f"mixed-{seed}-{number}"
-        dice = Random(f"{seed} {number}")
-        with closing(MixedPlay(bootstrap_servers, topics, group_id, dice, policy, server_log)) as play:
-            try:
-                play.run()
-                play.compare_log()
-            except (DifferenceError, ValueError) as difference:
-                outcome.wrong.append(f"sequence {number}: {difference}")
-        outcome.compared.update(play.compared)
-        outcome.compared["sequences"] += 1
-    return outcome
+    return play_each(
+        sequences,
+        seed,
+        lambda number, dice: closing(
+            MixedPlay(bootstrap_servers, topics, f"mixed-{seed}-{number}", dice, policy, server_log)
+        ),
+    )

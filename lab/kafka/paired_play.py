@@ -8,6 +8,7 @@ hashes, and what only tells of an exception.
 
 from __future__ import annotations
 
+import random
 import re
 import time
 from collections import Counter
@@ -22,8 +23,8 @@ from lab.kafka.connection import Connection, end_offset, read_offsets_topic
 from lab.kafka.group_messages import as_told, from_wire, to_wire
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from groupledger.coordinator.model.config import Config
@@ -81,6 +82,10 @@ class PairedPlay:
         self._events: list[LogEvent] = []
         self._server_log = server_log
         self._log_begin = 0 if server_log is None else server_log.stat().st_size
+
+    def run(self) -> None:
+        """Plays one sequence, of requests that the dice choose."""
+        raise NotImplementedError
 
     def choose(self, actions: list[tuple[int, Callable[[], None]]]) -> None:
         """Does one of these actions, each given with how often."""
@@ -183,3 +188,20 @@ def told(record: Record) -> Any:
                 (each["topic_id"], each.get("topic_name"), sorted(each.get("partitions", ()))) for each in value[name]
             )
     return record.record_type, record.key, record.value_version if value is not None else None, value
+
+
+def play_each(
+    sequences: Iterable[int], seed: int, play_of: Callable[[int, random.Random], AbstractContextManager[PairedPlay]]
+) -> Outcome:
+    """Plays sequences by their numbers: a number and a seed always make the same choices."""
+    outcome = Outcome()
+    for number in sequences:
+        with play_of(number, random.Random(f"{seed} {number}")) as play:
+            try:
+                play.run()
+                play.compare_log()
+            except (DifferenceError, ValueError) as difference:
+                outcome.wrong.append(f"sequence {number}: {difference}")
+        outcome.compared.update(play.compared)
+        outcome.compared["sequences"] += 1
+    return outcome

@@ -14,9 +14,8 @@ and topics with more than sixteen partitions, of which the coordinator may give 
 
 from __future__ import annotations
 
-import random
 import time
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -51,9 +50,10 @@ from lab.kafka.consumer_differential import PROPERTIES as OF_CONSUMERS
 from lab.kafka.consumer_differential import RACK
 from lab.kafka.consumer_sequences import REBALANCE_TIMEOUT_MS, TOPICS
 from lab.kafka.group_messages import from_wire, to_wire
-from lab.kafka.paired_play import DifferenceError, Outcome, PairedPlay, told
+from lab.kafka.paired_play import DifferenceError, Outcome, PairedPlay, play_each, told
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable, Iterable
 
 MAX_SIZE = 6
@@ -327,16 +327,8 @@ def _join_of_classic(number: int, named: dict[str, Any]) -> Request:
 
 
 def play_all(bootstrap_servers: str, topic_ids: dict[str, str], sequences: Iterable[int], seed: int) -> Outcome:
-    """Plays sequences by their numbers: a number and a seed always make the same choices."""
-    outcome = Outcome()
     topics = [Topic(name, topic_ids[name], number, ((RACK,),) * number) for name, number in TOPICS.items()]
     with closing(Connection(bootstrap_servers)) as connection:
-        for number in sequences:
-            play = _Play(connection, topics, f"share-{seed}-{number}", random.Random(f"{seed} {number}"))
-            try:
-                play.run()
-            except (DifferenceError, ValueError) as difference:
-                outcome.wrong.append(f"sequence {number}: {difference}")
-            outcome.compared.update(play.compared)
-            outcome.compared["sequences"] += 1
-    return outcome
+        return play_each(
+            sequences, seed, lambda number, dice: nullcontext(_Play(connection, topics, f"share-{seed}-{number}", dice))
+        )
