@@ -4,7 +4,8 @@ Consumers of a case join one after the other, one closes (a static one comes bac
 waits until the partitions are shared. The topic's records are there before. What is told holds no ids and no times, so
 that it is equal wherever a coordinator does the same: of a classic group each generation with its leader, members and
 their partitions; of a KIP-848 one each epoch and, for each target, how many partitions each member gets, since which
-ones depends on ids that clients draw; and the offsets that were committed last.
+ones depends on ids that clients draw; and the offsets that were committed last. A kafka-python consumer that leads
+sometimes joins once more on either (`lab.kafka.group_member`): a generation that repeats the one before is not told.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from groupledger.jobs.coordinator.testing import coordinator
 from groupledger.schemas.codec.consumer_protocol import decode_assignment
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from lab.kafka.connection import Connection, read_offsets_topic
-from lab.kafka.matrix import PARTITIONS, Group, Stage
+from lab.kafka.matrix import KAFKA_PYTHON, PARTITIONS, Group, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from groupledger.schemas.codec.records import Record
     from lab.kafka.matrix import Case
@@ -59,7 +60,7 @@ def play(bootstrap_servers: str, cases: Sequence[Case]) -> dict[str, Story]:
         with ThreadPoolExecutor(len(groups)) as pool:
             for playing in [pool.submit(_live, group) for group in groups]:
                 playing.result()
-    return {case.group: story(bootstrap_servers, case.group) for case in cases}
+    return {case.group: story(bootstrap_servers, case) for case in cases}
 
 
 def _produce(bootstrap_servers: str, topics: Iterable[str]) -> None:
@@ -87,14 +88,27 @@ def _live(group: Group) -> None:
         group.remove("a")
 
 
-def story(bootstrap_servers: str, group_id: str) -> Story:
+def story(bootstrap_servers: str, case: Case) -> Story:
+    group_id = case.group
     found, members, targets = Story(), dict[str, str](), dict[str, int]()
     with closing(Connection(bootstrap_servers)) as connection:
         for _, appended in read_offsets_topic(connection, partition_for(group_id, OFFSETS_PARTITIONS), 0):
             record = appended.record
             if record.key.get("group_id") == group_id:
                 _tell(found, members, targets, record)
+    if case.client == KAFKA_PYTHON:
+        found.steps = list(_without_repeated(found.steps))
     return found
+
+
+def _without_repeated(generations: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    last, repeated = None, 0
+    for number, *content in generations:
+        if last == (number - 1, content):
+            repeated += 1
+        else:
+            yield number - repeated, *content
+        last = number, content
 
 
 def _tell(found: Story, members: dict[str, str], targets: dict[str, int], record: Record) -> None:
