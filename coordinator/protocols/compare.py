@@ -17,7 +17,7 @@ from groupledger.coordinator.protocols.first_coordinator import FirstCoordinator
 from groupledger.coordinator.protocols.join_sync import RELEASES
 from groupledger.coordinator.protocols.join_sync_member import JoinSyncGroup
 from groupledger.coordinator.protocols.reconciliation import ConsumerProtocolGroup
-from groupledger.coordinator.protocols.world import World
+from groupledger.coordinator.protocols.world import WAKES_LATE_MS, World
 from groupledger.coordinator.protocols.zookeeper_consumer import ZooKeeperGroup
 
 if TYPE_CHECKING:
@@ -81,9 +81,16 @@ def compare(script: Script, seed: int = 1, names: Iterable[str] = PROTOCOLS) -> 
     return [play(script, name, PROTOCOLS[name], seed) for name in names]
 
 
-def play(script: Script, name: str, make: MakeGroup, seed: int = 1, latency_ms: tuple[int, int] = (1, 4)) -> Outcome:
+def play(
+    script: Script,
+    name: str,
+    make: MakeGroup,
+    seed: int = 1,
+    latency_ms: tuple[int, int] = (1, 4),
+    wakes_late_ms: int = WAKES_LATE_MS,
+) -> Outcome:
     """Runs a script under one protocol."""
-    world = World(seed, latency_ms)
+    world = World(seed, latency_ms, wakes_late_ms)
     consumption = Consumption(world, script.records_per_second)
     group = make(world, consumption, script.topics)
     for member in script.members_at_start:

@@ -176,7 +176,7 @@ class JoinSyncMember(Member):
 
     def _heartbeats(self) -> Steps:
         while True:
-            yield self.group.heartbeat_ms + self.world.random.between(0, RETRY_BACKOFF_MS)
+            yield self.world.looks_until_ms(self.group.heartbeat_ms, RETRY_BACKOFF_MS)
             while self.world.now_ms < self._stable_from_ms + self.group.heartbeat_ms:
                 yield self._stable_from_ms + self.group.heartbeat_ms - self.world.now_ms
             if self.group.release.rebalance_timeout_ms is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from groupledger.coordinator.simulator.random_source import RandomSource
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from groupledger.schemas.kafka.topic_partition import TopicPartition
 
     Steps: TypeAlias = Generator["int | Reply", Any, None]
+
+# Consumers whose round ended together were seen to send their heartbeats within 30 ms of each other ten seconds later.
+WAKES_LATE_MS: Final = 2
 
 
 class Reply:
@@ -47,12 +50,14 @@ class Reply:
 
 class World:
     """The time, what is still to happen, and what was counted. One way through the network takes `latency_ms`, drawn
-    between two bounds; equal bounds make every run of it the same but for the protocol."""
+    between two bounds; equal bounds make every run of it the same but for the protocol. A thread that waits wakes up to
+    `wakes_late_ms` too late: what began together drifts apart by that, on busy hosts soon."""
 
-    def __init__(self, seed: int = 1, latency_ms: tuple[int, int] = (1, 4)) -> None:
+    def __init__(self, seed: int = 1, latency_ms: tuple[int, int] = (1, 4), wakes_late_ms: int = WAKES_LATE_MS) -> None:
         self.now_ms = 0
         self.random = RandomSource("protocols", seed)
         self._latency_ms = latency_ms
+        self._wakes_late_ms = wakes_late_ms
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
         self.requests: Counter[str] = Counter()
@@ -79,6 +84,11 @@ class World:
 
     def latency_ms(self) -> int:
         return self.random.between(*self._latency_ms)
+
+    def looks_until_ms(self, due_ms: int, every_ms: int) -> int:
+        """Returns after how long a thread sees that something is due in `due_ms`, which looks every so often."""
+        looks = -(-due_ms // every_ms)
+        return looks * every_ms + self.random.between(0, looks * self._wakes_late_ms)
 
     def tell(self, who: str, what: str) -> None:
         """Notes a step for whoever reads the run."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from groupledger.coordinator.protocols.compare import play
 from groupledger.coordinator.protocols.consumption import cost_of
+from groupledger.coordinator.protocols.world import WAKES_LATE_MS
 from groupledger.coordinator.what_if.workload import RECORDS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ FIGURES: Final = tuple(each.name for each in fields(Figures))
 NOTHING: Final = Figures(0, 0, 0, 0)
 
 
-def figures(script: Script, setting: Setting, seed: int) -> Figures:
+def figures(script: Script, setting: Setting, seed: int, *, wakes_late_ms: int = WAKES_LATE_MS) -> Figures:
     """Returns the figures of a script under a setting."""
-    outcome = play(script, "what-if", setting.make(), seed)
+    outcome = play(script, "what-if", setting.make(), seed, wakes_late_ms=wakes_late_ms)
     counted = [owners for at, owners in outcome.assignments if at >= script.from_ms]
     before = [owners for at, owners in outcome.assignments if at < script.from_ms][-2:]
     stopped_ms = sum(

@@ -9,6 +9,10 @@ processes behind them came and went somewhat before, and one that was started ag
   member that fell silent may have closed in order.
 - A record is written when a round is over: when all have heard of it with their next heartbeats. What caused it lies so
   much before, at a place that is drawn. Who was removed had been silent for its session.
+- How a dynamic member went is often a guess, with a doubt: the record is the same whether it left or fell silent. A run
+  draws how often the guesses are wrong, between never and twice as often as their doubts say, since the processes of
+  one application close alike. A guess is not
+  doubted if the process was back within a session of its end: restarts are mostly shorter than a session.
 - Long times in which nothing happens are cut short: whatever an event sets off has ended before.
 """
 
@@ -40,6 +44,8 @@ SILENT: Final = "silent"
 REPLACED: Final = "replaced"
 TOO_SLOW: Final = "too_slow"
 PAUSED: Final = "paused"
+OTHERWISE: Final = {LEFT: SILENT, SILENT: LEFT}
+MILLION: Final = 1_000_000
 GOES_ON: Final = frozenset({TOO_SLOW, PAUSED})
 # Ends that a longer or shorter session, or poll interval, might have changed.
 RESTS_ON_TIMES: Final = {SILENT: "session_ms", TOO_SLOW: "max_poll_interval_ms"}
@@ -49,12 +55,13 @@ RESTS_ON_TIMES: Final = {SILENT: "session_ms", TOO_SLOW: "max_poll_interval_ms"}
 class Tenure:
     """One membership as the ledger has it; times in ms of records, None beyond the window. `end` is LEFT, SILENT,
     REPLACED (by its own instance), TOO_SLOW or, if requests tell that it spoke again, PAUSED, and empty while it lasts.
-    """
+    `doubt` is the probability that it left although `end` is SILENT, or the reverse."""
 
     member_id: str
     joined_ms: int | None
     left_ms: int | None
     end: str = ""
+    doubt: float = 0.0
     instance_id: str | None = None
     client_id: str = ""
     client_host: str = ""
@@ -111,6 +118,8 @@ def script(workload: Workload, seed: int, longest_ms: int, *, loosely: bool) -> 
     """Returns one of the scripts that the ledger's rows allow; None if nothing happened in them. `longest_ms` is the
     longest session or poll interval of the settings that will play it."""
     random = RandomSource("what-if", seed)
+    tenures = _as_they_may_have_ended(workload.tenures, workload.actual.session_ms, random)
+    workload = replace(workload, tenures=tenures)
     processes = _processes(_spans(workload, random), loosely=loosely)
     names = _names(processes, random)
     events: list[Event] = []
@@ -144,6 +153,23 @@ def script(workload: Workload, seed: int, longest_ms: int, *, loosely: bool) -> 
         until_ms=told[-1].at_ms + _lasts_ms(events[-1], longest_ms),
         records_per_second=RECORDS_PER_SECOND,
     )
+
+
+def _as_they_may_have_ended(tenures: Sequence[Tenure], session_ms: int, random: RandomSource) -> tuple[Tenure, ...]:
+    wrong = 2 * random.between(0, MILLION) / MILLION
+    joins: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for each in tenures:
+        joins[_identity(each)].append(each.joined_ms or 0)
+
+    def drawn(tenure: Tenure) -> Tenure:
+        if not tenure.doubt or tenure.left_ms is None:
+            return tenure
+        if any(0 <= at - tenure.left_ms < session_ms for at in joins[_identity(tenure)]):
+            return tenure
+        is_wrong = random.between(1, MILLION) <= tenure.doubt * wrong * MILLION
+        return replace(tenure, end=OTHERWISE[tenure.end]) if is_wrong else tenure
+
+    return tuple(map(drawn, tenures))
 
 
 def _names(processes: Sequence[_Process], random: RandomSource) -> list[str]:

@@ -124,7 +124,9 @@ def test_the_initial_delay() -> None:
     workload = Workload(actual=Setting(), tenures=tuple(tenures), topics=TOPICS)
     found = answers(workload, [Setting(initial_delay_ms=each) for each in (0, 5_000, 10_000)], observed(2))
     assert [each.error for each in found] == [0.0] * 3
-    assert [each.told["rebalances"].spared for each in found] == [Interval(-1, -1), Interval(0, 0), Interval(0, 0)]
+    less, *same = (each.told["rebalances"].spared for each in found)
+    assert less.high < 0
+    assert all(-1 <= each.low <= 0 <= each.high < 1 for each in same)  # rounds of the stop vary with the heartbeats
     none, short, long = (each.told["stopped_partition_seconds"].asked for each in found)
     partitions = TOPICS[0][1]
     assert none.high < partitions * 5 <= short.low

@@ -1,5 +1,7 @@
 """Goal: a ledger's tenures become what their processes must have done, and long quiet times cost nothing."""
 
+from typing import Any
+
 from groupledger.coordinator.what_if.setting import Setting
 from groupledger.coordinator.what_if.workload import (
     LEFT,
@@ -17,7 +19,7 @@ DAY_MS = 86_400_000
 TOPICS = (("orders", 6),)
 
 
-def tenure(number: int, joined_ms: int | None, left_ms: int | None, end: str = "", **more: str) -> Tenure:
+def tenure(number: int, joined_ms: int | None, left_ms: int | None, end: str = "", **more: Any) -> Tenure:
     return Tenure(
         member_id=f"member-{number}",
         joined_ms=joined_ms,
@@ -41,6 +43,15 @@ def names(*tenures: Tenure, loosely: bool = False) -> set[str]:
     played = script(workload, 1, 45_000, loosely=loosely)
     assert played is not None
     return {*played.members_at_start, *(event.member for event in played.events)}
+
+
+def test_a_doubtful_end() -> None:
+    """Goal: a guess that may be wrong is played both ways, but not for a process that was back within a session."""
+    doubtful = tenure(1, None, 100_000, LEFT, doubt=0.5)
+    workload = Workload(actual=Setting(), tenures=(doubtful, tenure(2, None, None)), topics=TOPICS)
+    played = [script(workload, seed, 45_000, loosely=False) for seed in range(20)]
+    assert {each.events[0].action for each in played if each is not None} == {"leave", "crash"}
+    assert [what for what, _ in of(doubtful, tenure(2, 120_000, None))] == ["leave", "join"]
 
 
 def test_nothing_happened() -> None:

@@ -18,6 +18,7 @@ from groupledger.coordinator.what_if.answer import Interval
 from groupledger.coordinator.what_if.setting import ASSIGNED_BY, CONSUMER, CONSUMER_HEARTBEAT_MS, Setting, changed
 from groupledger.coordinator.what_if.workload import (
     LEFT,
+    OTHERWISE,
     PAUSED,
     REPLACED,
     SILENT,
@@ -90,7 +91,7 @@ def workload_of(rows: GroupRows, told: Iterable[str] = (), records_per_second: f
     tenures = [_tenure(row, rows) for row in members]
     silences = silences_of(tenures, rows, actual)
     if silences is not None:
-        tenures = [_paused(each, silences, actual.session_ms) for each in tenures]
+        tenures = [_paused(_heard(each, rows, actual), silences, actual.session_ms) for each in tenures]
     return Workload(
         actual=actual,
         tenures=tuple(tenures),
@@ -171,25 +172,29 @@ def _usual(members: Sequence[Row], column: str, default: int) -> int:
 def _tenure(row: Row, rows: GroupRows) -> Tenure:
     left_at = row["left_at"]
     is_left = left_at is not None and left_at < rows.until
+    end, doubt = _end(row, rows) if is_left else ("", 0.0)
     return Tenure(
         member_id=row["member_id"],
         joined_ms=_ms(row["joined_at"]) if row["joined_at"] >= rows.since else None,
         left_ms=_ms(left_at) if is_left else None,
-        end=_end(row, rows) if is_left else "",
+        end=end,
+        doubt=doubt,
         instance_id=row["group_instance_id"],
         client_id=row["client_id"] or "",
         client_host=row["client_host"] or "",
     )
 
 
-def _end(row: Row, rows: GroupRows) -> str:
-    """Returns how a tenure ended: as the server log tells it of a rebalance that took nobody else, or else as the
-    records do."""
+def _end(row: Row, rows: GroupRows) -> tuple[str, float]:
+    """Returns how a tenure ended, and the doubt in it: as the server log tells it of a rebalance that took nobody else,
+    or else as the records do. Of a static member it is the same whether it closed or fell silent: it says nothing."""
     if sum(each["to_offset"] == row["to_offset"] for each in rows.members) == 1:
         for rebalance in rows.rebalances:
             if rebalance["kafka_offset"] == row["to_offset"] and rebalance.get("trigger") in ENDS:
-                return ENDS[rebalance["trigger"]]
-    return ENDS.get(row["leave_cause"], LEFT)
+                return ENDS[rebalance["trigger"]], 0.0
+    end = ENDS.get(row["leave_cause"], LEFT)
+    is_guess = end in OTHERWISE and row["group_instance_id"] is None and row["leave_cause_confidence"] is not None
+    return end, 1.0 - row["leave_cause_confidence"] if is_guess else 0.0
 
 
 def _topics(rows: GroupRows) -> tuple[dict[str, int], list[Growth]]:
@@ -212,6 +217,8 @@ def _topics(rows: GroupRows) -> tuple[dict[str, int], list[Growth]]:
 def silences_of(tenures: Sequence[Tenure], rows: GroupRows, actual: Setting) -> tuple[Silence, ...] | None:
     """Returns when members sent nothing for longer than some heartbeats; None if the requests are not all there: a
     session without any, of a member that nobody removed for it, is a hole in the log."""
+    if not rows.requests:
+        return None
     spoke: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for row in sorted(rows.requests, key=lambda each: each["happened_at"]):
         # A JoinGroup may wait long for its answer, which is no silence.
@@ -231,6 +238,15 @@ def silences_of(tenures: Sequence[Tenure], rows: GroupRows, actual: Setting) -> 
             if asked - answered > SILENT_HEARTBEATS * actual.heartbeat_ms
         ]
     return tuple(found)
+
+
+def _heard(tenure: Tenure, rows: GroupRows, actual: Setting) -> Tenure:
+    """Returns a tenure whose end is as the member's requests tell it: who leaves says so at that time."""
+    if not tenure.doubt or tenure.left_ms is None:
+        return tenure
+    spoke = [_ms(row["happened_at"]) for row in rows.requests if row["member_id"] == tenure.member_id]
+    silent_ms = tenure.left_ms - max((at for at in spoke if at <= tenure.left_ms), default=0)
+    return replace(tenure, end=SILENT if silent_ms > actual.session_ms // 2 else LEFT, doubt=0.0)
 
 
 def _paused(tenure: Tenure, silences: Iterable[Silence], session_ms: int) -> Tenure:

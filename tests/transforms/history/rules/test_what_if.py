@@ -21,6 +21,7 @@ MEMBER = {
     "joined_at": AT - MINUTE,
     "left_at": None,
     "leave_cause": None,
+    "leave_cause_confidence": None,
     "to_offset": None,
     "group_instance_id": None,
     "client_id": "c",
@@ -91,9 +92,23 @@ def test_workload() -> None:
 def test_ends(cause: str | None, trigger: str | None, end: str) -> None:
     """Goal: a tenure ended as the server log says, or else as the records do."""
     gone: dict[str, Any] = {**MEMBER, "left_at": AT + MINUTE, "leave_cause": cause, "to_offset": 7}
+    gone["leave_cause_confidence"] = None if cause is None else 0.75
     told = {**REBALANCE, "trigger": trigger, "changes": [{"kind": "dynamic_restart"}]}
     (tenure,) = workload_of(replace(ROWS, members=[gone], rebalances=[told])).tenures
-    assert tenure.end == end
+    is_guess = trigger is None and cause in {"left", "session_expired"}
+    assert (tenure.end, tenure.doubt) == (end, 0.25 if is_guess else 0.0)
+    static = {**gone, "group_instance_id": "i"}
+    assert workload_of(replace(ROWS, members=[static], rebalances=[told])).tenures[0].doubt == 0.0
+
+
+def test_requests_end_the_doubt() -> None:
+    """Goal: a guess is set right by the requests that the member sent: who leaves does so with one."""
+    left_at = AT + 2 * MINUTE
+    gone: dict[str, Any] = {**MEMBER, "left_at": left_at, "leave_cause": "left", "leave_cause_confidence": 0.5}
+    rows = replace(ROWS, members=[{**gone, "to_offset": 7}], until=AT + 3 * MINUTE)
+    for until, end in ((24, "left"), (19, "silent")):
+        (tenure,) = workload_of(replace(rows, requests=requests(*(each / 12 for each in range(until))))).tenures
+        assert (tenure.end, tenure.doubt) == (end, 0.0)
 
 
 @pytest.mark.parametrize(
