@@ -74,10 +74,11 @@ PROTOCOL: Final = "classic"  # as the log calls it
 def join_as_classic(request: JoinGroupRequest, operation: Operation) -> None:
     group = operation.consumer_groups[request.group_id]
     if group.state == EMPTY:
+        operation.log("empty_group_converted", group_id=request.group_id, **CONSUMER_TO_CLASSIC)
         if request.member_id:  # it will be refused: a broker forgets the group by that, and writes nothing
             operation.consumer_groups.pop(request.group_id)
+            operation.forgotten[request.group_id] = group
         else:
-            operation.log("empty_group_converted", group_id=request.group_id, **CONSUMER_TO_CLASSIC)
             operation.records += group_tombstones(request.group_id)
         join_group(request, operation)
         return

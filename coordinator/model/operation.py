@@ -73,6 +73,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
         "created_group_id",
         "deadlines",
         "events",
+        "forgotten",
         "groups",
         "now_ms",
         "offsets",
@@ -98,6 +99,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
         consumer_groups: TimelineHashMap[str, ConsumerGroup],
         share_groups: TimelineHashMap[str, ShareGroup],
         topics: Mapping[str, Topic],
+        forgotten: dict[str, ConsumerGroup],
     ) -> None:
         self.config = config
         self.deadlines = deadlines
@@ -108,6 +110,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
         self.consumer_groups = consumer_groups
         self.share_groups = share_groups
         self.topics = topics
+        self.forgotten = forgotten  # without a record, so that who reads still sees them (`Shard.consumer_group`)
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.records: list[Record] = []

@@ -73,6 +73,7 @@ class Shard:
     __slots__ = (
         "_config",
         "_deadlines",
+        "_forgotten",
         "_topics",
         "consumer_groups",
         "groups",
@@ -92,6 +93,12 @@ class Shard:
         self._config = config
         self._deadlines = deadlines
         self._topics = topics
+        self._forgotten: dict[str, ConsumerGroup] = {}
+
+    def read_consumer_groups(self) -> dict[str, ConsumerGroup]:
+        """Returns the groups as requests that only read see them: as of the newest record, so that what was forgotten
+        without one is there until somebody writes."""
+        return {**self._forgotten, **dict(self.consumer_groups.items())}
 
     # Operations
 
@@ -150,10 +157,11 @@ class Shard:
     def _operation(self, now_ms: int) -> Operation:
         return Operation(
             *(self._config, self._deadlines, self.groups, self.offsets, self.partition, now_ms),
-            *(self.consumer_groups, self.share_groups, self._topics),
+            *(self.consumer_groups, self.share_groups, self._topics, self._forgotten),
         )
 
     def _append(self, operation: Operation) -> Batch:
+        self._forgotten.clear()
         batch = Batch(
             partition=self.partition,
             base_offset=self.log_end_offset,

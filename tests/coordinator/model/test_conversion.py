@@ -10,6 +10,7 @@ import pytest
 from groupledger.coordinator.model.config import BIDIRECTIONAL, DISABLED, DOWNGRADE, UPGRADE
 from groupledger.coordinator.model.coordinator import Coordinator
 from groupledger.coordinator.model.messages import (
+    ConsumerGroupDescribeRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -196,7 +197,8 @@ def test_only_classic_members_are_left() -> None:
 
 
 def test_a_forgotten_group() -> None:
-    """Goal: an empty consumer group is gone, without a record, when somebody joins it by an id that it did not give."""
+    """Goal: an empty consumer group is gone, without a record, when somebody joins it by an id that it did not give; who
+    only reads sees it until something is written."""
     cluster = Cluster()
     cluster.join("a")
     cluster.beat("a", -1)
@@ -207,6 +209,16 @@ def test_a_forgotten_group() -> None:
     assert len(cluster.log) == written
     assert cluster.coordinator.consumer_group(GROUP) is None
     assert cluster.coordinator.group(GROUP) is None
+
+    def described() -> Error:
+        (group,) = cluster.ask(ConsumerGroupDescribeRequest, group_ids=(GROUP,)).groups
+        error: Error = group.error
+        return error
+
+    assert described() is Error.NONE
+    cluster.ask(JoinGroupRequest, group_id=GROUP, **{**joining, "member_id": ""}, **words)
+    assert len(cluster.log) > written
+    assert described() is Error.GROUP_ID_NOT_FOUND
 
 
 def test_load() -> None:
