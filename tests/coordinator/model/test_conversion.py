@@ -197,8 +197,8 @@ def test_only_classic_members_are_left() -> None:
 
 
 def test_a_forgotten_group() -> None:
-    """Goal: an empty consumer group is gone, without a record, when somebody joins it by an id that it did not give; who
-    only reads sees it until something is written."""
+    """Goal: an empty consumer group is gone, without a record, when somebody joins it by an id that it did not give;
+    who only reads sees it until something is written."""
     cluster = Cluster()
     cluster.join("a")
     cluster.beat("a", -1)
