@@ -1,10 +1,11 @@
 """Measures how long questions take: as commands, each in a process of its own, and as pages of a server that runs.
 
-    python -m bench.asking [--groups 40 10000] [--partitions 10]
+    python -m bench.asking [--groups 40] [--partitions 10] [--times 5] [--large 10000] [--reference]
 
-A warehouse of so many groups is made by delta-rs: with three rounds of lag, and 50 rebalances of one group. Two times
-are the reference: that of a Python that does nothing, and that of a Spark session which is started and stopped, so what
-any answer by Spark takes at least. Each figure is the median of five.
+Without --large each group of the warehouse has three rounds of lag, and one has 50 rebalances; --large makes one of so
+many groups with twenty partitions each and a year of history (bench.large_warehouse). --reference also measures a
+Python that does nothing, and a Spark session that is started and stopped: what any answer by Spark takes at least.
+Figures are p50 and p95 of so many times.
 """
 
 from __future__ import annotations
@@ -21,34 +22,43 @@ from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from deltalake import write_deltalake
 
+from bench.large_warehouse import NOW, WEEK, make_large
 from groupledger.schemas.definitions import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CLUSTER, TIMES = "east", 5
+CLUSTER = "east"
 AT = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)
 ROUNDS, REBALANCES = 3, 50
 SPARK = "from groupledger.jobs.process.session import spark_session; spark_session('nothing').stop()"
+# By whether they are about one group, or about all.
 COMMANDS = (
+    "owner g-7 orders-7 3 --at {then}",
+    "group g-7",
+    "why g-7 --since {since}",
+    "diff g-7 --from {since}",
+    "lag --group g-7",
+    "offsets g-7 --at {then}",
+    "rebalances --group g-7",
+    "incidents --group g-7",
     "groups",
     "groups g-7*",
-    "lag --group g-7",
     "lag --by group",
-    "owner g-7 orders-7 3 --at 2026-01-01T12:30:00Z",
-    "group g-7",
-    "rebalances",
-    "incidents",
-    "why g-7 --since 2026-01-01",
-    "diff g-7 --from 2026-01-01T12:10:00Z",
+    "rebalances --since {since}",
+    "incidents --since {since}",
+    "readers orders-7",
+    "committers --since {since}",
+    "sql {{select}}",
 )
+SELECT = "SELECT state, count(*) FROM (SELECT group_type AS state FROM groups) GROUP BY ALL"
+LARGE_PARTITIONS = 20
 PATHS = (
     f"/clusters/{CLUSTER}",
     f"/clusters/{CLUSTER}?q=g-7",
@@ -126,18 +136,19 @@ def make(warehouse: Path, groups: int, partitions: int) -> datetime:
     return end
 
 
-def seconds(action: Callable[..., object], *arguments: object) -> float:
+def seconds(times: int, action: Callable[..., object], *arguments: object) -> str:
     found = []
-    for _ in range(TIMES):
+    for _ in range(times):
         begin = time.perf_counter()
         action(*arguments)
         found.append(time.perf_counter() - begin)
-    return median(found)
+    found.sort()
+    return f"{found[len(found) // 2]:8.2f} {found[-(-len(found) * 19 // 20) - 1]:8.2f}"
 
 
-def command(warehouse: Path, words: str) -> None:
+def command(warehouse: Path, words: list[str]) -> None:
     environment = {**os.environ, "GROUPLEDGER_WAREHOUSE": str(warehouse)}
-    arguments = [sys.executable, "-m", "groupledger.jobs.cli.main", *words.split()]
+    arguments = [sys.executable, "-m", "groupledger.jobs.cli.main", *words]
     subprocess.run(arguments, env=environment, check=True, capture_output=True)
 
 
@@ -166,30 +177,44 @@ def get(port: int, path: str) -> None:
     connection.close()
 
 
+def measure(warehouse: Path, times: int, since: datetime, then: datetime) -> None:
+    """Prints a line for each command and path: p50 and p95 in seconds."""
+    instants = {"since": f"{since:%Y-%m-%dT%H:%MZ}", "then": f"{then:%Y-%m-%dT%H:%MZ}"}
+    for text in COMMANDS:
+        words = [SELECT if word == "{select}" else word for word in text.format(**instants).split()]
+        print(f"{seconds(times, command, warehouse, words)}  {' '.join(words)}", flush=True)
+    server, port, ready = served(warehouse)
+    try:
+        print(f"{ready:8.2f} {'':8}  serve: until it answers")
+        for path in PATHS:
+            print(f"{seconds(times, get, port, path)}  {path}", flush=True)
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--groups", type=int, nargs="+", default=[40, 10_000])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--groups", type=int, nargs="*", default=[40])
     parser.add_argument("--partitions", type=int, default=10)
+    parser.add_argument("--large", type=int, metavar="GROUPS")
+    parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--reference", action="store_true")
     asked = parser.parse_args()
-    nothing = seconds(subprocess.run, [sys.executable, "-c", ""])
-    print(f"a Python that does nothing: {nothing:.2f} s")
-    nothing = seconds(subprocess.run, [sys.executable, "-c", SPARK])
-    print(f"a Spark session that does nothing: {nothing:.2f} s")
+    if asked.reference:
+        for code, what in (("", "a Python that does nothing"), (SPARK, "a Spark session that does nothing")):
+            print(f"{seconds(asked.times, subprocess.run, [sys.executable, '-c', code])}  {what}")
     for groups in asked.groups:
         with tempfile.TemporaryDirectory() as folder:
-            warehouse = Path(folder)
-            make(warehouse, groups, asked.partitions)
-            print(f"\n{groups:,} groups, {groups * asked.partitions:,} partitions: seconds")
-            for words in COMMANDS:
-                print(f"{seconds(command, warehouse, words):8.2f}  {words}")
-            server, port, ready = served(warehouse)
-            try:
-                print(f"{ready:8.2f}  serve: until it answers")
-                for path in PATHS:
-                    print(f"{seconds(get, port, path):8.3f}  {path}")
-            finally:
-                server.terminate()
-                server.wait(timeout=60)
+            end = make(Path(folder), groups, asked.partitions)
+            print(f"\n{groups:,} groups, {groups * asked.partitions:,} partitions: seconds, p50 and p95")
+            measure(Path(folder), asked.times, AT, end - 30 * MINUTE)
+    if asked.large:
+        with tempfile.TemporaryDirectory() as folder:
+            make_large(Path(folder), asked.large, LARGE_PARTITIONS)
+            partitions = asked.large * LARGE_PARTITIONS
+            print(f"\n{asked.large:,} groups, {partitions:,} partitions, a year: seconds, p50 and p95")
+            measure(Path(folder), asked.times, NOW - WEEK, NOW - 20 * WEEK)
 
 
 if __name__ == "__main__":

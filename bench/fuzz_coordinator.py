@@ -54,7 +54,7 @@ def value_of_type(kind: str, source: Random) -> Any:
     if kind == "bool":
         return source.random() < 0.5  # noqa: PLR2004
     if kind == "uuid":
-        return UUID(int=source.choice((1, source.getrandbits(128))))
+        return UUID(int=source.choice((0, 1, source.getrandbits(128))))
     if kind in ("bytes", "records"):
         return source.randbytes(source.randrange(20))
     half = 1 << (BITS[kind] - 1)

@@ -6,19 +6,25 @@ Times are virtual, so that the tables are the same on every machine. Each figure
 from __future__ import annotations
 
 from statistics import median
+from typing import TYPE_CHECKING
 
 import click
 
 from groupledger.coordinator.protocols.compare import PROTOCOLS, play
 from groupledger.coordinator.protocols.script import SCRIPTS
 
+if TYPE_CHECKING:
+    from groupledger.coordinator.protocols.compare import Outcome
+
 SEEDS = 20
+OF_ZOOKEEPER = ("script", "events", "notices", "tries", "tries refused", "members that gave up")
 HEADINGS = ("protocol", "rebalances", "requests", "s unowned", "s doubled", "read twice", "settles in s (worst)")
 
 
 def main() -> None:
+    claims = []
     for script in SCRIPTS.values():
-        click.echo(f"\n**{script.name}**\n\n| {' | '.join(HEADINGS)} |\n|{'---|' * len(HEADINGS)}")
+        click.echo(f"\n**{script.name}**\n\n{heading(HEADINGS)}")
         for name, make in PROTOCOLS.items():
             runs = [play(script, name, make, seed) for seed in range(1, SEEDS + 1)]
             settled = [max((each for each in run.converged_ms if each is not None), default=0) / 1_000 for run in runs]
@@ -31,6 +37,25 @@ def main() -> None:
             )
             shown = " | ".join(f"{figure:,.0f}" for figure in figures)
             click.echo(f"| {name} | {shown} | {median(settled):,.1f} ({max(settled):,.1f}) |")
+            if runs[0].conflicts is not None:
+                claims.append(f"| {script.name} | {len(script.events)} | {of_zookeeper(runs)} |")
+    click.echo(f"\n**ZooKeeper: herd effect and split brain**\n\n{heading(OF_ZOOKEEPER)}")
+    click.echo("\n".join(claims))
+
+
+def heading(columns: tuple[str, ...]) -> str:
+    return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
+
+
+def of_zookeeper(runs: list[Outcome]) -> str:
+    """Returns the medians, with the highest behind them."""
+    counts = (
+        [run.notifications for run in runs],
+        [run.rounds for run in runs],
+        [run.conflicts or 0 for run in runs],
+        [run.give_ups or 0 for run in runs],
+    )
+    return " | ".join(f"{median(each):,.0f} ({max(each):,})" for each in counts)
 
 
 if __name__ == "__main__":

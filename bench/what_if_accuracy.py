@@ -3,23 +3,33 @@
 Each seed is a workload of restarts, crashes and scaling. It is run to the byte under one setting, its ledger is asked
 what it would have come to under the others, and then it is run under those. For each pair of settings come the median
 and the 95th percentile of the error (beside what happened in the middle), and how often it lay within the interval.
+Seeds can be run in pieces: `--keep` writes down each answer beside what happened, and `--kept` sums up what was kept.
 
-    python -m bench.what_if_accuracy [--seeds 200]
+    python -m bench.what_if_accuracy [--seeds 1-200] [--keep FILE]
+    python -m bench.what_if_accuracy --kept FILE [FILE]...
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections import defaultdict
+from pathlib import Path
 from statistics import median, quantiles
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
+from groupledger.coordinator.what_if.answer import Interval
 from lab.truth.what_if import FIGURES, SETTINGS, play, predicted
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.what_if.answer import Told
+    from collections.abc import Iterable, Iterator, Mapping
 
-FROM = ("range", "static", "cooperative-sticky")
+    from lab.truth.what_if import Happened
+
+FROM: Final = ("range", "static", "cooperative-sticky")
+HEADER: Final = (
+    f"{'had':<28}{'asked':<28}{'figure':<28}{'n':>6}{'median':>10}{'width':>10}{'error':>10}{'95%':>10}{'within':>9}"
+)
 
 
 class Errors:
@@ -27,50 +37,92 @@ class Errors:
 
     def __init__(self) -> None:
         self.happened: list[float] = []
+        self.widths: list[float] = []
         self.off: list[float] = []
         self.within = 0
 
-    def note(self, told: Told, happened: float) -> bool:
+    def note(self, asked: Interval, happened: float) -> bool:
         """Returns whether it lay within the interval, to the next whole."""
-        is_within = told.asked.low - 0.5 <= happened <= told.asked.high + 0.5
+        is_within = asked.low - 0.5 <= happened <= asked.high + 0.5
         self.happened.append(happened)
-        self.off.append(abs((told.asked.low + told.asked.high) / 2 - happened))
+        self.widths.append(asked.high - asked.low)
+        self.off.append(abs((asked.low + asked.high) / 2 - happened))
         self.within += is_within
         return is_within
 
     def line(self) -> str:
         worst = quantiles(self.off, n=20)[-1] if len(self.off) > 1 else self.off[0]
-        return (
-            f"{len(self.off):>6}{median(self.happened):>10.1f}{median(self.off):>10.1f}{worst:>10.1f}"
-            f"{self.within / len(self.off):>9.0%}"
-        )
+        middles = "".join(f"{median(each):>10.1f}" for each in (self.happened, self.widths, self.off))
+        return f"{len(self.off):>6}{middles}{worst:>10.1f}{self.within / len(self.off):>9.0%}"
+
+
+def table(errors: Mapping[tuple[str, str, str], Errors]) -> Iterator[str]:
+    """Yields the lines of the table of all errors, by what a group had, what was asked, and the figure."""
+    yield HEADER
+    for (had, asked, figure), each in sorted(errors.items()):
+        yield f"{had:<28}{asked:<28}{figure:<28}{each.line()}"
+
+
+def seeds_of(text: str) -> range:
+    """Returns the seeds from one to another, or the one that is named."""
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=200)
-    seeds = parser.parse_args().seeds
+    parser.add_argument("--seeds", type=seeds_of, default="1-200", help="a workload each: 1-200, or 7")
+    parser.add_argument("--keep", type=Path, help="a file to which the answers are added")
+    parser.add_argument("--kept", type=Path, nargs="+", help="files that were kept, to be summed up")
+    given = parser.parse_args()
+    if given.kept:
+        report(json.loads(line) for file in given.kept for line in file.read_text().splitlines())
+        return
+    found: list[dict[str, Any]] = []
+    for seed in given.seeds:
+        of_seed = list(answers_of(seed, {setting: play(seed, setting) for setting in SETTINGS}))
+        found += of_seed
+        if given.keep:
+            with given.keep.open("a") as file:
+                file.writelines(json.dumps(each) + "\n" for each in of_seed)
+        print(f"workload {seed} of {given.seeds[-1]}", flush=True)
+    report(found)
+
+
+def answers_of(seed: int, runs: Mapping[str, Happened]) -> Iterator[dict[str, Any]]:
+    """Yields each figure that was told of a setting from another one's ledger, beside what it came to; or a refusal."""
+    for had in FROM:
+        asked = [setting for setting in SETTINGS if setting != had]
+        found = predicted(runs[had], [_asked(setting) for setting in asked])
+        for number, setting in enumerate(asked):
+            row = {"seed": seed, "had": had, "asked": setting}
+            answer = None if found is None else found[number]
+            if answer is None or answer.refusal is not None:
+                yield {**row, "refusal": "The group can't be replayed." if answer is None else answer.refusal}
+                continue
+            came = runs[setting].figures()
+            for figure in FIGURES:
+                if figure in answer.told and figure in came:
+                    told = answer.told[figure].asked
+                    yield {**row, "figure": figure, "low": told.low, "high": told.high, "came": came[figure]}
+
+
+def report(rows: Iterable[Mapping[str, Any]]) -> None:
     errors: dict[tuple[str, str, str], Errors] = defaultdict(Errors)
-    refused = told = 0
-    for seed in range(1, seeds + 1):
-        runs = {setting: play(seed, setting) for setting in SETTINGS}
-        for known in FROM:
-            asked = [_asked(setting) for setting in SETTINGS if setting != known]
-            found = predicted(runs[known], asked) or []
-            refused += not found
-            for setting, answer in zip([each for each in SETTINGS if each != known], found, strict=False):
-                refused += answer.refusal is not None
-                told += answer.refusal is None
-                figures = runs[setting].figures()
-                for figure in FIGURES:
-                    if figure in answer.told and figure in figures:
-                        errors[known, setting, figure].note(answer.told[figure], figures[figure])
-        if seed % 10 == 0:
-            print(f"{seed} of {seeds} workloads", flush=True)
-    print(f"{'had':<20}{'asked':<28}{'figure':<28}{'n':>6}{'median':>10}{'error':>10}{'95%':>10}{'within':>9}")
-    for (known, setting, figure), each in sorted(errors.items()):
-        print(f"{known:<20}{setting:<28}{figure:<28}{each.line()}")
-    print(f"{told:,} answers told, {refused:,} refused")
+    told, refused = set(), 0
+    for row in rows:
+        if "refusal" in row:
+            refused += 1
+            print(f"workload {row['seed']} ({row['had']}), {row['asked']}: {row['refusal']}")
+            continue
+        told.add((row["seed"], row["had"], row["asked"]))
+        interval = Interval(row["low"], row["high"])
+        if not errors[row["had"], row["asked"], row["figure"]].note(interval, row["came"]):
+            print(
+                f"workload {row['seed']} ({row['had']}), {row['asked']}: {row['figure']}"
+                f" from {interval.low:.1f} to {interval.high:.1f} came to {row['came']:.1f}"
+            )
+    print(*table(errors), f"{len(told):,} answers told, {refused:,} refused", sep="\n")
 
 
 def _asked(setting: str) -> str:

@@ -1,11 +1,13 @@
 """Measures how far what-if predictions are from what happens to real consumers on a real broker.
 
 Each workload is played under four settings at the same time by Kafka's Java client: eager, static, cooperative, and the
-protocol of KIP-848. A pipeline reads the topic; then the ledger of each group is asked what the other settings would
-have come to, and that is held against what the groups of these settings went through. Rebalances and moves are those of
-their ledgers; stopped time is what the consumers were told.
+protocol of KIP-848. `ingest` and `history` read the topic; then the ledger of each group is asked what the other
+settings would have come to, and that is held against what the groups of these settings went through. Rebalances and
+moves are those of their ledgers; stopped time is what the consumers were told. `--keep` leaves everything in a
+directory, so that workloads can be played in pieces and asked again.
 
-    python -m bench.what_if_matrix [--workloads 10] [--keep DIRECTORY]
+    python -m bench.what_if_matrix [--seeds 1-10] [--keep DIRECTORY]
+    python -m bench.what_if_matrix --kept DIRECTORY [DIRECTORY]...
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.what_if_accuracy import Errors
+from bench.what_if_accuracy import Errors, seeds_of, table
 from groupledger.coordinator.what_if.answer import answers
 from groupledger.coordinator.what_if.setting import changed
 from groupledger.jobs.ask.cluster_rows import ClusterRows
@@ -33,39 +35,47 @@ from lab.kafka.what_if_matrix import BROKER, SETTINGS, TOLD, Played, play
 from lab.truth.what_if import FIGURES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from groupledger.transforms.history.rules.what_if import GroupRows
 
 EPOCH = datetime.fromtimestamp(0, timezone.utc)
 AT_ONCE = 2
 CLUSTER = "what-if"
+WAREHOUSE, PLAYED = "warehouse", "played.json"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workloads", type=int, default=10)
+    parser.add_argument("--seeds", type=seeds_of, default="1-10", help="a workload each: 1-10, or 7")
     parser.add_argument("--keep", type=Path, help="a new directory for broker and tables, which stays")
+    parser.add_argument("--kept", type=Path, nargs="+", help="directories that were kept, to be asked again")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="groupledger-what-if-") as temporary:
-        directory: Path = given.keep or Path(temporary)
-        with LocalBroker(directory / "broker", properties=BROKER) as broker:
-            with ThreadPoolExecutor(AT_ONCE) as pool:
-                seeds = range(1, given.workloads + 1)
-                played = list(pool.map(lambda seed: play(broker.bootstrap_servers, seed), seeds))
-            warehouse = str(directory / "warehouse")
-            command = ["pipeline", "--warehouse", warehouse, "--cluster", CLUSTER]
-            subprocess.run(
-                [
-                    Path(sys.executable).with_name("groupledger"),
-                    *command,
-                    "--bootstrap-servers",
-                    broker.bootstrap_servers,
-                ],
-                check=True,
-                stdout=subprocess.DEVNULL,
-            )
-        (directory / "played.json").write_text(json.dumps([[asdict(run) for run in runs] for runs in played]))
-        tables = ClusterRows(warehouse, CLUSTER)
-        report([{run.setting: (run, _rows(tables, run)) for run in runs} for runs in played])
+        directories: list[Path] = given.kept or [given.keep or Path(temporary)]
+        if not given.kept:
+            _play_all(directories[0], given.seeds)
+        report([runs for directory in directories for runs in _kept(directory)])
+
+
+def _play_all(directory: Path, seeds: range) -> None:
+    """Plays the workloads, reads them with a pipeline, and leaves both in the directory."""
+    with LocalBroker(directory / "broker", properties=BROKER) as broker:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            played = list(pool.map(lambda seed: play(broker.bootstrap_servers, seed), seeds))
+        (directory / PLAYED).write_text(json.dumps([[asdict(run) for run in runs] for runs in played]))
+        where = ["--warehouse", str(directory / WAREHOUSE), "--cluster", CLUSTER]
+        for command in (["ingest", "--bootstrap-servers", broker.bootstrap_servers], ["history"]):
+            program = Path(sys.executable).with_name("groupledger")
+            subprocess.run([program, *command, *where], check=True, stdout=subprocess.DEVNULL)
+
+
+def _kept(directory: Path) -> Iterator[dict[str, tuple[Played, GroupRows]]]:
+    """Yields each workload's runs by setting, with their ledgers."""
+    tables = ClusterRows(str(directory / WAREHOUSE), CLUSTER)
+    for runs in json.loads((directory / PLAYED).read_text()):
+        played = [Played(**run) for run in runs]
+        yield {run.setting: (run, _rows(tables, run)) for run in played}
 
 
 def _rows(tables: ClusterRows, run: Played) -> GroupRows:
@@ -96,12 +106,9 @@ def report(runs: list[dict[str, tuple[Played, GroupRows]]]) -> None:
                 for figure in FIGURES:
                     if figure in happened[setting]:
                         found, came = answer.told[figure], happened[setting][figure]
-                        if not errors[known, setting, figure].note(found, came):
+                        if not errors[known, setting, figure].note(found.asked, came):
                             print(f"{run.group} ({known}), {setting}: {figure} {found} came to {came:.1f}")
-    print(f"{'had':<28}{'asked':<28}{'figure':<28}{'n':>6}{'median':>10}{'error':>10}{'95%':>10}{'within':>9}")
-    for (known, setting, figure), each in sorted(errors.items()):
-        print(f"{known:<28}{setting:<28}{figure:<28}{each.line()}")
-    print(f"{told:,} answers told, {refused:,} refused")
+    print(*table(errors), f"{told:,} answers told, {refused:,} refused", sep="\n")
 
 
 def _figures(run: Played, rows: GroupRows) -> dict[str, float]:

@@ -25,6 +25,22 @@ def written_by(table: str) -> str:
     return command
 
 
+def key_of(table: str) -> tuple[str, ...]:
+    return tuple(_definitions()[table]["key"])
+
+
+def end_column_of(table: str) -> str | None:
+    """Returns the column that is null while a row is open, if the table has one."""
+    column: str | None = _definitions()[table]["end_column"]
+    return column
+
+
+def date_column_of(table: str) -> str | None:
+    """Returns the date that the table is partitioned by, if it is."""
+    column: str | None = _definitions()[table]["date_column"]
+    return column
+
+
 @cache
 def schema_of(table: str) -> pa.Schema:
     columns = json.dumps({"type": "struct", "fields": _definitions()[table]["columns"]})

@@ -344,3 +344,4 @@ class CoordinatorEventKind:
     GROUP_EPOCH_BUMPED = "group_epoch_bumped"
     GROUP_LOADED = "group_loaded"
     GROUP_UNLOADED = "group_unloaded"
+    MODERN_GROUP_UNLOADED = "modern_group_unloaded"

@@ -1,7 +1,8 @@
 """Makes the Spark session that all tests share, and marks the tests that use it.
 
-With two processes (`make test`) tests that share expensive fixtures run in one: those with brokers, and two parts of
-those of the jobs. Whatever process is free takes the next part, or a file.
+With two processes (`make test`) tests that share expensive fixtures run in one: those with the broker, and the folders
+of the jobs. Whatever process is free takes the next part, or a file. The order is that of their length, so that neither
+process waits for the other at the end; the broker's come first, since they wait more than they compute.
 """
 
 from __future__ import annotations
@@ -23,37 +24,46 @@ if TYPE_CHECKING:
 settings.register_profile("groupledger", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("groupledger")
 
-TOGETHER = {
-    "brokers": ("tests/broker/", "tests/fault/"),
-    "readers": ("tests/jobs/ask/", "tests/jobs/cli/", "tests/jobs/demo/", "tests/jobs/derive/", "tests/jobs/report/"),
-    "writers": ("tests/jobs/",),
-}
-"""The first that a file belongs to; each part sets up what is costly once."""
+TOGETHER = (
+    *("tests/broker/", "tests/jobs/derive/", "tests/jobs/warehouse/", "tests/jobs/cli/", "tests/jobs/ingest/"),
+    *("tests/jobs/ask/", "tests/jobs/process/", "tests/jobs/serve/", "tests/jobs/demo/"),
+)
+"""Folders whose tests run in one process, since they set up once what is costly; the longest first."""
+ALONE = ("tests/fault/", "tests/transforms/")
+"""Folders whose files may run anywhere, and are long enough to begin before all others."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks each test that uses the session, directly or through another fixture, as a Spark test."""
+    """Marks each test that uses the session, directly or through another fixture, as a Spark test, and puts the tests
+    in the order in which parts are handed out."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+    order = (*TOGETHER, *ALONE)
+    items.sort(key=lambda item: next((i for i, each in enumerate(order) if item.nodeid.startswith(each)), len(order)))
 
 
 class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # no types are published
     def _split_scope(self, nodeid: str) -> str:
         """Returns the name of the group of tests that one process runs as a whole."""
-        file = nodeid.partition("::")[0]
-        return next((name for name, folders in TOGETHER.items() if file.startswith(folders)), file)
+        file: str = nodeid.partition("::")[0]
+        return next((folder for folder in TOGETHER if file.startswith(folder)), file)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFolder:
+    config.option.loadscopereorder = False  # it would begin with the part of most tests, and not the longest
     return ByFolder(config, log)
 
 
+# Tests have few rows and many queries: to generate code for each took a third of the time. Those that start processes
+# of their own, and all that is measured, run as it is in production.
 # A run opens hundreds of warehouses. Delta keeps the plans of each table's snapshot for an hour, some megabytes each,
 # and Spark those of the last thousand queries: the collector of the full heap took two thirds of a run's time. What
 # Python's frames still hold goes at the end of each file.
 OF_TESTS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.databricks.delta.delta.log.cacheSize": "40",
     "spark.sql.ui.retainedExecutions": "20",
     "spark.ui.retainedJobs": "20",

@@ -16,7 +16,7 @@ from pyspark.sql.types import ArrayType, StructType
 from groupledger.schemas.kinds.changes import CHANGE_KINDS
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.schemas.kinds.triggers import TRIGGERS
-from groupledger.schemas.tables.all_tables import all_tables
+from groupledger.schemas.tables.all_tables import all_tables, date_column
 from groupledger.transforms.offsets import offset_commits
 
 if TYPE_CHECKING:
@@ -57,15 +57,24 @@ def page() -> str:
 
 
 def definitions() -> str:
-    """Returns the columns of all tables as Delta's log has them, without comments: a line for each, so that a change
-    shows as one."""
+    """Returns what all tables are, with their columns as Delta's log has them, without comments: a line for each, so
+    that a change shows as one."""
     tables = [
-        f'"{table.name}": {{"written_by": "{table.written_by}", "columns": [\n'
+        f'"{table.name}": {json.dumps(facts(table))[:-1]}, "columns": [\n'
         + ",\n".join(json.dumps(without_comments(field.jsonValue()), separators=(",", ":")) for field in table.schema)
         + "\n]}"
         for table in all_tables()
     ]
     return "{\n" + ",\n".join(tables) + "\n}\n"
+
+
+def facts(table: Table) -> dict[str, Any]:
+    return {
+        "written_by": table.written_by,
+        "key": table.key,
+        "end_column": table.end_column,
+        "date_column": date_column(table),
+    }
 
 
 def without_comments(part: Any) -> Any:

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
 SESSION_TIMER: Final = "consumer-session"
 REVOCATION_TIMER: Final = "consumer-revocation"
+PROTOCOL: Final = "consumer"  # as the log calls it
+SESSION_EXPIRED: Final = "the member session expired"
+CLASSIC_TO_CONSUMER: Final = {"previous_group_type": "classic", "group_type": "consumer"}
 
 
 class RefusedError(Exception):
@@ -98,9 +101,7 @@ def _heartbeat(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> 
     member_id = request.member_id or request.new_member_id
     if len(group.members) >= operation.config.group_consumer_max_size and member_id not in group.members:
         raise RefusedError(Error.GROUP_MAX_SIZE_REACHED)
-    before = (
-        _static(group, member_id, request, operation) if request.instance_id else _dynamic(group, member_id, request)
-    )
+    before = (_static if request.instance_id else _dynamic)(group, member_id, request, operation)
     member = _as_asked(before, request)
     has_new_words = member != before
     if has_new_words:
@@ -144,16 +145,20 @@ def _group(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> Cons
     if request.member_epoch != 0 or (classic is not None and classic.state is not State.EMPTY):
         raise RefusedError(Error.GROUP_ID_NOT_FOUND)
     if classic is not None:
+        operation.log("empty_group_converted", group_id=request.group_id, **CLASSIC_TO_CONSUMER)
         operation.records.append(new_group_metadata_tombstone_record(request.group_id))
     return ConsumerGroup(request.group_id)
 
 
-def _dynamic(group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
+def _dynamic(
+    group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeatRequest, operation: Operation
+) -> ConsumerMember:
     member = group.members.get(member_id)
+    if request.member_epoch == 0:
+        operation.log("consumer_member_joined", group_id=group.group_id, member_id=member_id, protocol=PROTOCOL)
+        return member or ConsumerMember(member_id=member_id)
     if member is None:
-        if request.member_epoch != 0:
-            raise RefusedError(Error.UNKNOWN_MEMBER_ID)
-        return ConsumerMember(member_id=member_id)
+        raise RefusedError(Error.UNKNOWN_MEMBER_ID)
     _check_epoch(member, request)
     return member
 
@@ -162,18 +167,20 @@ def _static(
     group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeatRequest, operation: Operation
 ) -> ConsumerMember:
     """Returns the member of an instance. One that joins takes the place of one that is away, with all that it had."""
-    member = group.static_member(request.instance_id or "")
     if request.member_epoch != 0:
-        if member is None:
-            raise RefusedError(Error.UNKNOWN_MEMBER_ID)
-        if member.member_id != member_id:
-            raise RefusedError(Error.FENCED_INSTANCE_ID)
-        _check_epoch(member, request)
-        return member
+        known = _speaker_of_instance(group, request, operation)
+        _check_epoch(known, request)
+        return known
+    member = group.static_member(request.instance_id or "")
+    words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": request.instance_id}
     if member is None:
+        operation.log("consumer_static_member_joined", **words, protocol=PROTOCOL)
         return group.members.get(member_id) or ConsumerMember(member_id=member_id)
+    words["previous_member_id"] = member.member_id
     if member.epoch != AWAY:
+        operation.log("instance_id_owned", **words)
         raise RefusedError(Error.UNRELEASED_INSTANCE_ID)
+    operation.log("consumer_static_member_replaced", **words, protocol=PROTOCOL)
     joining = replace(member, member_id=member_id, epoch=0, previous_epoch=0)
     operation.cancel_timer(SESSION_TIMER, group.group_id, member.member_id)
     operation.cancel_timer(REVOCATION_TIMER, group.group_id, member.member_id)
@@ -184,6 +191,25 @@ def _static(
         new_current_record(group.group_id, joining),
     ]
     return joining
+
+
+def _speaker_of_instance(
+    group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, operation: Operation
+) -> ConsumerMember:
+    """Returns the member of the request's instance. Refuses who speaks for one that nobody has, or another."""
+    member = group.static_member(request.instance_id or "")
+    if member is None:
+        raise RefusedError(Error.UNKNOWN_MEMBER_ID)
+    if member.member_id != request.member_id:
+        operation.log(
+            "instance_id_fenced",
+            group_id=group.group_id,
+            member_id=request.member_id,
+            group_instance_id=request.instance_id,
+            previous_member_id=member.member_id,
+        )
+        raise RefusedError(Error.FENCED_INSTANCE_ID)
+    return member
 
 
 def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> None:
@@ -216,8 +242,14 @@ def _epoch(group: ConsumerGroup, member: ConsumerMember, *, has_changed: bool, o
     found = metadata_hash(names, operation.topics)
     if group.epoch and not has_changed and found == group.metadata_hash:
         return group.epoch
-    operation.records.append(new_epoch_record(group.group_id, group.epoch + 1, found))
+    _bump(group, found, operation)
     return group.epoch + 1
+
+
+def _bump(group: ConsumerGroup, found: int, operation: Operation) -> None:
+    epoch = group.epoch + 1
+    operation.records.append(new_epoch_record(group.group_id, epoch, found))
+    operation.log("group_epoch_bumped", group_id=group.group_id, generation=epoch, metadata_hash=found)
 
 
 def _new_target(
@@ -233,16 +265,16 @@ def _new_target(
         for name, each in members.items()
     }
     counts = {topic.topic_id: topic.partition_count for topic in operation.topics.values()}
-    preferred = group.preferred_assignor(before, member)
-    assign = ASSIGNORS[preferred or operation.config.group_consumer_assignors[0]]
+    assignor = group.preferred_assignor(before, member) or operation.config.group_consumer_assignors[0]
     # Without a new epoch now, a broker goes by what the members were before this heartbeat.
     counted = members.values() if epoch > group.epoch else group.members.values()
     is_equal = len({each.topics for each in counted}) <= 1
-    found = assign(subscribers, counts, is_equal=is_equal)
+    found = ASSIGNORS[assignor](subscribers, counts, is_equal=is_equal)
     for name in hash_map_order(members):
         if found.get(name, {}) != group.target.get(name):
             operation.records.append(new_target_record(group.group_id, name, found.get(name, {})))
     operation.records.append(new_target_epoch_record(group.group_id, epoch))
+    operation.log("target_assignment_computed", group_id=group.group_id, generation=epoch, assignor=assignor)
     return found.get(member.member_id, {})
 
 
@@ -278,14 +310,17 @@ def _leave(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> Cons
     group = operation.consumer_groups.get(request.group_id)
     if group is None:
         raise RefusedError(Error.GROUP_ID_NOT_FOUND)
+    words = {"group_id": group.group_id, "member_id": request.member_id}
     if request.instance_id is None:
-        member = group.members.get(request.member_id)
+        known = group.members.get(request.member_id)
+        if known is None:
+            raise RefusedError(Error.UNKNOWN_MEMBER_ID)
+        member = known
+        operation.log("consumer_member_left", **words)
     else:
-        member = group.static_member(request.instance_id)
-    if member is None:
-        raise RefusedError(Error.UNKNOWN_MEMBER_ID)
-    if member.member_id != request.member_id:
-        raise RefusedError(Error.FENCED_INSTANCE_ID)
+        member = _speaker_of_instance(group, request, operation)
+        kind = "consumer_static_member_paused" if request.member_epoch == AWAY else "consumer_static_member_left"
+        operation.log(kind, **words, group_instance_id=request.instance_id)
     if request.member_epoch == AWAY:
         away = replace(member, epoch=AWAY, pending_revocation={})
         operation.records.append(new_current_record(group.group_id, away))
@@ -301,14 +336,22 @@ def fence(group: ConsumerGroup, member: ConsumerMember, operation: Operation) ->
     operation.records += member_tombstones(group.group_id, member.member_id)
     names = frozenset().union(*(each.topics for each in group.others(member)))
     found = metadata_hash(names, operation.topics)
-    operation.records.append(new_epoch_record(group.group_id, group.epoch + 1, found))
+    _bump(group, found, operation)
     operation.cancel_timer(SESSION_TIMER, group.group_id, member.member_id)
     operation.cancel_timer(REVOCATION_TIMER, group.group_id, member.member_id)
+
+
+def begin_epoch(group: ConsumerGroup, operation: Operation) -> None:
+    """Begins an epoch without a cause, as a test may want it; a group without members has nobody to tell."""
+    if group.members:
+        _bump(group, group.metadata_hash, operation)
 
 
 def expire_consumer_session(group: ConsumerGroup, member_id: str, operation: Operation) -> None:
     member = group.members.get(member_id)
     if member is not None:
+        words = {"group_id": group.group_id, "member_id": member_id, "reason": SESSION_EXPIRED}
+        operation.log("consumer_member_fenced", **words)
         fence(group, member, operation)
 
 
@@ -316,6 +359,8 @@ def expire_revocation(group: ConsumerGroup, member_id: str, operation: Operation
     """Takes out a member that still has what it had to give up, unless it went away meanwhile."""
     member = group.members.get(member_id)
     if member is not None and member.state is MemberState.UNREVOKED_PARTITIONS and member.epoch != AWAY:
+        words = {"group_id": group.group_id, "member_id": member_id, "generation": member.epoch}
+        operation.log("consumer_member_not_revoking", **words, timeout_ms=member.rebalance_timeout_ms)
         fence(group, member, operation)
 
 

@@ -33,12 +33,14 @@ from groupledger.coordinator.model.messages import (
 from groupledger.coordinator.model.offsets import expiry_of, write_offsets
 from groupledger.coordinator.model.records import NO_EXPIRY, new_offset_commit_tombstone_record
 from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kafka.rebalance_reasons import NOT_PROVIDED
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.operation import Operation
 
+CONSUMER_TO_CLASSIC: Final = {"previous_group_type": "consumer", "group_type": "classic"}
 COMMITS_SINCE: Final = 9  # the first version of OffsetCommit that names a member epoch
 
 
@@ -47,6 +49,7 @@ def join_as_classic(request: JoinGroupRequest, operation: Operation) -> None:
     if group.state != EMPTY:
         operation.response = refusal(request, Error.INCONSISTENT_GROUP_PROTOCOL)
         return
+    operation.log("empty_group_converted", group_id=request.group_id, **CONSUMER_TO_CLASSIC)
     operation.records += group_tombstones(request.group_id)
     join_group(request, operation)
 
@@ -64,6 +67,13 @@ def leave_as_classic(request: LeaveGroupRequest, operation: Operation) -> None:
         if not leaving.member_id and leaving.group_instance_id is not None:
             member = group.static_member(leaving.group_instance_id)
         if member is not None:
+            operation.log(
+                "consumer_static_member_left",
+                group_id=group.group_id,
+                member_id=leaving.member_id,
+                group_instance_id=leaving.group_instance_id,
+                client_reason=leaving.reason or NOT_PROVIDED,
+            )
             fence(group, member, operation)
         error = Error.UNKNOWN_MEMBER_ID if member is None else Error.NONE
         results.append(LeftMember(leaving.member_id, leaving.group_instance_id, error))

@@ -22,6 +22,7 @@ from groupledger.coordinator.java_hash_map import hash_map_order, string_hash_co
 from groupledger.coordinator.model.administration import delete_groups, describe_group, list_groups
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.consumer_heartbeat import (
+    begin_epoch,
     expire_consumer_session,
     heartbeat_of_consumer,
     refusal_of_invalid,
@@ -217,7 +218,12 @@ class Coordinator:
         return self._force(group_id, now_ms, lambda group, operation: expire_session(group, member_id, operation))
 
     def begin_rebalance(self, group_id: str, *, now_ms: int) -> Result:
-        """Begins a rebalance as if the leader had asked for one. Nothing happens where none can begin."""
+        """Begins a rebalance as if the leader had asked for one; in a group of KIP-848, a new epoch, whose target the
+        next heartbeat computes. Nothing happens where none can begin."""
+        consumers, shard = self.consumer_group(group_id), self.shard(self.partition_for(group_id))
+        if consumers is not None and shard is not None:
+            self._move_to(now_ms)
+            return shard.run(begin_epoch, consumers, now_ms=now_ms, append_error=Error.NONE)
         return self._force(group_id, now_ms, rebalance_by_leader)
 
     def _force(self, group_id: str, now_ms: int, action: Callable[[Group, Operation], None]) -> Result:

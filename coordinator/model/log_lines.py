@@ -1,4 +1,4 @@
-"""What the coordinator says in the server log at INFO or above about classic groups.
+"""What the coordinator says in the server log at INFO or above.
 
 The coordinator emits a `LogEvent` (kind and fields); `render` gives the text that a 4.2 broker writes, by the table of
 `schemas.kafka.coordinator_log`, and `render_line` the whole line. Values are printed as Java prints them: null for
@@ -14,7 +14,7 @@ from typing import Any
 
 from groupledger.schemas.kafka.coordinator_log import CLASSES, CLASSIC, LEVELS, LOGGERS, OTHERS, prefix
 from groupledger.schemas.kafka.log4j_line import render_log_line
-from groupledger.schemas.kafka.log_template import current_formats
+from groupledger.schemas.kafka.log_template import formats_by_kind
 from groupledger.schemas.kafka.rebalance_reasons import REASONS
 
 
@@ -36,16 +36,16 @@ class LogEvent:
     fields: Mapping[str, Any]
 
 
-_EVENT_FORMATS = current_formats((*CLASSIC, *OTHERS))
-_REASON_FORMATS = current_formats(REASONS)
-# All groups of the model are classic ones, and all that it does takes no time.
-_ALWAYS = {"group_type": "classic", "duration_ms": "0"}
+_EVENT_FORMATS = formats_by_kind((*CLASSIC, *OTHERS))
+_REASON_FORMATS = formats_by_kind(REASONS)
+_ALWAYS = {"duration_ms": "0"}  # all that the model does takes no time
 
 
 def render(event: LogEvent | Reason) -> str:
     """Returns the message, without timestamp, level and logger."""
     formats = _REASON_FORMATS if isinstance(event, Reason) else _EVENT_FORMATS
-    return formats[event.kind].format_map(_ALWAYS | {name: _java(value) for name, value in event.fields.items()})
+    fields = _ALWAYS | {name: _java(value) for name, value in event.fields.items()}
+    return next(each for each in formats[event.kind] if each.names <= fields.keys()).text.format_map(fields)
 
 
 def render_line(event: LogEvent, *, broker_id: int) -> str:

@@ -195,7 +195,7 @@ class Shard:
             self._replay(batch, operation)
         for group in self.groups.values():
             size = len(group.members)
-            operation.log("group_loaded", group_id=group.group_id, member_count=size)
+            operation.log("group_loaded", group_type="classic", group_id=group.group_id, member_count=size)
             for member in group.members.values():
                 reset_session(group, member, operation)
             max_size = self._config.group_max_size
@@ -203,8 +203,10 @@ class Shard:
                 fields = {"group_id": group.group_id, "member_count": size, "group_max_size": max_size}
                 prepare_rebalance(group, Reason("over_capacity", fields), operation)
         for consumer_group in self.consumer_groups.values():
+            _log_loaded("consumer", consumer_group, operation)
             watch_loaded(consumer_group, operation)
         for share_group in self.share_groups.values():
+            _log_loaded("share", share_group, operation)
             watch_loaded_share(share_group, operation)
         operation.set_timer(EXPIRATION_TIMER, "", self._config.offsets_retention_check_interval_ms)
         return _result(operation, None)
@@ -219,6 +221,9 @@ class Shard:
             for member in group.members.values():
                 group.complete_join(member, operation, error=Error.NOT_COORDINATOR)
                 group.complete_sync(member, operation, Error.NOT_COORDINATOR)
+        modern: list[ConsumerGroup | ShareGroup] = [*self.consumer_groups.values(), *self.share_groups.values()]
+        for each in modern:
+            operation.log("modern_group_unloaded", group_id=each.group_id, generation=each.epoch)
         return _result(operation, None)
 
     def write_txn_marker(self, request: WriteTxnMarkerRequest, now_ms: int) -> Result:
@@ -298,6 +303,11 @@ _MODERN_TIMERS: dict[str, Callable[[Any, str, Operation], None]] = {
     consumer_heartbeat.REVOCATION_TIMER: expire_revocation,
     SHARE_SESSION_TIMER: expire_share_session,
 }
+
+
+def _log_loaded(group_type: str, group: ConsumerGroup | ShareGroup, operation: Operation) -> None:
+    words = {"group_id": group.group_id, "member_count": len(group.members)}
+    operation.log("group_loaded", group_type=group_type, **words)
 
 
 def _result(operation: Operation, batch: Batch | None) -> Result:

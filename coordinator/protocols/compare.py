@@ -51,7 +51,9 @@ class Outcome:
     `rounds` are generations, epochs, or the tries of single members under ZooKeeper; rounds that followed each other
     before all members were settled are one of the `rebalances`. `requests` by API. `converged_ms` has for each event
     how long after it the last partition changed hands before the next event; None if a partition then had no owner.
-    `assignments` are what a broker or leader gave whom, from the beginning on (Join/Sync and KIP-848 of consumers).
+    `conflicts` are the tries in which a member found what it claimed in another's hands, and `give_ups` the members
+    that then owned nothing: None where somebody decides for all. `assignments` are what a broker or leader gave whom,
+    from the beginning on (Join/Sync and KIP-848 of consumers).
     """
 
     protocol: str
@@ -65,6 +67,8 @@ class Outcome:
     created_ms: Mapping[TopicPartition, int]
     trace: tuple[tuple[int, str, str], ...]
     assignments: tuple[tuple[int, Mapping[TopicPartition, str]], ...]
+    conflicts: int | None = None
+    give_ups: int | None = None
 
     @property
     def requests_for_rebalances(self) -> int:
@@ -86,6 +90,7 @@ def play(script: Script, name: str, make: MakeGroup, seed: int = 1, latency_ms: 
         group.join(member)
     world.run(script.from_ms - 1)
     before = Counter(world.requests), world.notifications, world.rounds, world.rebalances
+    claims_before = _claims(group)
     for event in script.events:
         world.at(event.at_ms, partial(happen, group, event))
     world.run(script.until_ms)
@@ -102,7 +107,14 @@ def play(script: Script, name: str, make: MakeGroup, seed: int = 1, latency_ms: 
         created_ms=consumption.created_ms,
         trace=tuple(world.trace),
         assignments=tuple(world.assignments),
+        **{name: count - claims_before[name] for name, count in _claims(group).items()},
     )
+
+
+def _claims(group: Group) -> dict[str, int]:
+    if not isinstance(group, ZooKeeperGroup):
+        return {}
+    return {"conflicts": group.conflicts, "give_ups": group.give_ups}
 
 
 def happen(group: Group, event: Event) -> None:

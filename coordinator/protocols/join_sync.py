@@ -119,6 +119,7 @@ class JoinSyncCoordinator:
             self._join_for(former, name, metadata, reply)
         elif not member_id and instance_id is None and self.release.needs_member_id:
             self._expected[given := self._new_id(name)] = None
+            self.world.after(self.session_ms, lambda: self._expect_no_more(given))
             reply.give(Joined(Error.MEMBER_ID_REQUIRED, given))
         else:
             self._expected.pop(member_id, None)
@@ -126,6 +127,13 @@ class JoinSyncCoordinator:
             self.members[member.member_id] = member
             member.join = reply
             self._prepare(f"{member.member_id} joined")
+
+    def _expect_no_more(self, member_id: str) -> None:
+        """Forgets an id that nobody has joined with for a session, which a round may wait for."""
+        if member_id in self._expected:
+            del self._expected[member_id]
+            if self.state == "PreparingRebalance":
+                self._complete_if_all_joined()
 
     def _join_again(self, member: Registered, metadata: Any, reply: Reply) -> None:
         is_changed, member.metadata = member.metadata != metadata, metadata

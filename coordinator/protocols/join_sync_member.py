@@ -76,6 +76,7 @@ class JoinSyncMember(Member):
         self._is_lost = False  # the generation is over for it, which it tells the application before it joins
         self._is_stable = False
         self._stable_from_ms = 0
+        self._is_leaving = False
         self._woken = Reply()
 
     def metadata(self) -> Any:
@@ -101,6 +102,8 @@ class JoinSyncMember(Member):
 
     def goodbye(self) -> Steps:
         yield from self.until_idle()
+        # No heartbeat more, whose answer would let it join again.
+        self._is_leaving, self._is_stable = True, False
         stopped = self.positions()
         self.give_up(self.owned)
         yield from self.commit(stopped)
@@ -114,7 +117,7 @@ class JoinSyncMember(Member):
 
     def _life(self) -> Steps:
         yield self.call("FindCoordinator", lambda reply: reply.give())
-        while True:
+        while not self._is_leaving:
             if self._must_join:
                 yield from self._rejoin()
             else:
@@ -128,7 +131,7 @@ class JoinSyncMember(Member):
         yield from self.before_join()
         self._is_stable = self._must_join = False
         assignment = yield from self._join_and_sync()
-        self._is_stable, self._stable_from_ms = True, self.world.now_ms
+        self._is_stable, self._stable_from_ms = not self._is_leaving, self.world.now_ms
         yield from self.assigned(assignment)
         if not self._must_join:
             self.world.has_rebalanced(self.life)
@@ -142,6 +145,8 @@ class JoinSyncMember(Member):
 
     def _join_and_sync(self) -> Any:
         while True:
+            if self._is_leaving:
+                yield Reply()
             joined = yield self.call("JoinGroup", self._join_request())
             if joined.error is not Error.NONE:
                 self.member_id = joined.member_id

@@ -259,6 +259,7 @@ class ConsumerProtocolConsumer(Member):
         self._assignment: tuple[TopicPartition, ...] = ()
         self._reconciles = False
         self._owned_to_say: frozenset[TopicPartition] | None = frozenset()
+        self._is_leaving = False
         self._woken = Reply()
 
     def begin(self) -> None:
@@ -278,7 +279,7 @@ class ConsumerProtocolConsumer(Member):
 
     def _heartbeats(self) -> Steps:
         yield self.call("FindCoordinator", lambda reply: reply.give())
-        while True:
+        while not self._is_leaving:
             if self.is_busy and self.world.now_ms - self.busy_from_ms >= self.group.rebalance_timeout_ms:
                 yield self.call("ConsumerGroupHeartbeat", self._request(self._leaving, None))
                 yield from self._start_anew()
@@ -362,4 +363,5 @@ class ConsumerProtocolConsumer(Member):
         offsets = self.positions()
         self.give_up(self.owned)
         yield from self._commit(offsets)
+        self._is_leaving = True
         yield self.call("ConsumerGroupHeartbeat", self._request(self._leaving, None))

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from groupledger.coordinator.client.messages import Destination
     from groupledger.coordinator.model.messages import Request, Response
     from groupledger.coordinator.simulator.random_source import RandomSource
+    from groupledger.schemas.kafka.api_keys import ApiKey
 
 
 class Client(Protocol):
@@ -53,6 +56,15 @@ class Connection:
     last_response_ms: int = 0  # when the last answer arrives
 
 
+@dataclass(frozen=True, slots=True)
+class OnTheWire:
+    """What was on the wire, for the request log: `bodies` gives request and answer as JSON."""
+
+    api: ApiKey
+    version: int
+    bodies: Callable[[], tuple[dict[str, Any], dict[str, Any]]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
     """A request with its answer, and when the broker received the request and sent the answer."""
@@ -67,3 +79,4 @@ class Exchange:
     sent_at_ms: int
     planted: str | None  # what the scenario did to this client
     software: tuple[str, str] = JAVA_CLIENT
+    on_the_wire: OnTheWire | None = None  # of real clients

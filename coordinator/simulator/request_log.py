@@ -2,8 +2,8 @@
 
 A line is written when the answer has been sent, also to a client that has hung up. Fields are those of
 `schemas.kafka.request_fields`, in their order; their values are the attributes of the coordinator's messages, bytes in
-base64. Virtual time knows whole milliseconds: of a request's total, all but a constant third of one is the time for
-which it was parked.
+base64. Where a real client asked, they are what was on the wire. Virtual time knows whole milliseconds: of a request's
+total, all but a constant third of one is the time for which it was parked.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.model.messages import Request
     from groupledger.coordinator.simulator.network import Exchange
+    from groupledger.schemas.kafka.api_keys import ApiKey
     from groupledger.schemas.kafka.request_fields import Fields
 
 _COMMITS_BY_TOPIC_ID_SINCE = 10
@@ -53,22 +54,20 @@ def render_line(exchange: Exchange) -> str:
 
 
 def _body(exchange: Exchange) -> dict[str, Any]:
-    request = exchange.request
-    api = API_OF_REQUEST[type(request)]
-    bodies = BODIES[api]
+    api, version, request, response = _told(exchange)
     parked_ms = exchange.sent_at_ms - exchange.received_at_ms
     host = exchange.client_host.removeprefix("/")
     return {
         line.IS_FORWARDED: False,
         line.HEADER: {
             line.API_KEY: api,
-            line.API_VERSION: getattr(request, "api_version", bodies.version),
-            line.CORRELATION_ID: request.request_id & 0x7FFFFFFF,
+            line.API_VERSION: version,
+            line.CORRELATION_ID: exchange.request.request_id & 0x7FFFFFFF,
             line.CLIENT_ID: exchange.client_id,
             "requestApiKeyName": api.name,
         },
-        line.REQUEST: _struct(bodies.request, request, request),
-        line.RESPONSE: _struct(bodies.response, exchange.response, request),
+        line.REQUEST: request,
+        line.RESPONSE: response,
         line.CONNECTION: f"10.0.1.{exchange.broker_id}:9092-{host}:{32768 + exchange.connection_id % 28000}"
         f"-{exchange.broker_id}-{exchange.connection_id}",
         line.TOTAL_TIME_MS: parked_ms + 0.375,
@@ -83,6 +82,18 @@ def _body(exchange: Exchange) -> dict[str, Any]:
         line.LISTENER: "PLAINTEXT",
         line.CLIENT_INFORMATION: dict(zip((line.SOFTWARE_NAME, line.SOFTWARE_VERSION), exchange.software, strict=True)),
     }
+
+
+def _told(exchange: Exchange) -> tuple[ApiKey, int, dict[str, Any], dict[str, Any]]:
+    """Returns API, version and the two bodies."""
+    request, wire = exchange.request, exchange.on_the_wire
+    if wire is not None:
+        return wire.api, wire.version, *wire.bodies()
+    api = API_OF_REQUEST[type(request)]
+    bodies = BODIES[api]
+    version = getattr(request, "api_version", bodies.version)
+    answer = _struct(bodies.response, exchange.response, request)
+    return api, version, _struct(bodies.request, request, request), answer
 
 
 def _struct(fields: Fields, source: Any, request: Request) -> dict[str, Any]:

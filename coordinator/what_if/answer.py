@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ERROR_MAX: Final = 0.2
 RUNS: Final = 10
 DEVIATIONS: Final = 2
+SAME: Final = "The group has this setting already: there is nothing to compare."
 ROUNDS: Final = 2  # of which each waits for all members' next heartbeats
 STEPS_MAX: Final = 4_000_000  # heartbeats of all runs of a group: some minutes
 
@@ -80,7 +81,7 @@ def answers(workload: Workload, settings: Sequence[Setting], observed: Mapping[s
         )
     found = []
     for setting in settings:
-        why = refusal or unknown_times(workload, setting)
+        why = refusal or (SAME if setting == workload.actual else unknown_times(workload, setting))
         told = {} if why else _told(replayed, run.of(setting), observed, workload.records_per_second)
         found.append(Answer(asked=setting, error=share, told=told, refusal=why, runs=len(replayed)))
     return found

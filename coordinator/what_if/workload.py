@@ -112,8 +112,7 @@ def script(workload: Workload, seed: int, longest_ms: int, *, loosely: bool) -> 
     longest session or poll interval of the settings that will play it."""
     random = RandomSource("what-if", seed)
     processes = _processes(_spans(workload, random), loosely=loosely)
-    # Which id comes first decides what some assignors do; ids of brokers are random.
-    names = _names(len(processes), random)
+    names = _names(processes, random)
     events: list[Event] = []
     at_start = []
     silences: dict[str, list[Silence]] = defaultdict(list)
@@ -147,9 +146,12 @@ def script(workload: Workload, seed: int, longest_ms: int, *, loosely: bool) -> 
     )
 
 
-def _names(count: int, random: RandomSource) -> list[str]:
-    width = len(str(count))
-    return sorted((f"m{number:0{width}}" for number in range(count)), key=lambda _: random.bits())
+def _names(processes: Sequence[_Process], random: RandomSource) -> list[str]:
+    """Returns names whose order is that of the members' ids, by which some assignors go: a member id begins with the
+    client id, and what follows is random."""
+    ranks = sorted(range(len(processes)), key=lambda each: (processes[each].spans[0].tenure.client_id, random.bits()))
+    width = len(str(len(processes)))
+    return [f"m{ranks.index(number):0{width}}" for number in range(len(processes))]
 
 
 def _spans(workload: Workload, random: RandomSource) -> list[_Span]:
@@ -163,6 +165,8 @@ def _spans(workload: Workload, random: RandomSource) -> list[_Span]:
         last = before[at]
         longest = actual.heartbeat_ms if last is None else min(actual.heartbeat_ms, max(1, at - last - TOGETHER_MS))
         begun[at] = at - random.between(0, longest)
+    # Restarts of one application take alike, but how long is not known: only that they were over before a session was.
+    usual_restart_ms = random.between(FASTEST_RESTART_MS, max(FASTEST_RESTART_MS, actual.session_ms))
     replaced = {(each.instance_id, each.left_ms) for each in workload.tenures if each.end == REPLACED}
     spans = []
     for tenure in workload.tenures:
@@ -176,9 +180,7 @@ def _spans(workload: Workload, random: RandomSource) -> list[_Span]:
             # The last heartbeat came up to an interval before it fell silent.
             end -= silent_ms - (random.between(0, actual.heartbeat_ms) if tenure.end == SILENT else 0)
         if end is not None and tenure.end == REPLACED:
-            end = (tenure.left_ms or 0) - random.between(
-                FASTEST_RESTART_MS, max(FASTEST_RESTART_MS, actual.session_ms // 2)
-            )
+            end = (tenure.left_ms or 0) - random.between(usual_restart_ms // 2, usual_restart_ms)
         if start is not None and end is not None:
             end = max(end, start + 1)
         spans.append(_Span(tenure, start, end))

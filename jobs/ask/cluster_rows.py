@@ -110,19 +110,27 @@ class ClusterRows:
         self, text: str, parameters: Mapping[str, Any] | None = None, **scans: pa.RecordBatchReader
     ) -> list[Answer]:
         """Returns what DuckDB answers to a query of ours. In it each scan is a table, which it reads once."""
+        answers: list[Answer] = self.arrow(text, parameters, **scans).to_pylist()
+        return answers
+
+    def arrow(self, text: str, parameters: Mapping[str, Any] | None = None, **scans: pa.RecordBatchReader) -> pa.Table:
+        """Returns the same in Arrow's columns."""
         failed: list[Exception] = []
         with locked_database() as connection, self._limit(connection):
             for name, scan in scans.items():
                 connection.register(name, pa.RecordBatchReader.from_batches(scan.schema, noted(scan, failed)))
             try:
-                answers: list[Answer] = plain(connection.sql(text, params=parameters).to_arrow_table()).to_pylist()
+                return plain(connection.sql(text, params=parameters).to_arrow_table())
             except duckdb.OutOfMemoryException as error:
                 raise InputError(f"The answer takes more than {MEMORY_MAX_BYTES >> 30} GiB: ask for less.") from error
             except duckdb.InterruptException as error:
                 raise failed[0] if failed else self._too_long() from error
             except duckdb.Error as error:
                 raise failed[0] if failed else error from error
-        return answers
+
+    def refuse_nothing(self) -> None:
+        """Raises InputError if there are no tables."""
+        self._snapshots.refuse_nothing()
 
     def _check(self, table: str) -> None:
         if not self.exists(table):
@@ -199,11 +207,15 @@ def chosen(read: Iterable[pa.RecordBatch], passes: pc.Expression, wanted: pa.Sch
         found = pa.Table.from_batches([batch]).filter(passes)
         if not found.num_rows:
             continue
-        columns = [
-            found[field.name].cast(field.type) if field.name in found.column_names else pa.nulls(len(found), field.type)
-            for field in wanted
-        ]
+        columns = [_column(found, field) for field in wanted]
         yield from pa.table(columns, schema=wanted).to_batches()
+
+
+def _column(found: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
+    if field.name not in found.column_names:
+        return pa.nulls(len(found), field.type)
+    column = found[field.name]
+    return column if column.type == field.type else column.cast(field.type)
 
 
 def noted(batches: Iterable[pa.RecordBatch], failed: list[Exception]) -> Iterator[pa.RecordBatch]:

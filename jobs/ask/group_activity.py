@@ -12,9 +12,10 @@ from groupledger.jobs.ask.told_rebalances import is_birth, is_within, rebalances
 from groupledger.schemas.kinds.changes import GROUP_STARTED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
-    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
     from groupledger.jobs.process.output import Answer
 
 COUNT_COLUMNS = (
@@ -100,13 +101,17 @@ LIMIT $top
 """
 
 
-def most_rebalancing(tables: ClusterRows, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
-    """Returns the groups that rebalanced most, with their most frequent trigger: the server log's where it is told."""
+def most_rebalancing(
+    tables: ClusterRows, since: datetime | None, until: datetime | None, top: int, names: Sequence[str] = ()
+) -> list[Answer]:
+    """Returns the groups that rebalanced most, of all or of some, with their most frequent trigger: the server log's
+    where it is told."""
+    of_names: list[Filter] = [("group_id", "in", names)] if names else []
     columns = ("group_id", "generation_gap", "partitions_moved", "pause_upper_ms", "happened_at", "changes")
-    rows = tables.scan("rebalances", *within("happened_at", since, until), columns=columns)
+    rows = tables.scan("rebalances", *of_names, *within("happened_at", since, until), columns=columns)
     found = tables.query(COUNTS, {"birth": GROUP_STARTED.name, "top": top}, rebalances=rows)
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for row in _true_rebalances(tables, [each["group_id"] for each in found], since, until):
+    for row in true_rebalances(tables, [each["group_id"] for each in found], since, until):
         trigger = row["trigger"] or row["inferred_trigger"]
         if trigger is not None:
             counts[row["group_id"]][trigger] += 1
@@ -121,12 +126,13 @@ def rebalances_of(
 ) -> list[Answer]:
     """Returns the newest rebalances of a group, in the order of the log."""
     group_row(tables, name)
-    return _true_rebalances(tables, [name], since, until)[-top:]
+    return true_rebalances(tables, [name], since, until)[-top:]
 
 
-def _true_rebalances(
-    tables: ClusterRows, names: list[str], since: datetime | None, until: datetime | None
+def true_rebalances(
+    tables: ClusterRows, names: Sequence[str], since: datetime | None, until: datetime | None
 ) -> list[Answer]:
+    """Returns the rebalances of groups in the order of their logs; that a group came into being is none."""
     return [
         row
         for row in rebalances_told(tables, names)

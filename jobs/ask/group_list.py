@@ -18,6 +18,7 @@ from groupledger.schemas.words import LagStatus, Severity, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
     from groupledger.jobs.process.output import Answer
@@ -59,20 +60,25 @@ def group_list(tables: ClusterRows, wanted: Wanted, teams: Mapping[str, str]) ->
     return chosen(every_group(tables, teams), wanted)
 
 
-def every_group(tables: ClusterRows, teams: Mapping[str, str]) -> list[Answer]:
+def every_group(
+    tables: ClusterRows, teams: Mapping[str, str], period: tuple[datetime, datetime] | None = None
+) -> list[Answer]:
     """Returns all groups in that order. `teams` has a pattern of group names by team (RE2, for the whole name); the
-    first that matches has the group."""
+    first that matches has the group. With a period it is of the groups that were there before its end: lag and state
+    are those of its last round, and the incidents are those of the period, where else they are those that are open."""
+    begun: list[Filter] = [] if period is None else [("first_seen_at", "<", period[1])]
+    of_period = [("is_open", "=", True)] if period is None else [*begun, ("last_seen_at", ">=", period[0])]
     found = tables.query(
         QUERY,
         SUMS_PARAMETERS,
-        groups=tables.scan("groups"),
+        groups=tables.scan("groups", *begun),
         group_states=tables.scan_if_any(
-            "group_states", *_of_last_round(tables, "group_states"), columns=("group_id", "state")
+            "group_states", *_of_last_round(tables, "group_states", period), columns=("group_id", "state")
         ),
-        lag=tables.scan_if_any("lag", *_of_last_round(tables, "lag"), columns=SUMMED_COLUMNS),
+        lag=tables.scan_if_any("lag", *_of_last_round(tables, "lag", period), columns=SUMMED_COLUMNS),
         incidents=tables.scan_if_any(
             "incidents",
-            ("is_open", "=", True),
+            *of_period,
             ("severity", "in", words_of(Severity)[1:]),
             columns=("group_id", "first_seen_at"),
         ),
@@ -94,8 +100,8 @@ def matching(pattern: str, names: Sequence[str]) -> set[str]:
     return names_matching(".*".join(map(re.escape, pattern.split("*"))), names)
 
 
-def _of_last_round(tables: ClusterRows, table: str) -> list[Filter]:
-    sampled_at = last_round(tables, table) if tables.exists(table) else None
+def _of_last_round(tables: ClusterRows, table: str, period: tuple[datetime, datetime] | None) -> list[Filter]:
+    sampled_at = last_round(tables, table, period and period[1]) if tables.exists(table) else None
     return [] if sampled_at is None else of_round(sampled_at)
 
 

@@ -15,7 +15,7 @@ from groupledger.jobs.warehouse.judged_logs import judged_rows
 from groupledger.schemas.words import Evidence, Severity, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
@@ -26,12 +26,13 @@ EXPLANATION_WIDTH = 110
 
 
 def incidents_of(
-    tables: ClusterRows, group: str | None, since: datetime | None, kind: str | None, severity: str
+    tables: ClusterRows, groups: Sequence[str] | None, since: datetime | None, kind: str | None, severity: str
 ) -> list[Answer]:
-    """Returns the incidents last seen since then, of at least that severity; those that began last come last."""
+    """Returns the incidents of some groups or of all, last seen since then, of at least that severity; those that began
+    last come last. Raises InputError if the table is not there."""
     severities = words_of(Severity)
     filters: list[Filter] = [("severity", "in", severities[severities.index(severity) :])]
-    for column, operation, value in (("group_id", "=", group), ("kind", "=", kind), ("last_seen_at", ">=", since)):
+    for column, operation, value in (("group_id", "in", groups), ("kind", "=", kind), ("last_seen_at", ">=", since)):
         if value is not None:
             filters.append((column, operation, value))
     return sorted(tables.rows("incidents", *filters), key=itemgetter("first_seen_at", "episode_id", "kind"))

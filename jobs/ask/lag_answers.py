@@ -61,7 +61,7 @@ CHANGE_COLUMNS = (
 def lag_at(tables: ClusterRows, name: str | None, at: datetime | None) -> tuple[datetime, list[LagRow]]:
     """Returns the instant of the round that answers, and its rows in the order of their keys."""
     sampled_at = round_at(tables, name, at)
-    return sampled_at, rows_of_round(tables, sampled_at, name)
+    return sampled_at, rows_of_round(tables, sampled_at, None if name is None else [name])
 
 
 def round_at(tables: ClusterRows, name: str | None, at: datetime | None) -> datetime:
@@ -75,9 +75,9 @@ def round_at(tables: ClusterRows, name: str | None, at: datetime | None) -> date
     return sampled_at
 
 
-def rows_of_round(tables: ClusterRows, sampled_at: datetime, name: str | None) -> list[LagRow]:
-    """Returns the rows of a round, or those of a group in it, in the order of their keys."""
-    of_group: list[Filter] = [] if name is None else [("group_id", "=", name)]
+def rows_of_round(tables: ClusterRows, sampled_at: datetime, names: Sequence[str] | None) -> list[LagRow]:
+    """Returns the rows of a round, or those of some groups in it, in the order of their keys."""
+    of_group: list[Filter] = [] if names is None else [("group_id", "in", names)]
     return lag_rows(tables.rows("lag", *of_round(sampled_at), *of_group))
 
 

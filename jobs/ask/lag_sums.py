@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.ask.answers import within
 from groupledger.jobs.ask.lag_answers import milliseconds
 from groupledger.jobs.ask.rounds import of_round
 from groupledger.schemas.words import LagFlag
 from groupledger.transforms.lag.rules import Rollup, burrow, status
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
@@ -52,6 +54,17 @@ FROM (SELECT *, NOT coalesce(list_contains(flags, $unsubscribed), false) AS is_c
 LAG_SUMS = f"SELECT group_id, sampled_at, NULL AS of_topic, {_SUMS} GROUP BY group_id, sampled_at"
 TOPIC_SUMS = f"SELECT group_id, sampled_at, topic AS of_topic, {_SUMS} GROUP BY group_id, sampled_at, topic"
 
+# For each group and part of a period the round with the most lag. A group of which nothing is known has a null.
+LAG_POINTS = """
+SELECT group_id, sampled_at, sum(lag) FILTER (NOT coalesce(list_contains(flags, $unsubscribed), false)) AS lag_sum
+FROM lag
+GROUP BY group_id, sampled_at
+QUALIFY row_number() OVER (
+    PARTITION BY group_id, floor((epoch(sampled_at) - $since_s) / $part_s) ORDER BY lag_sum DESC NULLS LAST, sampled_at
+) = 1
+ORDER BY sampled_at
+"""
+
 
 def with_statuses(row: Answer) -> Answer:
     """Returns a row of the query, or one joined with it, with the worst status of its partitions and the place of the
@@ -76,6 +89,15 @@ def lag_rounds(tables: ClusterRows, name: str, since: datetime, until: datetime 
         filters.append(("sampled_at", "<", until))
     rows = tables.scan_if_any("lag", *filters, columns=SUMMED_COLUMNS)
     return [with_statuses(row) for row in tables.query(f"{LAG_SUMS} ORDER BY sampled_at", SUMS_PARAMETERS, lag=rows)]
+
+
+def lag_points(tables: ClusterRows, names: Sequence[str], since: datetime, until: datetime, parts: int) -> list[Answer]:
+    """Returns the lag of groups over a period, in the order of time: of each part of it the worst round."""
+    filters: list[Filter] = [("sample_date", ">=", since.date()), ("sample_date", "<=", until.date())]
+    filters += [*within("sampled_at", since, until), ("group_id", "in", names)]
+    rows = tables.scan_if_any("lag", *filters, columns=("group_id", "sampled_at", "lag", "flags"))
+    in_parts = {"since_s": since.timestamp(), "part_s": max((until - since).total_seconds() / parts, 1.0)}
+    return tables.query(LAG_POINTS, SUMS_PARAMETERS | in_parts, lag=rows)
 
 
 def sums_of_round(tables: ClusterRows, sampled_at: datetime, name: str | None, *, by_topic: bool) -> list[Answer]:

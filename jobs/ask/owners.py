@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from groupledger.jobs.warehouse.retention import above_history_floor, read_histo
 from groupledger.transforms.history.rules.ownership_answer import generation_at, owners_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
@@ -69,15 +70,36 @@ class GroupHistory:
 
 def read_history(tables: ClusterRows, name: str) -> GroupHistory:
     """Raises UnknownNameError for a group of which the ledger has no row."""
-    group, of_group = group_row(tables, name), ("group_id", "=", name)
+    (found,) = read_histories(tables, [group_row(tables, name)])
+    return found
+
+
+def read_histories(tables: ClusterRows, groups: Sequence[Answer]) -> Iterator[GroupHistory]:
+    """Yields the history of each group, of which the row in `groups` is given, by one read of each table."""
+    of_groups = ("group_id", "in", [group["group_id"] for group in groups])
     floor_ms = read_history_floor_ms(tables.small_files, tables.cluster)
-    return GroupHistory(
-        group=group,
-        generations=tables.rows("generations", of_group, columns=GENERATION_COLUMNS),
-        members=tables.rows("members", of_group, columns=MEMBER_COLUMNS),
-        assignments=ownership_rows(tables, of_group),
-        coverage=above_history_floor(coverage_rows(tables, group["kafka_partition"]), floor_ms),
-    )
+    generations = by_group(tables.rows("generations", of_groups, columns=("group_id", *GENERATION_COLUMNS)))
+    members = by_group(tables.rows("members", of_groups, columns=("group_id", *MEMBER_COLUMNS)))
+    assignments = by_group(ownership_rows(tables, of_groups))
+    coverage: defaultdict[int, list[Answer]] = defaultdict(list)
+    for row in coverage_rows(tables, *{group["kafka_partition"] for group in groups}):
+        coverage[row["kafka_partition"]].append(row)
+    for group in groups:
+        name = group["group_id"]
+        yield GroupHistory(
+            group=group,
+            generations=generations[name],
+            members=members[name],
+            assignments=assignments[name],
+            coverage=above_history_floor(coverage[group["kafka_partition"]], floor_ms),
+        )
+
+
+def by_group(rows: Iterable[Answer]) -> defaultdict[str, list[Answer]]:
+    found: defaultdict[str, list[Answer]] = defaultdict(list)
+    for row in rows:
+        found[row.pop("group_id")].append(row)
+    return found
 
 
 def owner_rows(history: GroupHistory, at: datetime) -> Iterator[Answer]:

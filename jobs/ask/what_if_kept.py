@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
@@ -16,11 +17,20 @@ TOLD_BY_NAME: Final = 10
 
 def kept_of_group(tables: ClusterRows, name: str) -> list[Answer]:
     """Returns what the newest run with the group said of it, those that spare most first; nothing if none was kept."""
-    if not tables.exists("what_if_effects"):
-        return []
-    rows = tables.rows("what_if_effects", ("group_id", "=", name))
-    newest = max((row["ran_at"] for row in rows), default=None)
-    return sorted((row for row in rows if row["ran_at"] == newest), key=spared, reverse=True)
+    return kept_of_groups(tables, [name])[name]
+
+
+def kept_of_groups(tables: ClusterRows, names: Sequence[str]) -> defaultdict[str, list[Answer]]:
+    """Returns the same for several groups, by their names."""
+    found: defaultdict[str, list[Answer]] = defaultdict(list)
+    rows = tables.scan_if_any("what_if_effects", ("group_id", "in", names)).read_all().to_pylist()
+    for row in sorted(rows, key=itemgetter("ran_at"), reverse=True):
+        of_group = found[row["group_id"]]
+        if not of_group or of_group[0]["ran_at"] == row["ran_at"]:
+            of_group.append(row)
+    for of_group in found.values():
+        of_group.sort(key=spared, reverse=True)
+    return found
 
 
 def kept_totals(tables: ClusterRows) -> list[Answer]:

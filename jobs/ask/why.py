@@ -87,7 +87,7 @@ def _root_of(rebalance: Answer) -> Root | None:
 def _incidents(tables: ClusterRows, name: str, since: datetime, until: datetime | None) -> list[Answer]:
     if not tables.exists("incidents"):
         return []
-    found = incidents_of(tables, name, since, None, Severity.WARNING)
+    found = incidents_of(tables, [name], since, None, Severity.WARNING)
     return [row for row in found if until is None or row["first_seen_at"] < until]
 
 
@@ -106,6 +106,8 @@ def _of_rebalances(rebalances: Iterable[Answer]) -> Iterator[Answer]:
             parts.append(f"{row['partitions_moved']} partitions moved")
         if row["pause_upper_ms"] is not None:
             parts.append(f"stood still for at most {row['pause_upper_ms']:,} ms")
+        if row.get("scheduled_delay_ms"):
+            parts.append(f"Connect keeps what it lost for at most {row['scheduled_delay_ms']:,} ms")
         if row["trigger_reason"]:
             parts.append(row["trigger_reason"])
         trigger = row["trigger"] or row["inferred_trigger"] or ("not all known" if row["is_hole"] else None)

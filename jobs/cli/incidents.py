@@ -51,7 +51,8 @@ def incidents(
         with job.ledger() as ledger:
             update_incidents(ledger)
     tables = job.rows()
-    found, not_judged = incidents_of(tables, group, since, kind, severity), rows_not_judged(tables)
+    names = None if group is None else [group]
+    found, not_judged = incidents_of(tables, names, since, kind, severity), rows_not_judged(tables)
     say_known_until(tables, group)
     if not_judged:
         say(f"{not_judged:,} rows of imported logs are not yet judged: `groupledger incidents --update` looks at them")

@@ -80,10 +80,13 @@ def lag(  # noqa: PLR0913 - one for each option
             if exact is not None and bootstrap_servers is not None:
                 from groupledger.jobs.kafka.exact_lag import with_exact_seconds
 
-                rows = lag_answers.rows_of_round(tables, sampled_at, name)
+                rows = lag_answers.rows_of_round(tables, sampled_at, None if name is None else [name])
                 rows = with_exact_seconds(rows, exact, bootstrap_servers, job.settings)
             if by == "partition":
-                print_rows(rows or lag_answers.rows_of_round(tables, sampled_at, name), as_json=as_json)
+                print_rows(
+                    rows or lag_answers.rows_of_round(tables, sampled_at, None if name is None else [name]),
+                    as_json=as_json,
+                )
             else:
                 print_sums(tables, sampled_at, name, by, rows, as_json=as_json)
         if not watch:

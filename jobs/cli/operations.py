@@ -45,18 +45,23 @@ def maintain(*, warehouse: str, conf: Path | None, as_json: bool, is_dry_run: bo
 @click.option("--all", "all_dates", is_flag=True, help="All dates, not only the newest of each table.")
 def quality(job: Job, *, as_json: bool, data_docs: Path | None, all_dates: bool) -> bool:
     """Check what the tables promise, with Great Expectations; exit code 1 if anything does not hold."""
-    with job.ledger() as ledger:
-        return check_quality(ledger, data_docs, as_json=as_json, all_dates=all_dates)
+    tables = job.rows()
+    from groupledger.jobs.ask.quality import check, has_failed, print_results
 
-
-def check_quality(
-    ledger: Ledger, data_docs: Path | None = None, *, as_json: bool = False, all_dates: bool = False
-) -> bool:
-    """Returns whether anything does not hold. `pipeline` ends with it too, if the settings say so."""
-    from groupledger.jobs.derive.quality import check, has_failed, print_results
-
-    results = check(ledger, ledger.settings.quality, data_docs, all_dates=all_dates)
+    results = check(tables, job.settings.quality, say, data_docs, all_dates=all_dates)
     print_results(results, as_json=as_json)
+    return has_failed(results)
+
+
+def check_quality(ledger: Ledger) -> bool:
+    """Checks what a pipeline wrote, and keeps the results. Returns whether anything does not hold."""
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.quality import check, has_failed, print_results
+    from groupledger.jobs.derive.quality_results import write_results
+
+    results = check(ClusterRows(ledger.warehouse, ledger.cluster), ledger.settings.quality, ledger.say)
+    write_results(ledger, results)
+    print_results(results, as_json=False)
     return has_failed(results)
 
 

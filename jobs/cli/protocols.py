@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     *("protocol", "rebalances", "rounds", "requests", "notices", "seconds unowned", "seconds doubled"),
-    *("processed twice", "slowest to settle ms", "not settled in time"),
+    *("processed twice", "slowest to settle ms", "not settled in time", "conflicts", "gave up"),
 )
+OPTIONAL = ("not settled in time", "gave up", "conflicts", "rounds", "requests")
 
 
 @click.command()
@@ -40,13 +41,13 @@ def protocols(*, name: str, seed: int, out: Path | None, as_json: bool) -> None:
     if as_json:
         print_json([fields(outcome) for outcome in outcomes])
     else:
-        print_table(script.name, COLUMNS, rows, optional=("not settled in time", "rounds", "requests"))
+        print_table(script.name, COLUMNS, rows, optional=OPTIONAL)
     if out is not None:
         from groupledger.jobs.protocols.page import page
         from groupledger.jobs.report.report import check_target, write_whole
 
         check_target(out)
-        write_whole(out, page(script, outcomes, rows, COLUMNS))
+        write_whole(out, [page(script, outcomes, rows, COLUMNS)])
         say(f"the page is {out}")
 
 
@@ -56,6 +57,7 @@ def cells(outcome: Outcome) -> tuple[object, ...]:
         *(outcome.protocol, outcome.rebalances, outcome.rounds, outcome.requests_for_rebalances),
         *(outcome.notifications, round(outcome.cost.unowned_ms / 1_000, 1), round(outcome.cost.doubled_ms / 1_000, 1)),
         *(outcome.cost.processed_twice, max(settled, default=None), outcome.converged_ms.count(None)),
+        *(outcome.conflicts, outcome.give_ups),
     )
 
 
@@ -70,4 +72,6 @@ def fields(outcome: Outcome) -> dict[str, object]:
         "doubled_partition_ms": outcome.cost.doubled_ms,
         "records_processed_twice": outcome.cost.processed_twice,
         "converged_ms": list(outcome.converged_ms),
+        "conflicts": outcome.conflicts,
+        "give_ups": outcome.give_ups,
     }

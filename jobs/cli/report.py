@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @SINCE
 @UNTIL
 def report(job: Job, *, file: Path, names: tuple[str, ...], since: datetime | None, until: datetime | None) -> None:
-    """Write one HTML page about the groups: what they did, who owned what, lag and incidents.
+    """Write the pages of serve into one HTML file: what the groups did, who owned what, lag and incidents.
 
     Without --since it tells of the seven days before --until, and without that, before the ledger's end; but of nothing
     from before the ledger's beginning.
@@ -32,4 +32,4 @@ def report(job: Job, *, file: Path, names: tuple[str, ...], since: datetime | No
     tables = job.rows()
     from groupledger.jobs.report.report import write_report
 
-    write_report(tables, file, say, names, since, until)
+    write_report(tables, file, say, names, since, until, job.settings.team_patterns())

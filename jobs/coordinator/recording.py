@@ -11,7 +11,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.model.apis import API_OF_REQUEST
 from groupledger.jobs.demo.simulate import Files, write_capture_manifest
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.source import TopicIdentity
@@ -41,8 +40,6 @@ def recording(directory: Path, world: World, stack: ExitStack) -> Iterator[Calla
     def write(outputs: Outputs, now_ms: int) -> None:
         nonlocal until_ms
         until_ms = now_ms
-        # The request log of a broker is read for what changes a group.
-        outputs.exchanges = [each for each in outputs.exchanges if type(each.request) in API_OF_REQUEST]
         files.write(outputs)
 
     yield write

@@ -227,7 +227,9 @@ def _delete_groups(incoming: Incoming, asker: Asker, _: Cluster) -> model.Reques
 def _heartbeat_of_consumer(incoming: Incoming, asker: Asker, cluster: Cluster) -> model.Request:
     body = incoming.body
     names, owned = body.subscribed_topic_names, body.topic_partitions
-    told = ({"topic_id": kafka_id_of(each.topic_id), "partitions": each.partitions} for each in owned or ())
+    # kafka-python has None for the id of zeros, which no topic has.
+    ids = (ZERO_UUID if each.topic_id is None else kafka_id_of(each.topic_id) for each in owned or ())
+    told = ({"topic_id": topic, "partitions": each.partitions} for topic, each in zip(ids, owned or (), strict=True))
     return model.ConsumerGroupHeartbeatRequest(
         asker.request_id,
         body.group_id,

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model import messages as model
 from groupledger.coordinator.model.messages import refusal
-from groupledger.coordinator.simulator.network import Exchange
+from groupledger.coordinator.simulator.network import Exchange, OnTheWire
 from groupledger.coordinator.simulator.simulation import Outputs, watermarks
 from groupledger.jobs.coordinator import cluster_answers, log_answers, topic_answers
 from groupledger.jobs.coordinator.answers import to_wire
 from groupledger.jobs.coordinator.frames import Incoming, decode, encode
+from groupledger.jobs.coordinator.logged_bodies import body_of
 from groupledger.jobs.coordinator.requests import GROUP_REQUESTS, Asker, to_model
 from groupledger.jobs.coordinator.transactions import Transactions
 from groupledger.schemas.kafka.api_keys import ApiKey
@@ -160,11 +161,14 @@ class Service:
         for response in result.responses:
             connection = self._pending.pop(response.request_id, None)
             if connection is not None and connection.asked is not None:
-                asked = connection.asked
-                self._record(connection, asked, response)
-                self._answer(connection, asked, to_wire(response, asked.incoming, self.world.cluster))
+                self._respond(connection, connection.asked, response)
         if self.world.is_recorded:
             self.outputs.events += [(node, event) for event in result.events]
+
+    def _respond(self, connection: Connection, asked: Asked, response: model.Response) -> None:
+        message = to_wire(response, asked.incoming, self.world.cluster)
+        self._record(connection, asked, response, message)
+        self._answer(connection, asked, message)
 
     def _answer(self, connection: Connection, asked: Asked, message: Any) -> None:
         if asked.delay_ms:
@@ -219,11 +223,10 @@ class Service:
         if not result.batches:
             self._after(LOADING_MS, lambda: self._write_marker(group_id, producer_id, producer_epoch, committed))
 
-    def _record(self, connection: Connection, asked: Asked, response: model.Response) -> None:
+    def _record(self, connection: Connection, asked: Asked, response: model.Response, message: Any) -> None:
         if not self.world.is_recorded or asked.request is None:
             return
-        # The log of a broker shows the client's own number.
-        number = asked.incoming.correlation_id
+        api, version, number, _, body = asked.incoming  # the log of a broker shows the client's own number
         self.outputs.exchanges.append(
             Exchange(
                 request=replace(asked.request, request_id=number),
@@ -236,6 +239,7 @@ class Service:
                 sent_at_ms=self._now_ms,
                 planted=None,
                 software=connection.software,
+                on_the_wire=OnTheWire(api, version, lambda: (body_of(body, version), body_of(message, version))),
             )
         )
 
@@ -283,9 +287,7 @@ class Service:
     def _refuse(self, connection: Connection, asked: Asked, error: Error) -> None:
         request = to_model(asked.incoming, Asker(0, connection.client_host), self.world.cluster)
         asked.request = request
-        response = _refused(request, error)
-        self._record(connection, asked, response)
-        self._answer(connection, asked, to_wire(response, asked.incoming, self.world.cluster))
+        self._respond(connection, asked, _refused(request, error))
 
     def do(self, fault: Fault) -> None:
         """Does what a fault says that is not about a request."""

@@ -319,7 +319,7 @@ class MaintainSettings(Section):
 class QualitySettings(Section):
     after_pipeline: bool
     recent_days: Annotated[int, Field(ge=1)]
-    pandas_rows_max: Annotated[int, Field(ge=0)]
+    pandas_rows_max: Annotated[int, Field(ge=1)]
 
 
 class Settings(Section):

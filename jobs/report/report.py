@@ -1,32 +1,49 @@
-"""`groupledger report` reads the tables and writes one HTML page about a period.
+"""`groupledger report` writes the pages that `serve` shows into one HTML file, about a period.
 
-The file gets its name only when it is complete. The page shows lag and incidents if their tables exist; otherwise it
-says that they don't.
+The overview is text, with all groups. The page of a group, with its picture, is compressed, and a script of the file
+unpacks it when its link is taken: so 10,000 groups are some tens of megabytes, of which a browser lays out what is
+looked at. Groups are read many at a time. The file gets its name only when it is complete. It needs no network, and its
+policy allows nothing but its own script and style.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import uuid
+import zlib
 from datetime import timedelta
+from importlib import resources
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ask.answers import known_until
+from jinja2 import ChoiceLoader, PackageLoader
+from markupsafe import Markup
+
+from groupledger.jobs.ask.answers import known_until, no_group
+from groupledger.jobs.ask.group_list import every_group
+from groupledger.jobs.ask.owners import read_histories
 from groupledger.jobs.process.errors import InputError, OutsideError
-from groupledger.jobs.report.page import assemble
-from groupledger.jobs.report.page.overview import overview
-from groupledger.jobs.report.queries import Limits
-from groupledger.jobs.report.selection import Selection
+from groupledger.jobs.serve.group_rows import read_groups
+from groupledger.jobs.serve.group_values import group_values
+from groupledger.jobs.serve.lanes import Window
+from groupledger.jobs.serve.overview_rows import counts, of_period
+from groupledger.jobs.serve.pages import templates
 from groupledger.schemas.words import Completeness
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
+    from jinja2 import Environment
+
     from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.process.output import Answer
 
 PERIOD = timedelta(days=7)
+GROUPS_AT_ONCE = 500
+REBALANCES_MAX = 400
 
 
 def write_report(
@@ -36,7 +53,7 @@ def write_report(
     names: Sequence[str] = (),
     since: datetime | None = None,
     until: datetime | None = None,
-    limits: Limits | None = None,
+    teams: Mapping[str, str] | None = None,
 ) -> None:
     """Raises InputError for a file that can't be one, an empty period and a group that nobody knows."""
     check_target(file)
@@ -45,12 +62,71 @@ def write_report(
     if since >= until:
         raise InputError("The report's period is empty: give a --since that lies before --until.")
     say("reading the tables")
-    selection = Selection(tables, since, until, limits or Limits(), tuple(names))
-    ranked = selection.ranked()
-    page = assemble(overview(selection.overview(ranked)), selection.group_data(ranked))
-    write_whole(file, page)
-    groups = "1 group" if len(ranked) == 1 else f"{len(ranked):,} groups"
-    say(f"{groups} from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC; the page is {file}")
+    every = every_group(tables, teams or {}, (since, until))
+    groups = [row for row in every if not names or row["group_id"] in names]
+    missing = {*names} - {row["group_id"] for row in groups}
+    if missing:
+        raise no_group(tables, min(missing))
+    write_whole(file, page(tables, groups, Window(since, until), names))
+    count = "1 group" if len(groups) == 1 else f"{len(groups):,} groups"
+    say(f"{count} from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC; the page is {file}")
+
+
+def page(tables: ClusterRows, groups: list[Answer], window: Window, names: Sequence[str]) -> Iterator[str]:
+    """Yields the text of the page."""
+    environment = templates()
+    own = PackageLoader("groupledger.jobs.report")
+    environment.loader = ChoiceLoader([own, PackageLoader("groupledger.jobs.serve")])
+    environment.filters["sha256"] = sha256
+    places = {row["group_id"]: f"#g{place}" for place, row in enumerate(groups)}
+    return environment.get_template("report.html").generate(
+        cluster=tables.cluster,
+        since=window.since,
+        until=window.until,
+        style=_text("serve", "static/page.css"),
+        script=_text("report", "templates/report.js"),
+        groups=groups,
+        count=len(groups),
+        to_group=lambda name, _at=None: places.get(name),
+        blocks=map(packed, group_pages(environment, tables, groups, window)),
+        **counts(groups),
+        **of_period(tables, window, names),
+    )
+
+
+def group_pages(
+    environment: Environment, tables: ClusterRows, groups: Sequence[Answer], window: Window
+) -> Iterator[str]:
+    """Yields the page of each group as it was at the end of the window."""
+    template = environment.get_template("report_group.html")
+    for first in range(0, len(groups), GROUPS_AT_ONCE):
+        histories = [*read_histories(tables, groups[first : first + GROUPS_AT_ONCE])]
+        for place, rows in enumerate(read_groups(tables, histories, window.since, window.until, window.until), first):
+            yield template.render(
+                previous=f"#g{place - 1}" if place else None,
+                next=f"#g{place + 1}" if place + 1 < len(groups) else None,
+                to_topic=nowhere,
+                to_instant=nowhere,
+                **group_values(rows, window, window.until, REBALANCES_MAX),
+            )
+
+
+def nowhere(_value: object) -> None:
+    """Says that what `serve` has a link to has none here."""
+
+
+def packed(text: str) -> str:
+    return base64.b64encode(zlib.compress(text.encode())).decode()
+
+
+def sha256(text: str) -> str:
+    """Returns the hash by which a policy allows a script or style."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _text(package: str, name: str) -> Markup:
+    # A file of ours, never data.
+    return Markup((resources.files(f"groupledger.jobs.{package}") / name).read_text(encoding="utf-8"))  # noqa: S704
 
 
 def begin_of_period(known: datetime | None, until: datetime) -> datetime:
@@ -72,17 +148,18 @@ def check_target(file: Path) -> None:
         raise InputError(f"There is no directory {file.absolute().parent} to write {file.name} into: make it first.")
 
 
-def write_whole(file: Path, text: str) -> None:
+def write_whole(file: Path, parts: Iterable[str]) -> None:
     """Raises OutsideError; what was there before stays then."""
     temporary = file.with_name(f".report-{uuid.uuid4().hex}")
     try:
         with temporary.open("x", encoding="utf-8", newline="\n") as target:
-            target.write(text)
+            target.writelines(parts)
             target.flush()
             os.fsync(target.fileno())
         temporary.replace(file)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise OutsideError(
             f"{file} could not be written ({error.strerror}): check the disk and your rights."
         ) from error
+    finally:
+        temporary.unlink(missing_ok=True)

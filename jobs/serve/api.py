@@ -124,7 +124,7 @@ def of_times(api: APIRouter, warehouse: Warehouse) -> None:
     def incidents_of_group(cluster: str, group: str, since: Since = None, severity: str = Severity.WARNING) -> Response:
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
-        found = incidents_of(tables, name, instant_in(since), None, known(severity))
+        found = incidents_of(tables, [name], instant_in(since), None, known(severity))
         return json_answer({"known_until": last_known(tables, name), "incidents": found})
 
     @api.get(

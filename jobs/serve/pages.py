@@ -2,49 +2,51 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import datetime, timedelta
+from functools import partial
 from importlib import resources
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Query
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from groupledger.jobs.ask.answers import last_known
-from groupledger.jobs.ask.cluster_rows import ClusterRows
-from groupledger.jobs.ask.group_activity import most_rebalancing, rebalances_of
 from groupledger.jobs.ask.group_list import Wanted, chosen
-from groupledger.jobs.ask.incidents import incidents_of, recent_incidents
-from groupledger.jobs.ask.lag_answers import rows_of_round
-from groupledger.jobs.ask.lag_sums import lag_rounds
-from groupledger.jobs.ask.owners import GroupHistory, owner_rows, read_history
-from groupledger.jobs.ask.rounds import last_round
-from groupledger.jobs.ask.what_if_kept import kept_of_group
+from groupledger.jobs.ask.owners import GroupHistory, read_history
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.instants import AGO, UNITS
+from groupledger.jobs.process.terminal import escaped
 from groupledger.jobs.serve import question_pages
 from groupledger.jobs.serve.answers import Warehouse, instant_in, name_in
 from groupledger.jobs.serve.api import page_of
-from groupledger.jobs.serve.lanes import LEFT, WIDTH, Window, draw
-from groupledger.schemas.words import GroupType, LagStatus, Severity, words_of
-from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
+from groupledger.jobs.serve.group_rows import read_groups
+from groupledger.jobs.serve.group_values import group_values
+from groupledger.jobs.serve.lanes import Window
+from groupledger.jobs.serve.overview_rows import SUMMED_UP, counts, recent
+from groupledger.schemas.words import GroupType, LagStatus, words_of
+from groupledger.transforms.coverage.rules.coverage_at import iso
 
 PAGE = 100
-SHOWN = 10
+REBALANCES_MAX = 50
 DAY = timedelta(days=1)
-SUMMED_UP = ("coverage", "incidents", "rebalances", "coordinator_events")
 WINDOWS = ("15m", "1h", "2h", "6h", "1d", "7d")
 STATIC = {"page.css": "text/css", "page.js": "text/javascript"}
 
 
 def templates() -> Environment:
-    # Every value is escaped: names come from clients.
-    found = Environment(loader=PackageLoader("groupledger.jobs.serve"), autoescape=True, trim_blocks=True)
+    """Returns what makes pages of templates. Every value is escaped, and what has no picture of its own is shown as an
+    escape: names come from clients."""
+    loader = PackageLoader("groupledger.jobs.serve")
+    found = Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined, finalize=readable)
     found.filters |= {"at": instant, "number": number, "part": part}
     found.globals |= {"link": link}
     return found
+
+
+def readable(value: object) -> object:
+    return escaped(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def instant(at: datetime | None) -> str:
@@ -60,6 +62,14 @@ def number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,.1f}" if type(value) is float else f"{value:,}"
+
+
+def group_path(cluster: str, name: str, at: datetime | None = None) -> str:
+    return link(f"/clusters/{part(cluster)}/groups/{part(name)}", at=at and iso(at))
+
+
+def topic_path(cluster: str, topic: str) -> str:
+    return f"/clusters/{part(cluster)}/topics/{part(topic)}"
 
 
 def link(path: str, **parameters: object) -> str:
@@ -117,25 +127,28 @@ def routes(warehouse: Warehouse) -> APIRouter:
             statuses=words_of(LagStatus),
             types=words_of(GroupType),
             teams=[*warehouse.settings.teams],
+            to_group=partial(group_path, tables.cluster),
             **counts(chosen(every, Wanted(with_ended=all))),
-            **warehouse.kept(tables, SUMMED_UP, lambda: summary(tables)),
+            **warehouse.kept(tables, SUMMED_UP, lambda: recent(tables)),
         )
 
     @pages.get("/clusters/{cluster}/groups/{group}")
     def group(
         cluster: str, group: str, at: str | None = None, until: str | None = None, window: str = "2h"
     ) -> Response:
-        tables, name = warehouse.rows(cluster), name_in(group)
-        history = read_history(tables, name)
+        tables, instant = warehouse.rows(cluster), instant_in(at)
+        history = read_history(tables, name_in(group))
+        within = window_of(history, instant, instant_in(until), length(window))
+        instant = min(max(instant or within.until, within.since), within.until)
+        (rows,) = read_groups(tables, [history], within.since, within.until, instant)
         return shown(
             "group.html",
             cluster=tables.cluster,
-            name=name,
             windows=WINDOWS,
             window=window,
-            width=WIDTH,
-            left=LEFT,
-            **group_page(tables, name, history, instant_in(at), instant_in(until), length(window)),
+            to_topic=partial(topic_path, tables.cluster),
+            to_instant=lambda at: link("", at=iso(at), until=iso(within.until), window=window),
+            **group_values(rows, within, instant, REBALANCES_MAX),
         )
 
     pages.include_router(question_pages.routes(warehouse, environment))
@@ -151,63 +164,11 @@ def length(text: str) -> timedelta:
     return lasts
 
 
-def counts(every: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns what stands above the list: how many groups are in which state, and in which trouble."""
-    return {
-        "states": Counter(row["state"] or "with members" for row in every).most_common(),
-        "by_status": Counter(row["status"] or "not sampled" for row in every).most_common(),
-    }
-
-
-def summary(tables: ClusterRows) -> dict[str, Any]:
-    """Returns what stands below the list: open incidents, and who rebalanced most in the last day that is known."""
-    known_until = last_known(tables)
-    since = None if known_until is None else known_until - DAY
-    rebalancing = most_rebalancing(tables, since, None, SHOWN) if tables.exists("rebalances") else []
-    return {
-        "known_until": known_until,
-        "incidents": [row for row in recent_incidents(tables) if row["is_open"]][::-1][:SHOWN],
-        "rebalancing": rebalancing,
-    }
-
-
-def group_page(
-    tables: ClusterRows,
-    name: str,
-    history: GroupHistory,
-    at: datetime | None,
-    until: datetime | None,
-    lasts: timedelta,
-) -> dict[str, Any]:
-    """Returns what the page of a group shows. A window without an end is one around the instant, or the last; so is one
-    that the instant lies outside of."""
+def window_of(history: GroupHistory, at: datetime | None, until: datetime | None, lasts: timedelta) -> Window:
+    """Returns the window of a page. One without an end is one around the instant, or the last; so is one that the
+    instant lies outside of."""
     last = history.known_until or history.group["last_seen_at"]
     if at is not None and until is not None and not until - lasts <= at <= until:
         until = None
     until = until or (last if at is None else min(at + lasts / 2, max(last, at)))
-    window = Window(until - lasts, until)
-    at = min(max(at or until, window.since), window.until)
-    rebalances = rebalances_of(tables, name, None, None, 1_000_000)
-    within = [row for row in rebalances if window.since <= row["happened_at"] < window.until]
-    incidents = incidents_of(tables, name, window.since, None, Severity.WARNING) if tables.exists("incidents") else []
-    seen = [row for row in incidents if row["first_seen_at"] < window.until]
-    sampled_at = last_round(tables, "lag", at) if tables.exists("lag") else None
-    rows = [] if sampled_at is None else rows_of_round(tables, sampled_at, name)
-    return {
-        "group": history.group,
-        "known_until": last_known(tables, name),
-        "at": at,
-        "since": window.since,
-        "until": window.until,
-        "unknown": why_unknown(history.coverage, at),
-        "generation": history.generation_at(at),
-        "owners": list(owner_rows(history, at)),
-        "lag": {(row.topic, row.partition): row for row in rows},
-        "sampled_at": sampled_at,
-        "before": max((row["happened_at"] for row in rebalances if row["happened_at"] < at), default=None),
-        "after": min((row["happened_at"] for row in rebalances if row["happened_at"] > at), default=None),
-        "rebalances": within[::-1][: SHOWN * 5],
-        "incidents": seen[::-1],
-        "what_ifs": kept_of_group(tables, name),
-        "drawing": draw(history, window, within, seen, lag_rounds(tables, name, window.since, window.until), at),
-    }
+    return Window(until - lasts, until)

@@ -41,6 +41,7 @@ from lab.kafka.paired_play import DifferenceError, Outcome, PairedPlay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
 RACK = "rack-1"
 PROPERTIES = {**ONE_PARTITION, "group.consumer.migration.policy": "disabled", "broker.rack": RACK}
@@ -58,13 +59,20 @@ class _Member:
 
 
 class _Play(PairedPlay):
-    def __init__(self, connection: Connection, topics: list[Topic], group_id: str, dice: random.Random) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        topics: list[Topic],
+        group_id: str,
+        dice: random.Random,
+        server_log: Path | None,
+    ) -> None:
         config = Config(
             offsets_topic_num_partitions=1,
             group_initial_rebalance_delay_ms=0,
             group_consumer_heartbeat_interval_ms=500,
         )
-        super().__init__(connection, topics, (group_id,), dice, config)
+        super().__init__(connection, topics, (group_id,), dice, config, server_log)
         self._group_id = group_id
         self._members: list[_Member] = []
         self._away: list[_Member] = []
@@ -240,7 +248,13 @@ class _Play(PairedPlay):
 
 
 def play_all(
-    bootstrap_servers: str, topic_ids: dict[str, str], sequences: Iterable[int], seed: int, *, rack: str | None = RACK
+    bootstrap_servers: str,
+    topic_ids: dict[str, str],
+    sequences: Iterable[int],
+    seed: int,
+    *,
+    rack: str | None = RACK,
+    server_log: Path | None = None,
 ) -> Outcome:
     """Plays sequences by their numbers: a number and a seed always make the same choices."""
     outcome = Outcome()
@@ -248,9 +262,11 @@ def play_all(
     topics = [Topic(name, topic_ids[name], number, (racks,) * number) for name, number in TOPICS.items()]
     with closing(Connection(bootstrap_servers)) as connection:
         for number in sequences:
-            play = _Play(connection, topics, f"pair-{seed}-{number}", random.Random(f"{seed} {number}"))
+            dice = random.Random(f"{seed} {number}")
+            play = _Play(connection, topics, f"pair-{seed}-{number}", dice, server_log)
             try:
                 play.run()
+                play.compare_log()
             except (DifferenceError, ValueError) as difference:
                 outcome.wrong.append(f"sequence {number}: {difference}")
             outcome.compared.update(play.compared)

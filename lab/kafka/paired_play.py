@@ -1,12 +1,13 @@
-"""Plays requests on a broker and on the coordinator, and compares answers and records.
+"""Plays requests on a broker and on the coordinator, and compares answers, records and lines of the server log.
 
 Each request goes to both, and so do the records that it made, field by field, but for times; lists of partitions are
-compared as sets, since their order hangs on how a map of the broker's grew. A play has groups of its own; records of
-others are left out.
+compared as sets, since their order hangs on how a map of the broker's grew. A play has groups of its own; records and
+lines about others are left out. Of the lines the texts are compared, but for how long something took.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from itertools import count, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.log_lines import LogEvent, render
 from groupledger.schemas.kafka.errors import Error
 from lab.kafka.connection import Connection, end_offset, read_offsets_topic
 from lab.kafka.group_messages import as_told, from_wire, to_wire
@@ -21,6 +23,7 @@ from lab.kafka.group_messages import as_told, from_wire, to_wire
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
+    from pathlib import Path
 
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.consumer.topics import Topic
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 TIMES = ("commit_timestamp_ms", "current_state_timestamp_ms")
 PARTITIONS = ("topic_partitions", "assigned_partitions", "partitions_pending_revocation")
 WAIT_SECONDS_MAX, POLL_SECONDS = 5.0, 0.002
+_TOOK = re.compile(r"\bin \d+ ?m(?:illiseconds|s)\b")
+_LOGGED = re.compile(r"\] [A-Z]+ \[GroupCoordinator [^]]+\] (.*) \([\w.]+\)$")
 NAMED_TOPICS = ("initializing_topics", "initialized_topics", "deleting_topics")
 
 
@@ -55,6 +60,7 @@ class PairedPlay:
         group_ids: tuple[str, ...],
         dice: random.Random,
         config: Config,
+        server_log: Path | None = None,
     ) -> None:
         self.compared: Counter[str] = Counter()
         self.connection, self.group_ids, self.dice = connection, group_ids, dice
@@ -64,6 +70,9 @@ class PairedPlay:
         self.model.topics.update({topic.name: topic for topic in topics})
         self.model.load(0, [], now_ms=0)
         self._position = end_offset(connection, 0)
+        self._events: list[LogEvent] = []
+        self._server_log = server_log
+        self._log_begin = 0 if server_log is None else server_log.stat().st_size
 
     def choose(self, actions: list[tuple[int, Callable[[], None]]]) -> None:
         """Does one of these actions, each given with how often."""
@@ -79,6 +88,7 @@ class PairedPlay:
         late = self.model.advance(self.now_ms)
         (expected,) = (as_told(each, request) for each in (*result.responses, *late.responses))
         self.compare(request, in_order(expected), in_order(answer))
+        self._events += [*result.events, *late.events]
         expected_records = [*result.records, *late.records]
         written = self.read_at_least(len(expected_records))
         self.compare(request, [*map(told, expected_records)], [*map(told, written)])
@@ -104,6 +114,23 @@ class PairedPlay:
             found += self.read()
         return found
 
+    def compare_log(self) -> None:
+        """Compares what the broker logged about the groups, if its log is at hand, with what the coordinator would."""
+        if self._server_log is None:
+            return
+        with self._server_log.open("rb") as log:
+            log.seek(self._log_begin)
+            lines = log.read().decode(errors="replace").splitlines()
+        logged = [found[1] for line in lines if (found := _LOGGED.search(line)) and self._is_about_groups(found[1])]
+        expected = [text for text in map(render, self._events) if self._is_about_groups(text)]
+        one, other = differing([_without_times(text) for text in expected], [_without_times(text) for text in logged])
+        if one != other:
+            raise DifferenceError(f"server log\n  coordinator: {one}\n  broker:      {other}")
+        self.compared["server log lines"] += len(logged)
+
+    def _is_about_groups(self, text: str) -> bool:
+        return any(re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", text) for each in self.group_ids)
+
     def compare(self, request: Request, of_coordinator: Any, of_broker: Any) -> None:
         if isinstance(of_broker, list):
             of_coordinator, of_broker = differing(of_coordinator, of_broker)
@@ -115,6 +142,10 @@ def differing(one: list[Any], other: list[Any]) -> tuple[Any, Any]:
     """Returns the first elements in which two lists differ, and None for one that is not there."""
     pairs = zip_longest(one, other)
     return next((pair for pair in pairs if pair[0] != pair[1]), (None, None))
+
+
+def _without_times(text: str) -> str:
+    return _TOOK.sub("in some time", text)
 
 
 def in_order(answer: Any) -> Any:

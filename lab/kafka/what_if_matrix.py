@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafka.admin import KafkaAdminClient
 
-from lab.kafka.matrix import JAVA, STRATEGIES, Host, now_ms
+from lab.kafka.matrix import JAVA, SETTLE_S_MAX, STRATEGIES, Host, now_ms
 from lab.truth.what_if import Span, stopped_s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from groupledger.schemas.kafka.topic_partition import TopicPartition
 
@@ -29,6 +29,7 @@ HEARTBEAT_MS: Final = 500
 BROKER: Final = {
     "group.consumer.session.timeout.ms": str(SESSION_MS),
     "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
+    "offsets.topic.num.partitions": "2",  # as many as Spark reads at once on a small machine
 }
 # What no record tells, the session only of KIP-848.
 TOLD: Final = (
@@ -37,7 +38,8 @@ TOLD: Final = (
     "group.initial.rebalance.delay.ms=0",
 )
 SETTINGS: Final = ("dynamic,range", "static,range", "dynamic,cooperative-sticky", "dynamic,consumer")
-SETTLED_S: Final = 15.0
+SETTLED_S: Final = 15.0  # where in a workload's times its first event lies, once all members own their shares
+QUIET_S: Final = 3.0
 VICTIM: Final = "victim"
 
 
@@ -94,15 +96,20 @@ def play(bootstrap_servers: str, seed: int) -> list[Played]:
             wait_for_metadata=True,
         )
     with Host(JAVA, bootstrap_servers) as stayers, Host(JAVA, bootstrap_servers) as victims:
-        began_s, ups = time.monotonic(), _Ups()
-        began_ms = now_ms()
-        for step in steps:
-            time.sleep(max(0.0, began_s + step.at_s - time.monotonic()))
-            _take(step, groups, victims if step.name == VICTIM else stayers, ups)
+        ups = _Ups()
+
+        def take(some: Iterable[Step], begin_s: float) -> None:
+            for step in some:
+                time.sleep(max(0.0, begin_s + step.at_s - time.monotonic()))
+                _take(step, groups, victims if step.name == VICTIM else stayers, ups)
+
+        take([step for step in steps if step.at_s < SETTLED_S], time.monotonic())
+        _await_settled([stayers, victims], dict.fromkeys(groups.values(), partitions), len(ups.spans(0)))
+        since_ms = now_ms()
+        take([step for step in steps if step.at_s >= SETTLED_S], time.monotonic() - SETTLED_S)
         time.sleep(2.5 * SESSION_MS / 1_000)
         until_ms = now_ms()
         told = [*stayers.told, *victims.told]
-    since_ms = began_ms + round(SETTLED_S * 1_000)
     return [
         Played(
             group,
@@ -113,6 +120,26 @@ def play(bootstrap_servers: str, seed: int) -> list[Played]:
         )
         for setting, group in groups.items()
     ]
+
+
+def _await_settled(hosts: Sequence[Host], groups: Mapping[str, int], consumers: int) -> None:
+    """Waits until all consumers of every group own their share: a machine that is busy takes long to start them, and
+    what some of them still did would be counted under some settings only."""
+    begun_s = time.monotonic()
+    while time.monotonic() < begun_s + SETTLE_S_MAX:
+        is_quiet = all(time.monotonic() - at_s > QUIET_S for host in hosts for at_s in host.spoke_at.values())
+        owned = [
+            [len(units) for host in hosts for name, units in [*host.owned.items()] if name.startswith(f"{group}-")]
+            for group in groups
+        ]
+        is_whole = all(
+            sum(counts) == partitions and sum(map(bool, counts)) == consumers
+            for counts, partitions in zip(owned, groups.values(), strict=True)
+        )
+        if is_quiet and is_whole:
+            return
+        time.sleep(0.1)
+    raise TimeoutError(f"groups of {consumers} consumers have not settled within {SETTLE_S_MAX} s")
 
 
 class _Ups:

@@ -1,8 +1,8 @@
 """Plays one and the same workload under several settings, and holds what a what-if predicts of one from another against
 what then happened.
 
-A workload is what befalls processes: closes in good order with a start soon after, crashes, scaling, a topic that
-grows. Nothing of it depends on the setting. What happened is told by the ledger of each run (rebalances, moves) and by
+A workload is what befalls processes: closes in good order with a start soon after, crashes, scaling. Nothing of it
+depends on the setting. What happened is told by the ledger of each run (rebalances, moves) and by
 the applications themselves (how long each partition had nobody while a process was up).
 """
 
@@ -40,9 +40,11 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "static,cooperative-sticky": {"assignors": ("cooperative-sticky",), "is_static": True},
 }
 SETTLED_MINUTES: Final = 3.0
+ENDS_MINUTES: Final = 4.0  # after what befalls last: a session, and the rounds that its end brings
+RECORDS_PER_MINUTE: Final = 20  # of each partition: what is fetched is most of a run's work
 FIGURES: Final = ("rebalances", "partitions_moved", "stopped_partition_seconds")
 PROCESSING_MS: Final = (10, 200)
-HOUR_MS: Final = 3_600_000
+FETCH_MAX_WAIT_MS: Final = 5_000
 EPOCH: Final = datetime.fromtimestamp(0, timezone.utc)
 
 Span = tuple[int, int]
@@ -79,9 +81,10 @@ def predicted(happened: Happened, asked: Sequence[str]) -> list[Answer] | None:
 def play(seed: int, setting: str) -> Happened:
     """Runs the workload of a seed on the simulator."""
     told: list[_Told] = []
-    scenario = Scenario(name=f"what-if-{seed}", summary="", play=partial(_play, told, SETTINGS[setting]), hours=1.5)
+    ends_ms: list[int] = []
+    scenario = Scenario(name=f"what-if-{seed}", summary="", play=partial(_play, told, ends_ms, SETTINGS[setting]))
     simulation = prepare(scenario, seed, 1)
-    simulation.run(BEGAN_AT_MS + round(scenario.hours * HOUR_MS))
+    simulation.run(max(ends_ms))
     outputs = simulation.take(is_last=True)
     (group,) = groups_in(simulation, outputs.batches, outputs.events)
     since_ms = BEGAN_AT_MS + round(SETTLED_MINUTES * 60_000)
@@ -186,16 +189,17 @@ def _held(told: Iterable[_Told], now_ms: int) -> dict[TopicPartition, list[Span]
     return held
 
 
-def _play(told: list[_Told], config: Mapping[str, Any], group: Script) -> None:
+def _play(told: list[_Told], ends_ms: list[int], config: Mapping[str, Any], group: Script) -> None:
     source = group.source.source("what-if")
     group.processing_ms = PROCESSING_MS
-    topic = group.topic("orders", source.between(6, 24))
+    topic = group.topic("orders", source.between(6, 24), RECORDS_PER_MINUTE)
     kind: Any = partial(_Told, told=told)
     count = source.between(2, 6)
-    applications = group.deploy(count + 2, [topic], kind=kind, **config)
+    applications = group.deploy(count + 2, [topic], kind=kind, fetch_max_wait_ms=FETCH_MAX_WAIT_MS, **config)
     group.start(applications[:count])
     for minutes, what, number, down_s in befalls(source, count):
         _plan(group, applications[number], minutes, what, down_s)
+        ends_ms.append(group.began_at_ms + round((minutes + down_s / 60 + ENDS_MINUTES) * 60_000))
 
 
 def _plan(group: Script, application: Application, minutes: float, what: str, down_s: int) -> None:

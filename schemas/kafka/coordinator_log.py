@@ -1,9 +1,10 @@
 """What group coordinators write to the server log: a template for each text, the kind of the event before the colon.
 
-The first text of a kind is that of a 4.2 broker, which the reference coordinator writes; those behind it are of other
-versions and of the Scala coordinator. Placeholders are columns of `coordinator_events`; others go into its `details`.
-The first template that fits counts: those with more words stand before those that they contain. What no template fits
-is kept as the kind `other`: a version that is not known here loses nothing.
+The first text of a kind is that of a 4.2 broker, which the reference coordinator writes (of two, the first whose names
+it has); those behind it are of other versions and of the Scala coordinator. Placeholders are columns of
+`coordinator_events`; others go into its `details`. The first template that fits counts: those with more words stand
+before those that they contain. What no template fits is kept as the kind `other`: a version that is not known here
+loses nothing.
 
 Source: GroupMetadataManager, ClassicGroup, OffsetMetadataManager and GroupCoordinatorShard of 4.2; GroupCoordinator and
 GroupMetadataManager (Scala) of 2.8, 3.0 and 3.9; and logs of real 4.2 brokers, to which tests hold the table.
@@ -136,7 +137,7 @@ OTHERS = read_templates("""
 group_loaded: Loaded {group_type:word} group {group_id} with {member_count:int} members.
 group_loaded: Loading group metadata for {group_id} with generation {generation:int}
 group_unloaded: [GroupId={group_id}] Unloading group metadata for generation {generation:int}.
-group_unloaded: [GroupId={group_id}] Unloaded group metadata for group epoch {generation:int}.
+modern_group_unloaded: [GroupId={group_id}] Unloaded group metadata for group epoch {generation:int}.
 group_unloaded: Unloading group metadata for {group_id} with generation {generation:int}
 group_dead: Group {group_id} transitioned to Dead in generation {generation:int}
 simple_group_created: [GroupId {group_id}] Creating a simple consumer group via manual offset commit.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -37,12 +37,25 @@ def read_templates(block: str) -> list[tuple[str, str]]:
     return found
 
 
+class Format(NamedTuple):
+    """A text for `str.format_map`, and the names that it needs."""
+
+    text: str
+    names: frozenset[str]
+
+
+def formats_by_kind(templates: Iterable[tuple[str, str]]) -> dict[str, list[Format]]:
+    """Returns the texts of each kind in their order."""
+    formats: dict[str, list[Format]] = {}
+    for kind, text in templates:
+        names = frozenset(found[1] for found in _PLACEHOLDER.finditer(text))
+        formats.setdefault(kind, []).append(Format(_PLACEHOLDER.sub(r"{\1}", text), names))
+    return formats
+
+
 def current_formats(templates: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Returns the first text of each kind, which is the newest broker's, as a format for `str.format_map`."""
-    formats: dict[str, str] = {}
-    for kind, text in templates:
-        formats.setdefault(kind, _PLACEHOLDER.sub(r"{\1}", text))
-    return formats
+    return {kind: formats[0].text for kind, formats in formats_by_kind(templates).items()}
 
 
 @dataclass(frozen=True, slots=True)

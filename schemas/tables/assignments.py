@@ -17,8 +17,11 @@ from groupledger.schemas.tables.table import (
 )
 
 
-def ownership_table(name: str, comment: str, owned: tuple[T.StructField, T.StructField]) -> Table:
-    """Returns a table of ownership intervals; `owned` are the columns that say what is owned."""
+def ownership_table(
+    name: str, comment: str, owned: tuple[T.StructField, T.StructField], *further: T.StructField
+) -> Table:
+    """Returns a table of ownership intervals; `owned` are the columns that say what is owned, and `further` ones stand
+    behind those that all such tables have."""
     key = ("cluster", "group_id", "incarnation", *(field.name for field in owned), "from_offset")
     return Table(
         name=name,
@@ -55,6 +58,7 @@ def ownership_table(name: str, comment: str, owned: tuple[T.StructField, T.Struc
                 T.BooleanType(),
                 "It ended exactly then; false: at the latest, or unknown from then on. Null while open.",
             ),
+            *further,
             IS_CARRIED_OVER,
             IS_OPEN,
         ),

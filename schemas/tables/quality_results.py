@@ -1,4 +1,5 @@
-"""`quality_results`: what the expectations of `conf/quality` found, a row for each of them in each run.
+"""`quality_results`: what the expectations of `conf/quality` found, a row for each of them in each pass of `pipeline`
+that ends with `quality`.
 
 No value from the checked rows is kept here, only counts.
 """
@@ -10,7 +11,7 @@ from groupledger.schemas.tables.table import CLUSTER, Table, column, struct
 QUALITY_RESULTS = Table(
     name="quality_results",
     comment="One row for each expectation about a table and each time that it was checked.",
-    written_by="quality",
+    written_by="pipeline",
     key=("cluster", "checked_at", "table_name", "expectation"),
     statistics_columns=("cluster", "checked_at", "table_name"),
     partition_columns=("checked_date",),
@@ -25,7 +26,7 @@ QUALITY_RESULTS = Table(
         column("checked_rows", T.LongType(), "Rows that were looked at; null if the check could not be made."),
         column("unexpected_rows", T.LongType(), "Rows for which it did not hold; null if the check could not be made."),
         column("error", T.StringType(), "Why the check could not be made; else null."),
-        column("engine", T.StringType(), "What looked at the rows: pandas, or spark if there are many."),
+        column("engine", T.StringType(), "What looked at the rows: pandas; spark in rows of older releases."),
         column("checked_date", T.DateType(), "UTC date of checked_at."),
     ),
 )

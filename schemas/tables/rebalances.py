@@ -98,6 +98,11 @@ REBALANCES = Table(
             T.LongType(),
             "From the end of the join phase to the leader's assignment (records from version 2).",
         ),
+        column(
+            "scheduled_delay_ms",
+            T.IntegerType(),
+            "Connect: for so long the leader keeps back what lost workers ran, in case that they return; else null.",
+        ),
         column("partitions_kept", T.IntegerType(), "Partitions (or connectors and tasks) that stayed where they were."),
         column(
             "partitions_moved",

@@ -1,4 +1,5 @@
-"""Goal: the coordinator answers and writes for KIP-848 groups as a broker does (`lab.kafka.consumer_differential`)."""
+"""Goal: the coordinator answers, writes and logs for KIP-848 groups as a broker does
+(`lab.kafka.consumer_differential`)."""
 
 from __future__ import annotations
 
@@ -14,24 +15,27 @@ from lab.kafka.local_broker import LocalBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 SEQUENCES, SEED = 80, 5
 
 
 @pytest.fixture(scope="module")
-def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
-    """A broker whose offsets topic has one partition, and the ids of its topics by name."""
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str], Path]]:
+    """A broker whose offsets topic has one partition, the ids of its topics by name, and its server log."""
     directory = tmp_path_factory.mktemp("consumer-coordinator")
     with LocalBroker(directory, properties={**SETTINGS, **PROPERTIES}) as broker:
         names = prepare(broker.bootstrap_servers)
-        yield broker.bootstrap_servers, {name: topic_id for topic_id, name in names.items()}
+        yield broker.bootstrap_servers, {name: topic_id for topic_id, name in names.items()}, broker.server_log
 
 
-def test_random_sequences(own_broker: tuple[str, dict[str, str]]) -> None:
-    """Goal: no answer and no record differs; all that can be played was, and every kind of record was written."""
-    outcome = play_all(*own_broker, range(SEQUENCES), SEED)
+def test_random_sequences(own_broker: tuple[str, dict[str, str], Path]) -> None:
+    """Goal: no answer, no record and no line of the server log differs; all that can be played was, and every kind of
+    record was written."""
+    outcome = play_all(*own_broker[:2], range(SEQUENCES), SEED, server_log=own_broker[2])
     assert outcome.wrong == []
     assert outcome.compared["sequences"] == SEQUENCES
+    assert outcome.compared["server log lines"] > 3 * SEQUENCES
     for error in ("NONE", "FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID", "UNRELEASED_INSTANCE_ID", "INVALID_REQUEST"):
         assert outcome.compared[f"ConsumerGroupHeartbeatRequest {error}"] > 0
     records = {kind for kind in outcome.compared if kind.startswith("record ")}
@@ -39,7 +43,9 @@ def test_random_sequences(own_broker: tuple[str, dict[str, str]]) -> None:
     assert outcome.compared["record consumer_group_current_member_assignment"] > 3 * SEQUENCES
 
 
-def test_a_planted_fault_is_found(own_broker: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_fault_is_found(
+    own_broker: tuple[str, dict[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Goal: a coordinator that does not wait for what members have to give up differs from the broker."""
     monkeypatch.setattr(Reconciliation, "_still_owns", lambda *_: False)
-    assert play_all(*own_broker, range(SEQUENCES, SEQUENCES + 20), SEED).wrong
+    assert play_all(*own_broker[:2], range(SEQUENCES, SEQUENCES + 20), SEED).wrong

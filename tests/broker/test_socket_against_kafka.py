@@ -12,7 +12,7 @@ from groupledger.coordinator.model.config import Config
 from groupledger.jobs.coordinator.apis import SERVED
 from groupledger.jobs.coordinator.testing import coordinator
 from groupledger.schemas.kafka.api_keys import ApiKey
-from lab.kafka import matrix
+from lab.kafka import matrix, twins
 from lab.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -28,16 +28,19 @@ CASES = (
     matrix.Case(matrix.LIBRDKAFKA, matrix.CONSUMER, is_static=True),
     matrix.Case(matrix.KAFKA_PYTHON, "cooperative-sticky"),
 )
+TWINS = (matrix.Case(matrix.LIBRDKAFKA, "roundrobin"), matrix.Case(matrix.LIBRDKAFKA, matrix.CONSUMER))
 PERIODS = {False: 8, True: 8}
 
 
 def test_versions(broker: LocalBroker) -> None:
-    """Every API is served in the versions of a 4.2 broker, the first and the last alike."""
+    """Every API is served in the versions of a 4.2 broker, the first and the last alike; telemetry, which real clients
+    do without here, is not offered by a broker without a receiver either."""
     with closing(Connection(broker.bootstrap_servers)) as connection:
         answer = connection.call(ApiVersionsRequest(version=3, client_software_name="a", client_software_version="1"))
     offered = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
     served = {api: (ALSO_OFFERED.get(api, one.min_version), one.max_version) for api, one in SERVED.items()}
     assert served == {api: offered[api] for api in SERVED}
+    assert not {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY} & offered.keys()
 
 
 @pytest.mark.slow
@@ -54,3 +57,9 @@ def test_real_clients() -> None:
         played = matrix.play(kafka.bootstrap_servers, CASES)
     assert [each.case for each in played] == list(CASES)
     assert all(len(each.periods) >= PERIODS[each.case.is_static] for each in played)
+
+
+def test_the_same_life_on_both(broker: LocalBroker) -> None:
+    """Goal: a classic and a KIP-848 group of librdkafka's consumers have the same generations, members, assignments and
+    commits on a broker and at the socket; `bench.twins` has all clients and protocols."""
+    assert twins.differences(broker.bootstrap_servers, TWINS) == []

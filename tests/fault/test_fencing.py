@@ -55,6 +55,6 @@ def test_a_rebuild_that_is_stopped_and_woken(spark: SparkSession, tmp_path: Path
     assert "Another writer took over this warehouse" in said
     assert "Traceback" not in said
     assert {table: open_table(str(stopped), table).version() for table in TABLES} == versions
-    assert_equal_tables(spark, stopped, undisturbed)
+    assert_equal_tables(stopped, undisturbed)
     with open_test_ledger(spark, stopped) as ledger:
         assert damaged_groups(ledger) == []

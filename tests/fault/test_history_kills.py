@@ -55,4 +55,4 @@ def test_killed_between_two_tables(spark: SparkSession, tmp_path: Path) -> None:
     run(spark, killed, update_history)
     append(spark, unbroken, simulated.rows)
     run(spark, unbroken, update_history)
-    assert_equal_tables(spark, killed, unbroken)
+    assert_equal_tables(killed, unbroken)

@@ -20,6 +20,7 @@ from groupledger.coordinator.simulator.scenarios.registry import Scenario
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, Settings
 from groupledger.jobs.demo.simulate import capture_table
 from groupledger.jobs.derive.history import TABLES, update_history
+from groupledger.jobs.warehouse.delta_log import dataset
 from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, TopicIdentity, write_source
 from groupledger.jobs.warehouse.task_files import write_files
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -120,11 +121,11 @@ def table(spark: SparkSession, warehouse: Path, which: Table) -> DataFrame:
     return spark.read.format("delta").load(str(warehouse / which.name))
 
 
-def content(spark: SparkSession, warehouse: Path, which: Table) -> list[str]:
-    """All rows, repeated ones too, in an order that is the same for equal tables."""
-    return sorted(map(repr, table(spark, warehouse, which).toArrow().to_pylist()))
+def content(warehouse: Path, which: Table) -> list[str]:
+    """Returns all rows, repeated ones too, in an order that is the same for equal tables."""
+    return sorted(map(repr, dataset(str(warehouse), which).to_table().to_pylist()))
 
 
-def assert_equal_tables(spark: SparkSession, found: Path, expected: Path) -> None:
+def assert_equal_tables(found: Path, expected: Path) -> None:
     for each in TABLES:
-        assert content(spark, found, each) == content(spark, expected, each), each.name
+        assert content(found, each) == content(expected, each), each.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,10 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupledger.coordinator.protocols.compare import PROTOCOLS, compare, play
+from groupledger.coordinator.protocols.join_sync import Release
+from groupledger.coordinator.protocols.join_sync_member import JoinSyncGroup
+from groupledger.coordinator.protocols.reconciliation import ConsumerProtocolGroup
 from groupledger.coordinator.protocols.script import SCRIPTS, member_names, script_of
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.protocols.compare import Outcome
+    from groupledger.coordinator.protocols.compare import MakeGroup, Outcome
     from groupledger.coordinator.protocols.script import Script
 
 QUIET_MS = 700_000
@@ -91,6 +95,9 @@ def test_what_tells_them_apart() -> None:
     requests = {name: each.requests_for_rebalances for name, each in deploy.items() if name != "static (4.2)"}
     assert min(requests, key=lambda name: requests[name]) == "consumer (4.2)"
     assert max(requests, key=lambda name: requests[name]) == "zookeeper (0.8)"
+    assert {name for name, each in deploy.items() if each.conflicts is not None} == {"zookeeper (0.8)"}
+    grown = play(SCRIPTS["scale-out"], "zookeeper (0.8)", PROTOCOLS["zookeeper (0.8)"])
+    assert (grown.conflicts or 0) > 0 == grown.give_ups
     seen_ms = {each.protocol: each.converged_ms[0] for each in compare(SCRIPTS["crash"])}
     bounds = {
         "zookeeper (0.8)": (2_000, 8_000),
@@ -106,3 +113,20 @@ def test_what_tells_them_apart() -> None:
         seen = seen_ms[name]
         assert seen is not None
         assert low <= seen <= high, name
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(JoinSyncGroup, release=Release(heartbeat_ms=100, initial_delay_ms=0)),
+        partial(ConsumerProtocolGroup, heartbeat_ms=100),
+    ],
+)
+def test_who_leaves_does_not_join_again(make: MakeGroup) -> None:
+    """Goal: a heartbeat that is on its way while its member leaves does not bring it back, which would cost a round."""
+    for at_ms in range(3_000, 3_210, 3):
+        leaves = [{"at_ms": at_ms, "do": "leave", "member": "m02"}]
+        script = script_of("close", {"topics": {"t": 3}, "members": 3, "events": leaves, "until_ms": at_ms + 2_000})
+        outcome = play(script, "close", make, latency_ms=(1, 50))
+        assert outcome.rounds == 1
+        assert outcome.cost.unowned_ms < 1_500

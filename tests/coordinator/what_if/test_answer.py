@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from groupledger.coordinator.what_if.answer import Interval, answers, unknown_times
-from groupledger.coordinator.what_if.setting import Setting
+from groupledger.coordinator.what_if.setting import CONSUMER, Setting
 from groupledger.coordinator.what_if.workload import LEFT, PAUSED, SILENT, Silence, Tenure, Workload
 
 TOPICS = (("orders", 6),)
@@ -66,6 +66,14 @@ def test_nothing_happened() -> None:
     assert answer.told["rebalances"].spared == Interval(0, 0)
 
 
+def test_the_same_setting() -> None:
+    """Goal: a group that is asked about what it has already, such as KIP-848, is not told that nothing is spared."""
+    modern = Setting(assigned_by=CONSUMER)
+    (same, static) = answers(restarts(1, modern), [modern, replace(modern, is_static=True)], observed(2))
+    assert (same.refusal, same.told) == ("The group has this setting already: there is nothing to compare.", {})
+    assert static.refusal is None
+
+
 def test_unknown_times() -> None:
     """Goal: a shorter session is never judged; a longer one only if nobody was removed for silence."""
     left, silent = restarts(1), restarts(1, end=SILENT)
@@ -94,9 +102,30 @@ def test_a_pause() -> None:
         actual=Setting(), tenures=tenures, topics=TOPICS, silences=(Silence("b", back_ms - 60_000, back_ms),)
     )
     (longer, same, shorter) = answers(
-        workload, [Setting(session_ms=each) for each in (90_000, 45_000, 30_000)], observed(2)
+        workload, [Setting(session_ms=each) for each in (90_000, 50_000, 30_000)], observed(2)
     )
     assert (longer.refusal, longer.error) == (None, 0.0)
     assert longer.told["rebalances"].asked == Interval(0, 0)
     assert longer.told["partitions_moved"].asked == Interval(0, 0)
     assert same.told["rebalances"].asked == shorter.told["rebalances"].asked == Interval(2, 2)
+
+
+def test_the_initial_delay() -> None:
+    """Goal: a group that stopped as a whole and started again is one rebalance with a delay that gathers all, and one
+    more without it; the delay itself is time in which its partitions stand still."""
+    tenures = [
+        tenure
+        for name in "abcd"
+        for tenure in (
+            Tenure(member_id=f"{name}1", joined_ms=None, left_ms=600_000, end=LEFT, client_id=name),
+            Tenure(member_id=f"{name}2", joined_ms=900_000, left_ms=None, client_id=name),
+        )
+    ]
+    workload = Workload(actual=Setting(), tenures=tuple(tenures), topics=TOPICS)
+    found = answers(workload, [Setting(initial_delay_ms=each) for each in (0, 3_000, 10_000)], observed(2))
+    assert [each.error for each in found] == [0.0] * 3
+    assert [each.told["rebalances"].spared for each in found] == [Interval(-1, -1), Interval(0, 0), Interval(0, 0)]
+    none, usual, long = (each.told["stopped_partition_seconds"].asked for each in found)
+    partitions = TOPICS[0][1]
+    assert none.high < partitions * 3 <= usual.low
+    assert partitions * 10 <= long.low

@@ -68,6 +68,37 @@ def test_two_at_once_are_two() -> None:
     assert len(names(tenure(1, None, 100_000, LEFT), tenure(2, 90_000, None), loosely=True)) == 2
 
 
+def test_names_sort_like_member_ids() -> None:
+    """Goal: an assignor that goes by member ids meets the members in the order of their client ids, whoever came
+    first."""
+    found = [tenure(number, number * 100_000, None, client_id=client) for number, client in enumerate("zcxab", 1)]
+    played = script(Workload(actual=Setting(), tenures=tuple(found), topics=TOPICS), 1, 45_000, loosely=False)
+    assert played is not None
+    by_client = {each.client_id: event.member for each, event in zip(found, played.events, strict=True)}
+    assert [by_client[client] for client in sorted(by_client)] == sorted(by_client.values())
+
+
+def test_restarts_of_static_members_take_alike() -> None:
+    """Goal: how long a static member was down is not known, but in one script all restarts are long, or all short."""
+    bounds = [None, *range(200_000, 2_000_000, 200_000), None]
+    ends = [REPLACED] * (len(bounds) - 2) + [""]
+    found = [
+        tenure(number, since, until, end, instance_id="i")
+        for number, (since, until, end) in enumerate(zip(bounds, bounds[1:], ends, strict=False))
+    ]
+    workload = Workload(actual=Setting(is_static=True), tenures=tuple(found), topics=TOPICS)
+    longest = []
+    for seed in range(1, 21):
+        played = script(workload, seed, 45_000, loosely=False)
+        assert played is not None
+        downs = [joins.at_ms - leaves.at_ms for leaves, joins in zip(*[iter(played.events)] * 2, strict=True)]
+        assert len(downs) == len(ends) - 1
+        assert max(downs) <= 2 * min(downs) + 2
+        longest.append(max(downs))
+    assert min(longest) < 15_000
+    assert 30_000 < max(longest) <= 45_000
+
+
 def test_silence_began_before() -> None:
     """Goal: who was removed for its silence crashed a session before; who was too slow, a poll interval."""
     steady = tenure(9, 10_000, None, client_id="other")

@@ -64,9 +64,11 @@ def lag(minutes: int, partition: int, records: int, status: str) -> dict[str, An
 
 
 def test_what_happened(tmp_path: Path) -> None:
-    """Goal: only changes of the worst status are told; offsets moved together are one entry; a window cuts."""
+    """Goal: only changes of the worst status are told; offsets moved together are one entry; Connect's delay is told
+    where tasks were lost; a window cuts."""
     write(tmp_path, "groups", {"kafka_partition": 7})
-    write(tmp_path, "rebalances")
+    lost = {"from_generation": 3, "to_generation": 4, "member_count": 2, "scheduled_delay_ms": 300_000}
+    write(tmp_path, "rebalances", {"kafka_offset": 5, "happened_at": AT + MINUTE, "is_hole": False, **lost})
     event = {"kind": "skipped", "topic": "orders", "happened_at": AT + 2 * MINUTE, "cause": "no_member"}
     write(
         tmp_path,
@@ -80,6 +82,7 @@ def test_what_happened(tmp_path: Path) -> None:
     entries, found = why(ClusterRows(str(tmp_path), "c"), "g", AT, AT + 5 * MINUTE)
     assert [((entry["at"] - AT) // MINUTE, entry["what"], entry["how"], entry["text"]) for entry in entries] == [
         (0, "lag", "ok", "4 records; most in orders 0 of pod-0"),
+        (1, "rebalance", None, "generation 3 to 4; 2 members then; Connect keeps what it lost for at most 300,000 ms"),
         (2, "offset", "skipped", "orders 0 1; 2,000 records never read; cause: no_member"),
         (3, "lag", "stopped", "905 records; most in orders 1 of pod-1; ok before"),
         (4, "lag", "ok", "0 records; stopped before"),

@@ -85,12 +85,23 @@ def without_spark(*words: str, warehouse: Path) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("command", ["history", "quality", "monitor --bootstrap-servers x:1", "validate"])
-def test_a_command_that_writes(warehouse: Path, command: str) -> None:
-    """Goal: what does need Spark says in a sentence how to get it."""
+SPARK = "run `pip install 'groupledger[spark]'`, then `groupledger setup`"
+
+
+@pytest.mark.parametrize(
+    ("command", "remedy"),
+    [
+        ("history", SPARK),
+        ("monitor --bootstrap-servers x:1", SPARK),
+        ("validate", SPARK),
+        ("quality", "run `pip install 'groupledger[quality]'`"),
+    ],
+)
+def test_what_is_not_installed(warehouse: Path, command: str, remedy: str) -> None:
+    """Goal: what needs Spark or Great Expectations says in a sentence how to get it."""
     done = without_spark(*command.split(), warehouse=warehouse)
     assert done.returncode == 2
-    assert "run `pip install 'groupledger[spark]'`, then `groupledger setup`" in done.stderr
+    assert remedy in done.stderr
     assert "Traceback" not in done.stderr
 
 

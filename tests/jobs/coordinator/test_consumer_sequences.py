@@ -46,8 +46,8 @@ def heartbeat(member_id: str, epoch: int) -> Any:
 
 
 def test_what_a_test_may_force() -> None:
-    """Goal: a member of a KIP-848 group can be expired, its heartbeat refused, its group loaded again, and looked
-    at."""
+    """Goal: a member of a KIP-848 group can be expired, its heartbeat refused, its group rebalanced, loaded again, and
+    looked at."""
     with coordinator({"orders": 2}, nodes=1) as kafka, closing(Connection(kafka.bootstrap_servers)) as connection:
         assert connection.call(heartbeat("a", 0)).error_code == Error.NONE
         kafka.move("g")
@@ -62,5 +62,11 @@ def test_what_a_test_may_force() -> None:
         asked = ConsumerGroupDescribeRequest(version=1, group_ids=["g"])
         assert connection.call(asked).groups[0].error_code == Error.COORDINATOR_NOT_AVAILABLE
         assert connection.call(asked).groups[0].members[0].assignment.topic_partitions[0].topic_name == "orders"
+        kafka.rebalance("g")
+        assert kafka.group("g").state == "Assigning"  # type: ignore[union-attr]
+        rebalanced = connection.call(heartbeat("a", 1))
+        assert (rebalanced.error_code, rebalanced.member_epoch, rebalanced.assignment) == (Error.NONE, 2, None)
         kafka.expire("g")
-        assert connection.call(heartbeat("a", 1)).error_code == Error.UNKNOWN_MEMBER_ID
+        assert connection.call(heartbeat("a", 2)).error_code == Error.UNKNOWN_MEMBER_ID
+        kafka.rebalance("g")
+        assert (kafka.group("g").state, kafka.group("g").generation) == ("Empty", 3)  # type: ignore[union-attr]

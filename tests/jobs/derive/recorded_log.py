@@ -56,6 +56,6 @@ def add(spark: SparkSession, warehouse: Path, rows: list[Row]) -> None:
     )
 
 
-def tables_of(spark: SparkSession, warehouse: Path) -> dict[str, list[str]]:
+def tables_of(warehouse: Path) -> dict[str, list[str]]:
     """Returns the history; the state of a group that has nothing new still holds the ids."""
-    return {each.name: content(spark, warehouse, each) for each in TABLES if each is not OPEN_GROUPS}
+    return {each.name: content(warehouse, each) for each in TABLES if each is not OPEN_GROUPS}

@@ -73,12 +73,12 @@ def test_cut_and_rebuilt(spark: SparkSession, at_once: Path, tmp_path: Path) -> 
     for part in (rows[:26], rows[26:140], rows[140:]):
         add(spark, tmp_path, part)
         run(spark, tmp_path)
-    assert tables_of(spark, tmp_path) == tables_of(spark, at_once)
+    assert tables_of(tmp_path) == tables_of(at_once)
     with open_test_ledger(spark, tmp_path) as ledger:
         assert validate(ledger) == []
         assert damaged_groups(ledger) == []
     run(spark, tmp_path, rebuild_history)
-    assert tables_of(spark, tmp_path) == tables_of(spark, at_once)
+    assert tables_of(tmp_path) == tables_of(at_once)
 
 
 def test_names_that_come_late(spark: SparkSession, tmp_path: Path) -> None:

@@ -96,9 +96,9 @@ def told(spark: SparkSession, recorded: DataFrame, tmp_path_factory: pytest.Temp
     return warehouse
 
 
-def assert_told_alike(spark: SparkSession, found: Path, expected: Path) -> None:
+def assert_told_alike(found: Path, expected: Path) -> None:
     for each in (OFFSET_EVENTS, COMMITTED_OFFSETS):
-        assert content(spark, found, each) == content(spark, expected, each), each.name
+        assert content(found, each) == content(expected, each), each.name
 
 
 def test_everything_is_told_with_its_cause(spark: SparkSession, told: Path) -> None:
@@ -153,10 +153,10 @@ def test_any_cut_and_any_kill(
                 run(spark, tmp_path, update)
                 pytest.fail("nothing was killed")
         run(spark, tmp_path, update)
-    assert_told_alike(spark, tmp_path, told)
+    assert_told_alike(tmp_path, told)
     run(spark, tmp_path, rebuild_history)
     run(spark, tmp_path, update)
-    assert_told_alike(spark, tmp_path, told)
+    assert_told_alike(tmp_path, told)
 
 
 def test_nothing_new_costs_nothing(spark: SparkSession, told: Path) -> None:
@@ -183,7 +183,7 @@ def test_rebuild_behind_retention(spark: SparkSession, recorded: DataFrame, told
     assert sorted(found.select(columns).collect(), key=str) == sorted(expected.select(columns).collect(), key=str)
     rests_on_old = F.coalesce("commit_kafka_offset", "kafka_offset") < middle
     assert found.where(F.col("is_carried_over") != rests_on_old).isEmpty()
-    assert content(spark, tmp_path, COMMITTED_OFFSETS) == content(spark, told, COMMITTED_OFFSETS)
+    assert content(tmp_path, COMMITTED_OFFSETS) == content(told, COMMITTED_OFFSETS)
 
 
 def test_thinned_log(spark: SparkSession, recorded: DataFrame, tmp_path: Path) -> None:

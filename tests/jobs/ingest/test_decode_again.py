@@ -187,7 +187,7 @@ def test_an_upgrade(
     ingest(spark, fresh, capture)
     run(spark, fresh)
     assert records(spark, fresh) == found
-    assert_equal_tables(spark, warehouse, fresh)
+    assert_equal_tables(warehouse, fresh)
     assert ingest(spark, warehouse, capture, "other") == ["decoding 5 quarantined records again: 3 are decoded now"]
 
 

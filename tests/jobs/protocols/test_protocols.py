@@ -37,11 +37,13 @@ def test_a_table_and_json() -> None:
     outcomes = compare(SCRIPTS["crash"], 2)
     for outcome in outcomes:
         line = next(line for line in ran.stdout.splitlines() if line.startswith(outcome.protocol))
-        assert [*map(str, cells(outcome)[1:])] == line.removeprefix(outcome.protocol).split()
+        shown = ["-" if cell is None else str(cell) for cell in cells(outcome)[1:]]
+        assert shown == line.removeprefix(outcome.protocol).split()
     told = CliRunner().invoke(main, ["protocols", "--script", "crash", "--seed", "2", "--json"]).stdout
     lines = [json.loads(line) for line in told.splitlines()]
     assert [line["protocol"] for line in lines] == list(PROTOCOLS)
     assert [line["unowned_partition_ms"] for line in lines] == [each.cost.unowned_ms for each in outcomes]
+    assert [line["conflicts"] is None for line in lines] == [not name.startswith("zookeeper") for name in PROTOCOLS]
 
 
 def test_a_script_file_and_its_page(tmp_path: Path) -> None:

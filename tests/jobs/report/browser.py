@@ -29,6 +29,39 @@ FLAGS = (
 KEYS = {"Enter": 13, "Tab": 9, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Home": 36, "End": 35}
 KEYS |= {" ": 32}
 
+# How many texts there are, and the least contrast that one has with its paper.
+CONTRAST = """
+(() => {
+  const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+  const luminance = (text) => {
+    const parts = numbers(text).slice(0, 3).map((part) => part / 255);
+    const [r, g, b] = parts.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const paper = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const found = getComputedStyle(each).backgroundColor;
+      if (numbers(found)[3] !== 0) return found;
+    }
+  };
+  const hasText = (element) => [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+  const texts = [...document.querySelectorAll("body *")].filter((element) => element.checkVisibility()
+    && !element.closest("svg, .chart") && hasText(element));
+  const ratios = texts.map((element) => {
+    const [a, b] = [getComputedStyle(element).color, paper(element)].map(luminance);
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  });
+  return [texts.length, Math.min(...ratios)];
+})()
+"""
+# What of the picture is smaller than a person reads, and whether the page is wider than the screen.
+SMALLEST = """Math.min(...[...document.querySelectorAll("svg text")].map((each) => {
+    const box = each.ownerSVGElement.getBoundingClientRect(), view = each.ownerSVGElement.viewBox.baseVal;
+    return parseFloat(getComputedStyle(each).fontSize) * (view.width ? box.width / view.width : 1);
+}))"""
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+WITHOUT_CAPTION = "[...document.querySelectorAll('table')].filter((each) => !each.caption?.textContent.trim()).length"
+
 
 def chromium() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)

@@ -12,8 +12,7 @@ import pytest
 
 from bench.asking import make
 from groupledger.jobs.serve.passwords import Passwords
-from tests.jobs.report.browser import Browser, chromium, open_browser
-from tests.jobs.report.test_report_browser import CONTRAST
+from tests.jobs.report.browser import CONTRAST, OVERFLOW, SMALLEST, WITHOUT_CAPTION, Browser, chromium, open_browser
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, Client, fill, served, write
 
 if TYPE_CHECKING:
@@ -25,13 +24,6 @@ pytestmark = pytest.mark.browser
 GROUPS = 10_000
 HOSTILE = "a/owners?x=1#<script>window.isRun=1</script>&\"'<img src=x onerror=window.isRun=1>\u202e%2F"
 PAY = f"/clusters/{CLUSTER}/groups/pay"
-# What of the picture is smaller than a person reads, and whether the page is wider than the screen.
-SMALLEST = """Math.min(...[...document.querySelectorAll("svg text")].map((each) => {
-    const box = each.ownerSVGElement.getBoundingClientRect(), view = each.ownerSVGElement.viewBox.baseVal;
-    return parseFloat(getComputedStyle(each).fontSize) * (view.width ? box.width / view.width : 1);
-}))"""
-OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-WITHOUT_CAPTION = "[...document.querySelectorAll('table')].filter((each) => !each.caption?.textContent.trim()).length"
 
 
 @pytest.fixture(scope="module")

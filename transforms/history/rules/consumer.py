@@ -381,6 +381,7 @@ def _rebalance_row(
         "member_count": len(group.members) if here.is_known else None,
         "members_idle": None,
         "sync_wait_ms": None,
+        "scheduled_delay_ms": None,
         **cost.NO_MOVEMENT_KNOWN,
     }
 

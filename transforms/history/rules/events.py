@@ -87,6 +87,8 @@ class GroupRecord(GroupEvent):
     """A `group_metadata` record. `current_state_timestamp_ms` is None before value version 2.
 
     `owners` are those of each unit, sorted; more than one where an assignor gave it to several members.
+    `scheduled_delay_ms` is for how long a Connect group's leader keeps back what a lost worker ran; other groups, and
+    Connect's eager protocol, have no such delay.
     """
 
     generation: int
@@ -95,6 +97,7 @@ class GroupRecord(GroupEvent):
     leader: str | None
     current_state_timestamp_ms: int | None
     members: tuple[GroupMember, ...]
+    scheduled_delay_ms: int | None = None
     owners: dict[TopicPartition, tuple[str, ...]] = field(init=False, repr=False, compare=False)
     is_ownership_known: bool = field(init=False, repr=False, compare=False)
 
@@ -191,6 +194,7 @@ def group_record(kafka_offset: int, kafka_timestamp_ms: int, record_json: str) -
         fields["leader"],
         None if state_timestamp_ms < 0 else state_timestamp_ms,
         tuple(_member(member, fields["protocol_type"]) for member in fields["members"]),
+        _scheduled_delay_ms(fields["members"]) if fields["protocol_type"] == CONNECT else None,
     )
 
 
@@ -250,6 +254,12 @@ def _connect_ownership(
     revoked = set(_units(assignment["revoked"], "connector", "tasks"))
     kept = tuple(unit for unit in allocated if unit not in revoked)
     return allocated, tuple(dict.fromkeys((*kept, *_units(assignment["assignment"], "connector", "tasks"))))
+
+
+def _scheduled_delay_ms(members: Iterable[Mapping[str, Any]]) -> int | None:
+    """Returns the delay that the leader told all workers with their assignments."""
+    told = [each["connect_assignment"] for each in members if each.get("connect_assignment") is not None]
+    return max((each["delay_ms"] for each in told if each["version"] > 0), default=None)
 
 
 def _units(wire: Iterable[Mapping[str, Any]] | None, name: str, numbers: str) -> tuple[TopicPartition, ...]:

@@ -157,6 +157,7 @@ def _open_rebalance(group: OpenGroup, transition: Transition) -> None:
         "members_idle": len(idle) if record.is_ownership_known else None,
         # After a hole in coverage the record may be a revision, and not the one that the leader's sync wrote.
         "sync_wait_ms": cost.sync_wait_ms(record) if transition.is_known else None,
+        "scheduled_delay_ms": None if is_hole else record.scheduled_delay_ms,
     }
     row |= cost.NO_MOVEMENT_KNOWN if moves is None else moves.columns()
     group.rebalance = cost.watch(group, row, moves)
@@ -176,7 +177,9 @@ def _close_before(group: OpenGroup, transition: Transition, rows: Rows) -> None:
     in_the_dark = End(end.kafka_offset, end.at_ms, is_known=False)
     for unit, interval in ended:
         is_told = unit in owners or record.is_ownership_known
-        put_intervals(rows, group, [(unit, interval)], end if is_told else in_the_dark, before.generation)
+        delay_ms = None if transition.is_hole or unit in owners else record.scheduled_delay_ms
+        until = end if is_told else in_the_dark
+        put_intervals(rows, group, [(unit, interval)], until, before.generation, delay_ms)
         del group.owners[unit]
         if unit in group.commits:
             group.commits[unit].owner_commits = 0

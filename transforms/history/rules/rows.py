@@ -180,9 +180,10 @@ def put_intervals(
     intervals: Iterable[tuple[TopicPartition, Interval]],
     end: End | None = None,
     to_generation: int | None = None,
+    scheduled_delay_ms: int | None = None,
 ) -> None:
     """Writes ownership intervals into the table of the present generation's protocol type. The owners must be among the
-    group's members."""
+    group's members. The delay is for how long Connect gives to nobody what ended."""
     is_connect = group.generation is not None and group.generation.protocol_type == CONNECT
     table = "connect_assignments" if is_connect else "assignments"
     name_column, number_column = ("connector", "task") if is_connect else ("topic", "partition")
@@ -208,6 +209,7 @@ def put_intervals(
                 "valid_to": micros(None if end is None else end.at_ms),
                 "is_start_known": interval.is_start_known,
                 "is_end_known": end and end.is_known,
+                **({"scheduled_delay_ms": scheduled_delay_ms} if is_connect else {}),
             },
         )
 

@@ -44,6 +44,14 @@ ENDS: Final = {
     REBALANCE_TIMEOUT.name: TOO_SLOW,
     LeaveCause.REPLACED: REPLACED,
 }
+# By type, protocol type or protocol.
+OTHERS: Final[Mapping[str, str]] = {
+    GroupType.SHARE: "share consumers",
+    GroupType.STREAMS: "Kafka Streams",
+    "stream": "Kafka Streams",
+    "connect": "Kafka Connect",
+}
+UNIFORM: Final = frozenset({None, "", "uniform"})  # what brokers take if a member asks for nothing
 HEARTBEATS_PER_SESSION: Final = 3
 SILENT_HEARTBEATS: Final = 2
 SLACK_MS: Final = 2_000
@@ -101,18 +109,9 @@ def _actual(generations: Sequence[Row], members: Sequence[Row], requests: Sequen
         raise NotReplayableError("The group changed its type meanwhile: ask for the time before or after.")
     if not members:
         raise NotReplayableError("The group had no members in this time.")
-    if types <= {GroupType.CONSUMER}:
-        assigned_by = CONSUMER
-    else:
-        kinds = {row["protocol_type"] for row in generations if row["member_count"]}
-        protocols = {row["protocol"] for row in generations if row["member_count"]}
-        if types != {GroupType.CLASSIC} or kinds != {"consumer"}:
-            raise NotReplayableError("Only groups of consumers can be replayed.")
-        if len(protocols) > 1:
-            raise NotReplayableError("The group changed its assignor meanwhile: ask for the time before or after.")
-        (assigned_by,) = protocols
-        if assigned_by not in ASSIGNED_BY:
-            raise NotReplayableError("The assignor is the application's own, which can't be replayed.")
+    assigned_by = _by_broker(members) if types <= {GroupType.CONSUMER} else _by_leader(types, generations)
+    if len({tuple(row["subscribed_topics"]) for row in members if row["subscribed_topics"]}) > 1:
+        raise NotReplayableError("Its members subscribe to different topics, which can't be replayed.")
     statics = {row["group_instance_id"] is not None for row in members}
     if len(statics) > 1:
         raise NotReplayableError("Some of its members are static and some are not, which can't be replayed.")
@@ -125,6 +124,32 @@ def _actual(generations: Sequence[Row], members: Sequence[Row], requests: Sequen
         heartbeat_ms=_heartbeat_ms(requests) or min(usual_heartbeat_ms, session_ms // HEARTBEATS_PER_SESSION),
         max_poll_interval_ms=_usual(members, "rebalance_timeout_ms", Setting().max_poll_interval_ms),
     )
+
+
+def _by_broker(members: Sequence[Row]) -> str:
+    """Returns CONSUMER if the broker assigns to all members, and evenly."""
+    if any(row["is_classic"] for row in members):
+        raise NotReplayableError("Some of its members speak the classic protocol, which can't be replayed.")
+    if any(row["server_assignor"] not in UNIFORM for row in members):
+        raise NotReplayableError("Members ask the broker for another assignor than uniform, which can't be replayed.")
+    return CONSUMER
+
+
+def _by_leader(types: Iterable[str], generations: Sequence[Row]) -> str:
+    """Returns the assignor of a classic group of consumers."""
+    kinds = {row["protocol_type"] for row in generations if row["member_count"]}
+    protocols = {row["protocol"] for row in generations if row["member_count"]}
+    for kind, others in OTHERS.items():
+        if kind in {*types, *kinds, *protocols}:
+            raise NotReplayableError(f"It is a group of {others}: only groups of consumers can be replayed.")
+    if kinds != {"consumer"}:
+        raise NotReplayableError("Its protocol is the application's own: only groups of consumers can be replayed.")
+    if len(protocols) > 1:
+        raise NotReplayableError("The group changed its assignor meanwhile: ask for the time before or after.")
+    (assigned_by,) = protocols
+    if assigned_by not in ASSIGNED_BY:
+        raise NotReplayableError("The assignor is the application's own, which can't be replayed.")
+    return assigned_by
 
 
 def _heartbeat_ms(requests: Iterable[Row]) -> int | None:

@@ -68,7 +68,11 @@ def _of_refusals(episode: Episode, facts: GroupFacts, rules: Rules) -> Root:
         request.error_code in COORDINATOR_AWAY and since_ms <= request.happened_at_ms <= episode.last_ms
         for request in facts.requests
     )
-    moves = (CoordinatorEventKind.GROUP_LOADED, CoordinatorEventKind.GROUP_UNLOADED)
+    moves = (
+        CoordinatorEventKind.GROUP_LOADED,
+        CoordinatorEventKind.GROUP_UNLOADED,
+        CoordinatorEventKind.MODERN_GROUP_UNLOADED,
+    )
     was_moved = any(event.kind in moves and since_ms <= event.logged_at_ms <= episode.last_ms for event in facts.events)
     if was_away or was_moved:
         return roots.COORDINATOR_FAILOVER

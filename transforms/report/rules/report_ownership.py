@@ -46,16 +46,6 @@ class Bar:
     interval: Row | None = None
 
 
-def shown_from(since: datetime, until: datetime, bounded: Iterable[tuple[Sequence[Row], str]]) -> datetime:
-    """Returns the instant from which on no row is left out. Each of `bounded` has the newest rows of a selection, and
-    the name of the column with their end."""
-    begin = since
-    for rows, end in bounded:
-        if rows and rows[0]["of_group"] > len(rows):
-            begin = max(begin, min((row[end] for row in rows if row[end] is not None), default=until))
-    return min(begin, until)
-
-
 def spans(
     group: Row, generations: Sequence[Row], coverage: Sequence[Row], since: datetime, until: datetime
 ) -> list[Span]:

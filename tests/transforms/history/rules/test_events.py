@@ -34,10 +34,12 @@ def connectors(**tasks: list[int]) -> list[dict[str, Any]]:
     return [{"connector": connector, "tasks": numbers} for connector, numbers in tasks.items()]
 
 
-def connect_assignment(version: int, given: dict[str, list[int]], revoked: dict[str, list[int]] | None = None) -> bytes:
+def connect_assignment(
+    version: int, given: dict[str, list[int]], revoked: dict[str, list[int]] | None = None, delay_ms: int = 0
+) -> bytes:
     fields = {"error": 0, "leader": "w", "leader_url": "", "config_offset": 1, "assignment": connectors(**given)}
     if version:
-        fields |= {"revoked": connectors(**(revoked or {})), "delay_ms": 0}
+        fields |= {"revoked": connectors(**(revoked or {})), "delay_ms": delay_ms}
     return encode_connect_assignment(ProtocolMessage(version, fields))
 
 
@@ -127,6 +129,16 @@ def test_connect(metadata: bytes, assigned: bytes, expected: set[tuple[str, int]
     """Goal: what a worker runs is its allocation less what is revoked with what is assigned; unknown if a part is."""
     units = only(read(metadata, assigned, "connect")).assigned
     assert (None if units is None else set(units)) == expected
+
+
+def test_the_delay_of_connect() -> None:
+    """Goal: the delay stands in the assignments of the incremental protocols; the eager one and consumers have none."""
+    told = [connect_assignment(version, {"sink": [0]}, delay_ms=300_000) for version in (1, 2)]
+    assert [read(connect_metadata(2), each, "connect").scheduled_delay_ms for each in told] == [300_000, 300_000]
+    assert read(connect_metadata(2), connect_assignment(2, {}), "connect").scheduled_delay_ms == 0
+    for assigned in (connect_assignment(0, {"sink": [0]}), b"", b"\0\2\0"):
+        assert read(connect_metadata(0), assigned, "connect").scheduled_delay_ms is None
+    assert read(subscription(), assignment(a=[0])).scheduled_delay_ms is None
 
 
 def test_shared_units_name_all_owners() -> None:

@@ -25,6 +25,9 @@ MEMBER = {
     "group_instance_id": None,
     "client_id": "c",
     "client_host": "/h",
+    "is_classic": True,
+    "server_assignor": None,
+    "subscribed_topics": ["t"],
     "session_timeout_ms": 30_000,
     "rebalance_timeout_ms": 60_000,
 }
@@ -36,6 +39,7 @@ GENERATION = {
     "protocol": "range",
     "member_count": 1,
 }
+MODERN = {**GENERATION, "group_type": "consumer", "protocol_type": None, "protocol": None}
 REBALANCE = {
     "happened_at": AT + MINUTE,
     "kafka_offset": 7,
@@ -99,8 +103,17 @@ def test_ends(cause: str | None, trigger: str | None, end: str) -> None:
         ({"generations": [GENERATION, {**GENERATION, "group_type": "consumer"}]}, "The group changed its type"),
         ({"generations": [GENERATION, {**GENERATION, "protocol": "sticky"}]}, "The group changed its assignor"),
         ({"generations": [{**GENERATION, "protocol": "ours"}]}, "The assignor is the application's own"),
-        ({"generations": [{**GENERATION, "protocol_type": "connect"}]}, "Only groups of consumers"),
-        ({"generations": [{**GENERATION, "group_type": "share"}]}, "Only groups of consumers"),
+        ({"generations": [{**GENERATION, "protocol_type": "ours"}]}, "Its protocol is the application's own"),
+        ({"generations": [{**GENERATION, "protocol_type": "connect"}]}, "It is a group of Kafka Connect: only groups"),
+        ({"generations": [{**GENERATION, "protocol": "stream"}]}, "It is a group of Kafka Streams: only groups"),
+        ({"generations": [{**MODERN, "group_type": "streams"}]}, "It is a group of Kafka Streams: only groups"),
+        ({"generations": [{**MODERN, "group_type": "share"}]}, "It is a group of share consumers: only groups"),
+        ({"generations": [MODERN]}, "Some of its members speak the classic protocol"),
+        (
+            {"generations": [MODERN], "members": [{**MEMBER, "is_classic": False, "server_assignor": "range"}]},
+            "Members ask the broker for another assignor",
+        ),
+        ({"members": [MEMBER, {**MEMBER, "subscribed_topics": ["t", "u"]}]}, "Its members subscribe to different"),
         ({"members": []}, "The group had no members"),
         ({"members": [{**MEMBER, "left_at": AT - MINUTE}]}, "The group had no members"),
         ({"members": [MEMBER, {**MEMBER, "group_instance_id": "i"}]}, "Some of its members are static"),

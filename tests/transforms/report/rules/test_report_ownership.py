@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from groupledger.transforms.history.rules.ownership_answer import owner_at
-from groupledger.transforms.report.rules.report_ownership import Bar, Span, bars, shown_from, spans
+from groupledger.transforms.report.rules.report_ownership import Bar, Span, bars, spans
 from lab.truth.histories import Log, member, stretch
 from lab.truth.simulated import groups_of, ledger_of, thinned
-from tests.jobs.report.report_pages import START, START_MS, group_rows, of_fold
+from tests.jobs.report.report_pages import START, START_MS, history_of, of_fold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from groupledger.jobs.report.page.group_data import GroupRows
+    from groupledger.jobs.ask.owners import GroupHistory
 
 
 def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def drawn(rows: GroupRows, since: datetime, until: datetime) -> tuple[list[Span], list[Bar]]:
+def drawn(rows: GroupHistory, since: datetime, until: datetime) -> tuple[list[Span], list[Bar]]:
     of_group = spans(rows.group, rows.generations, rows.coverage, since, until)
-    return of_group, bars(rows.intervals, of_group, rows.coverage)
+    return of_group, bars(rows.assignments, of_group, rows.coverage)
 
 
 def answer(of_group: Sequence[Span], found: Sequence[Bar], unit: tuple[str, int], when: datetime) -> tuple[Any, ...]:
@@ -50,13 +50,13 @@ def test_agrees_with_owner(scenario: str, is_thinned: bool) -> None:
     begins = [row["started_at"] for row in rows.generations]
     since, until = min(begins) - timedelta(minutes=1), max(begins) + timedelta(minutes=20)
     of_group, found = drawn(rows, since, until)
-    edges = [row[name] for row in rows.intervals for name in ("valid_from", "valid_to") if row[name] is not None]
+    edges = [row[name] for row in rows.assignments for name in ("valid_from", "valid_to") if row[name] is not None]
     instants = [each for each in (*edges, *begins) if since <= each < until]
     instants += [since + random.random() * (until - since) for _ in range(100)]
     answers = set()
-    for unit in {(row["topic"], row["partition"]) for row in rows.intervals}:
+    for unit in {(row["topic"], row["partition"]) for row in rows.assignments}:
         for when in instants:
-            expected = owner_at(rows.group, rows.generations, rows.intervals, rows.coverage, *unit, when)
+            expected = owner_at(rows.group, rows.generations, rows.assignments, rows.coverage, *unit, when)
             assert answer(of_group, found, unit, when) == (expected.member_ids[:1] or (expected.status,))
             answers.add(expected.status)
     assert len(answers) > 1
@@ -74,7 +74,7 @@ def test_unowned_and_unknown() -> None:
     )
     log.record(4).wait(10_000)
     coverage = [stretch(0, 100, (START_MS, START_MS + 6_000), "complete")]
-    of_group, found = drawn(group_rows("g", log.entries, coverage=coverage), START, at(8))
+    of_group, found = drawn(history_of("g", log.entries, coverage), START, at(8))
     assert [(span.begin, span.end, span.status, span.is_whole_group) for span in of_group] == [
         (at(0), at(1), "unowned", True),
         (at(1), at(3), "unowned", False),
@@ -87,12 +87,3 @@ def test_unowned_and_unknown() -> None:
         (1, at(1), at(2), "owned"),
         (1, at(2), at(3), "unowned"),
     ]
-
-
-def test_shown_from() -> None:
-    """Goal: with rows left out, what is shown begins where the newest ones are complete; else with the period."""
-    some = [{"of_group": 5, "valid_to": at(second)} for second in (9, 7)]
-    complete = [{"of_group": 1, "valid_to": at(1)}]
-    assert shown_from(START, at(20), [(complete, "valid_to"), ([], "left_at")]) == START
-    assert shown_from(START, at(20), [(some, "valid_to"), (complete, "valid_to")]) == at(7)
-    assert shown_from(START, at(20), [([{"of_group": 2, "valid_to": None}], "valid_to")]) == at(20)

@@ -10,48 +10,52 @@ from datetime import timedelta
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 import yaml
-from pyspark.sql import functions as F
+from deltalake import write_deltalake
 
-from groupledger.jobs.derive.quality import (
+from groupledger.jobs.ask.cluster_rows import ClusterRows
+from groupledger.jobs.ask.engine import locked_database
+from groupledger.jobs.ask.quality import (
+    added_up,
     check,
     check_rows,
     has_failed,
-    in_memory,
     open_context,
     print_results,
-    suite_of,
-    with_rules,
+    rules_query,
 )
+from groupledger.jobs.ask.quality_suite import suite_of
+from groupledger.jobs.derive.quality_results import write_results
 from groupledger.jobs.process.settings import load_settings
-from groupledger.jobs.warehouse.tables import Tables
+from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.tables.all_tables import all_tables, table_named
-from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.quality_results import QUALITY_RESULTS
 from groupledger.schemas.tables.table import IS_OPEN
 from lab.warehouses.ledgers import open_test_ledger
-from tests.jobs.good_rows import COMMIT, EARLY, LATE, NOW, frame, good_row
+from tests.jobs.good_rows import COMMIT, EARLY, LATE, NOW, good_row
 from tests.jobs.warehouses import SIMULATED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from groupledger.schemas.tables.table import Table
 
     Row = dict[str, Any]
 
+DAY = timedelta(days=1)
 BREAKS_INTERVAL: dict[str, Row] = {
     "ends_after_start": {"to_offset": 1},
     "open_has_no_end": {"to_offset": None},
     "generations_in_order": {"to_generation": 0},
 }
 BREAKS: dict[str, dict[str, Row]] = {
-    "assignments": BREAKS_INTERVAL,
-    "connect_assignments": BREAKS_INTERVAL,
+    "assignments": BREAKS_INTERVAL | {"owners_follow_each_other": {}, "member_is_known": {"member_id": "nobody"}},
+    "connect_assignments": {**BREAKS_INTERVAL, "delay_after_the_end": {"scheduled_delay_ms": -1}},
     "committed_offsets": {"commit_is_no_newer": {"commit_kafka_offset": 2}},
     "coordinator_records": {
         "decoded_or_kept": {"raw_key": b"x"},
@@ -148,8 +152,32 @@ def break_of(table: Table, expectation: dict[str, Any]) -> Row:
     return {column: arguments["min_value"] - 1}
 
 
-def to_check(spark: SparkSession, table: Table, rows: list[Row]) -> DataFrame:
-    return with_rules(frame(spark, table, rows), table, suite_of(table))
+def in_frame(table: str, rows: list[Row], parts: int = 1) -> list[pa.Table]:
+    """The parts of what the suite of a table is about, with its rules as columns, beside one good row of each other."""
+    suite, found = suite_of(table, lambda _: True), []
+    for part in range(parts):
+        with locked_database() as database:
+            for name in suite.reads:
+                database.register(name, arrow(name, [good_row(named(name))]))
+            database.register("checked", arrow(table, rows))
+            found.append(database.sql(rules_query(suite), params={"parts": parts, "part": part}).to_arrow_table())
+    return found
+
+
+def named(name: str) -> Table:
+    found = table_named(name)
+    assert found is not None
+    return found
+
+
+def arrow(table: str, rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist(rows, schema_of(table))
+
+
+def checked(table: str, rows: list[Row], parts: int = 1) -> list[dict[str, Any]]:
+    suite, context = suite_of(table, lambda _: True), open_context()
+    found = [check_rows(context, suite, each, part) for part, each in enumerate(in_frame(table, rows, parts))]
+    return list(added_up(suite, found))
 
 
 @pytest.fixture(scope="module")
@@ -163,19 +191,18 @@ def great_expectations() -> None:
 @pytest.mark.usefixtures("great_expectations")
 @pytest.mark.slow
 @pytest.mark.parametrize("table", all_tables(), ids=lambda table: table.name)
-def test_every_expectation_can_fail(spark: SparkSession, table: Table) -> None:
+def test_every_expectation_can_fail(table: Table) -> None:
     """Goal: a good row passes all; of the others each breaks the expectation that it was made for."""
-    expectations = suite_of(table).expectations
-    rows = [good_row(table), *(good_row(table) | break_of(table, each) for each in expectations)]
-    found = to_check(spark, table, rows)
-    for number, each in enumerate(expectations, 1):
+    expectations = suite_of(table.name, lambda _: True).expectations
+    good, broken = good_row(table), [good_row(table) | break_of(table, each) for each in expectations]
+    for row, each in zip(broken, expectations, strict=True):
         column = each["kwargs"].get("column", "")
         if column.startswith("rule_"):
-            outcome = in_memory(found)[column]
-            assert (outcome[0], outcome[number]) in {(True, False), (None, False)}, each["meta"]["name"]
-    good = check_rows(open_context(), table, to_check(spark, table, rows[:1]), 1_000)
-    assert [result["expectation"] for result in good if not result["is_success"]] == []
-    bad = check_rows(open_context(), table, found, 1_000)
+            alone, together = (in_frame(table.name, rows)[0][column].to_pylist() for rows in ([good], [good, row]))
+            assert alone in ([True], [None]), each["meta"]["name"]
+            assert False in together, each["meta"]["name"]
+    assert [result["expectation"] for result in checked(table.name, [good]) if not result["is_success"]] == []
+    bad = checked(table.name, [good, *broken])
     assert [result["expectation"] for result in bad if result["is_success"]] == []
     assert all(result["unexpected_rows"] > 0 and result["error"] is None for result in bad)
 
@@ -203,20 +230,23 @@ def test_quality_of_a_warehouse(
     copy = tmp_path / "warehouse"
     shutil.copytree(filled_warehouse, copy)
     settings = load_settings().quality  # the newest days of the simulated logs, which are long ago
+    results = check(ClusterRows(str(copy), SIMULATED), settings, print, all_dates=True)
+    assert not has_failed(results)
+    every = {result["table_name"]: result["checked_rows"] for result in results}
+    assert all(every.values())
+    (row, *_) = ClusterRows(str(copy), SIMULATED).rows("groups")
+    append(copy, "groups", [row | {"cluster": SIMULATED}])
+    results = check(ClusterRows(str(copy), SIMULATED), settings, print, tmp_path / "docs")
     with open_test_ledger(spark, copy, SIMULATED) as ledger:
-        results = check(ledger, settings, all_dates=True)
-        assert not has_failed(results)
-        every = {result["table_name"]: result["checked_rows"] for result in results}
-        assert all(every.values())
-        rows = Tables(spark, str(copy)).rows(GROUPS).where(F.col("cluster") == SIMULATED).limit(1)
-        rows.write.format("delta").mode("append").save(str(copy / GROUPS.name))
-        results = check(ledger, settings, tmp_path / "docs")
+        write_results(ledger, results)
     failed = [result for result in results if not result["is_success"]]
     assert [(result["table_name"], result["unexpected_rows"]) for result in failed] == [("groups", 2)]
     assert failed == results[:1]
-    assert failed[0]["broken_keys"] == [row["group_id"] for row in rows.collect()]
-    assert {result["table_name"] for result in results} == every.keys() | {QUALITY_RESULTS.name}
-    assert Tables(spark, str(copy)).rows(QUALITY_RESULTS).where("NOT is_success").count() == 1
+    assert failed[0]["broken_keys"] == [row["group_id"]]
+    assert {result["table_name"] for result in results} == every.keys()
+    kept = ClusterRows(str(copy), SIMULATED).rows(QUALITY_RESULTS.name)
+    assert [each["is_success"] for each in kept].count(False) == 1
+    capsys.readouterr()
     print_results(results, as_json=True)
     assert json.loads(capsys.readouterr().out.splitlines()[0])["table_name"] == "groups"
     pages = [path.read_text() for path in (tmp_path / "docs").rglob("*.html")]
@@ -224,14 +254,53 @@ def test_quality_of_a_warehouse(
     assert not any("mix-0000" in page for page in pages)
 
 
-@pytest.mark.usefixtures("great_expectations")
-def test_no_rows_are_no_check(spark: SparkSession) -> None:
-    """Goal: nothing holds of a table without rows, and nothing does not."""
-    assert check_rows(open_context(), GROUPS, to_check(spark, GROUPS, []), 2) == []
+def append(warehouse: Path, table: str, rows: list[Row]) -> None:
+    partitions = list(named(table).partition_columns)
+    write_deltalake(str(warehouse / table), arrow(table, rows), mode="append", partition_by=partitions)
 
 
 @pytest.mark.usefixtures("great_expectations")
-def test_keys_are_named(spark: SparkSession) -> None:
+@pytest.mark.parametrize("rows_max", [1_000, 2])
+def test_planted(tmp_path: Path, rows_max: int) -> None:
+    """Goal: a negative lag, a doubled key, an overlap of owners and an orphan are found and named, whether the rows are
+    looked at together or in parts; what lies before the newest days only if all are asked for; no rows are no check."""
+    lag, group, owned = (good_row(named(name)) for name in ("lag", "groups", "assignments"))
+    old = lag | {"sampled_at": EARLY - 9 * DAY, "sample_date": (EARLY - 9 * DAY).date(), "group_id": "old", "lag": -2}
+    other = lag | {"cluster": "other", "sampled_at": NOW + 9 * DAY, "sample_date": (NOW + 9 * DAY).date()}
+    append(tmp_path, "lag", [lag, lag | {"group_id": "negative", "lag": -1}, old, other | {"lag": -1}])
+    append(tmp_path, "groups", [group, *([group | {"group_id": "twice"}] * 2)])
+    append(tmp_path, "members", [good_row(named("members"))])
+    early, late = {"from_offset": 1, "to_offset": 5, "partition": 7}, {"from_offset": 4, "to_offset": 9, "partition": 7}
+    append(tmp_path, "assignments", [owned, owned | early, owned | late, owned | {"group_id": "orphan"}])
+    append(tmp_path, "requests", [])
+    said: list[str] = []
+    settings = load_settings().quality.model_copy(update={"pandas_rows_max": rows_max})
+
+    def broken(*, all_dates: bool) -> set[tuple[str, str, str]]:
+        results = check(ClusterRows(str(tmp_path), "x"), settings, said.append, all_dates=all_dates)
+        return {
+            (result["table_name"], result["expectation"].partition("(")[0], key)
+            for result in results
+            for key in result["broken_keys"]
+        }
+
+    planted = {
+        ("lag", "column_values_to_be_between", f"{NOW}/negative/x/1"),
+        ("groups", "compound_columns_to_be_unique", "twice"),
+        ("assignments", "owners_follow_each_other", "x/1/x/7/1"),
+        ("assignments", "member_is_known", "orphan/1/x/1/1"),
+    }
+    assert broken(all_dates=False) == planted
+    assert said == [
+        "quality: 10 rows of 4 tables were looked at",
+        "quality: without rows, and so not checked: requests",
+    ]
+    assert broken(all_dates=True) == planted | {("lag", "column_values_to_be_between", f"{EARLY - 9 * DAY}/old/x/1")}
+    assert said[2] == "quality: 11 rows of 4 tables were looked at"
+
+
+@pytest.mark.usefixtures("great_expectations")
+def test_keys_are_named() -> None:
     """Goal: the first keys of the rows that break an expectation are told, by each kind of expectation."""
     good = good_row(LAG)
     rows = [
@@ -241,22 +310,13 @@ def test_keys_are_named(spark: SparkSession) -> None:
         good | {"group_id": "nowhere", "partition": None},
         *(good | {"group_id": f"unlike-{number}", "raw_lag": 3} for number in range(9)),
     ]
-    found = check_rows(open_context(), LAG, to_check(spark, LAG, rows), 1_000)
-    told = {
-        row["expectation"]: [key.split("/")[1] for key in row["broken_keys"]] for row in found if row["broken_keys"]
-    }
-    assert told["column_values_to_be_between(lag)"] == ["negative"]
-    assert told["column_values_to_not_be_null(partition)"] == ["nowhere"]
-    assert told["compound_columns_to_be_unique(cluster, sampled_at, group_id, topic, partition)"] == ["twice"]
-    assert told["raw_lag_is_the_difference"] == [f"unlike-{number}" for number in range(5)]
-
-
-@pytest.mark.usefixtures("great_expectations")
-def test_large_tables_are_left_to_spark(spark: SparkSession) -> None:
-    """Goal: above the limit the same suite runs in Spark, with the same counts."""
-    rows = to_check(spark, GROUPS, [good_row(GROUPS), good_row(GROUPS) | {"group_type": "no such thing"}])
-    by_pandas = check_rows(open_context(), GROUPS, rows, 2)
-    by_spark = check_rows(open_context(), GROUPS, rows, 1)
-    assert {result.pop("engine") for result in by_spark} == {"spark"}
-    assert {result.pop("engine") for result in by_pandas} == {"pandas"}
-    assert sorted(by_spark, key=repr) == sorted(by_pandas, key=repr)
+    for parts in (1, 3):
+        found = checked("lag", rows, parts)
+        told = {
+            row["expectation"]: [key.split("/")[1] for key in row["broken_keys"]] for row in found if row["broken_keys"]
+        }
+        assert told["column_values_to_be_between(lag)"] == ["negative"]
+        assert told["column_values_to_not_be_null(partition)"] == ["nowhere"]
+        assert told["compound_columns_to_be_unique(cluster, sampled_at, group_id, topic, partition)"] == ["twice"]
+        assert told["raw_lag_is_the_difference"] == [f"unlike-{number}" for number in range(5)]
+        assert {row["checked_rows"] for row in found} == {13}

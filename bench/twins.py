@@ -1,0 +1,34 @@
+"""`python -m bench.twins` plays the same life of groups on a real broker and on the coordinator on a socket.
+
+Three clients, classic and KIP-848, eager, cooperative and static: the records of both coordinators tell the same
+generations, members, assignments and commits (`lab.kafka.twins`). It exits with what differs.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from lab.kafka import matrix, twins
+from lab.kafka.local_broker import LocalBroker
+
+CASES = (
+    *matrix.LONG,
+    matrix.Case(matrix.JAVA, matrix.CONSUMER),
+    matrix.Case(matrix.JAVA, matrix.CONSUMER, is_static=True),
+    matrix.Case(matrix.LIBRDKAFKA, matrix.CONSUMER),
+    matrix.Case(matrix.LIBRDKAFKA, matrix.CONSUMER, is_static=True),
+)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory, LocalBroker(Path(directory)) as broker:
+        found = twins.differences(broker.bootstrap_servers, CASES)
+    if found:
+        sys.exit("\n".join(found))
+    print(f"{len(CASES)} groups have the same generations, members, assignments and commits on both")
+
+
+if __name__ == "__main__":
+    main()

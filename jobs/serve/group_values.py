@@ -1,0 +1,46 @@
+"""Makes of a group's rows what the templates of its page show: its picture, and the answer at an instant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.ask.owners import owner_rows
+from groupledger.jobs.serve.group_rows import LAG_PARTS
+from groupledger.jobs.serve.lanes import LEFT, WIDTH, draw
+from groupledger.transforms.coverage.rules.coverage_at import why_unknown
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any
+
+    from groupledger.jobs.serve.group_rows import GroupRows
+    from groupledger.jobs.serve.lanes import Window
+
+
+def group_values(rows: GroupRows, window: Window, at: datetime, rebalances_max: int) -> dict[str, Any]:
+    """Returns what the templates of a group show, by their names."""
+    history = rows.history
+    return {
+        "width": WIDTH,
+        "left": LEFT,
+        "name": history.group["group_id"],
+        "group": history.group,
+        "known_until": max((row["to_time"] for row in history.coverage if row["to_time"] is not None), default=None),
+        "at": at,
+        "since": window.since,
+        "until": window.until,
+        "unknown": why_unknown(history.coverage, at),
+        "generation": history.generation_at(at),
+        "owners": list(owner_rows(history, at)),
+        "lag": {(row.topic, row.partition): row for row in rows.of_round},
+        "sampled_at": rows.sampled_at,
+        "before": rows.before,
+        "after": rows.after,
+        "rebalances": rows.rebalances[::-1][:rebalances_max],
+        "rebalances_left_out": max(len(rows.rebalances) - rebalances_max, 0),
+        "incidents": rows.incidents[::-1],
+        "what_ifs": rows.what_ifs,
+        "lag_points": rows.lag_points[::-1],
+        "lag_parts": LAG_PARTS,
+        "drawing": draw(rows, window, at),
+    }
