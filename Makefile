@@ -8,7 +8,7 @@ SEEDS ?= 3
 FAULTS ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kafka test test-fast check format bench fuzz faults differential rules chart lock clean
+.PHONY: help setup demo demo-data demo-kafka test test-fast check format bench fuzz faults differential rules chart lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -18,6 +18,9 @@ setup: ## build .venv and fetch the JARs; does nothing when they are current
 
 demo: setup ## play a day of forty groups, run every step on it, compare with the truth, write the report
 	@$(BIN)/groupledger demo
+
+demo-data: setup ## make the tables of `serve --demo` anew, which lie in the package
+	$(BIN)/python -m tools.demo_data
 
 demo-kafka: setup ## the same steps on a real broker with real consumers
 	@$(BIN)/python -m lab.kafka.demo

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 WAREHOUSE = click.option(
     "--warehouse", required=True, metavar="DIR", help="Where the Delta tables lie: a directory or a URI."
 )
+WAREHOUSE_IF_ANY = click.option("--warehouse", metavar="DIR", help="The same; it may be left out.")
 CLUSTER = click.option("--cluster", metavar="NAME", help="The cluster's name in the tables; overrides the settings.")
 CONF = click.option("--conf", type=click.Path(path_type=Path), metavar="FILE", help="Settings that differ from ours.")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import tempfile
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from groupledger.jobs.cli.options import on_warehouse
+from groupledger.jobs.cli.options import CLUSTER, CONF, WAREHOUSE_IF_ANY, Job
 from groupledger.jobs.process.output import say
 
 if TYPE_CHECKING:
-    from groupledger.jobs.cli.options import Job
+    from collections.abc import Callable
+
+
+def on_a_warehouse(command: Callable[..., object]) -> Callable[..., object]:
+    """Gives a command what `on_warehouse` does, and --demo in place of --warehouse."""
+
+    @wraps(command)
+    def run(*, warehouse: str | None, cluster: str | None, conf: Path | None, is_demo: bool, **others: Any) -> object:
+        if not is_demo:
+            if warehouse is None:
+                raise click.UsageError("Give --warehouse, or --demo to see made-up tables.")
+            return command(Job("serve", warehouse, cluster, conf), **others)
+        from groupledger.jobs.demo.shipped import ends_now, unpack
+
+        with tempfile.TemporaryDirectory(prefix="groupledger-demo-") as directory:
+            unpack(Path(directory), ends_now())
+            return command(Job("serve", directory, cluster, conf), **others)
+
+    demo = click.option("--demo", "is_demo", is_flag=True, help="Show a day of a made-up cluster, which ends now.")
+    for option in (demo, CONF, CLUSTER, WAREHOUSE_IF_ANY):
+        run = option(run)
+    return run
 
 
 @click.command()
-@on_warehouse
+@on_a_warehouse
 @click.option("--listen", default="127.0.0.1:8080", show_default=True, metavar="HOST:PORT", help="Where to listen.")
 @click.option("--host", "hosts", multiple=True, metavar="NAME", help="Also answer to this name; may be given often.")
 @click.option(
