@@ -120,7 +120,7 @@ def main() -> None:
     wrong = {each: count for each, count in clients.answers.items() if each[1] != HTTPStatus.OK}
     cuts = quantiles(clients.seconds, n=100)
     print(
-        f"{clients.answers.total():,} answers in {given.seconds:.0f} s beside a monitor and {MAINTENANCES} maintenances,"
+        f"{clients.answers.total():,} answers in {given.seconds:.0f} s, {MAINTENANCES} maintenances in between:"
         f" {sum(wrong.values()):,} of them no 200; p50 {cuts[49]:.3f} s, p99 {cuts[98]:.3f} s"
     )
     for (path, status), count in sorted(wrong.items()):
