@@ -129,6 +129,15 @@ def make(warehouse: Path, groups: int, partitions: int) -> datetime:
             for each in range(REBALANCES)
         ],
     )
+    commit = {"record_type": "offset_commit", "value_version": 3, "is_tombstone": False, "group_id": "g-7"}
+    commit |= {"kafka_partition": 7, "kafka_timestamp": AT, "ingest_date": AT.date()}
+    write(
+        "coordinator_records",
+        [
+            {**commit, "kafka_offset": each, "offset_commit": {"topic": "orders-7", "partition": each, "offset": 5}}
+            for each in range(partitions)
+        ],
+    )
     incident = {"kind": "session_expired", "severity": "warning", "is_open": True, "occurrences": 1}
     incident |= {"episode_id": "e", "first_seen_at": AT, "last_seen_at": AT, "explanation": "It fell silent."}
     incident |= {"evidence": "inferred", "confidence": 0.9, "is_ambiguous": False, "probable_root": "session_expired"}
