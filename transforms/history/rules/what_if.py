@@ -31,6 +31,7 @@ from groupledger.coordinator.what_if.workload import (
 from groupledger.schemas.kinds.changes import GROUP_STARTED, PARTITIONS_ADDED
 from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, REBALANCE_TIMEOUT, SESSION_EXPIRED
 from groupledger.schemas.words import GroupType, HoleCause, LeaveCause, PauseScope
+from groupledger.transforms.history.rules.trigger import SESSION_DEFAULT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -88,7 +89,7 @@ def workload_of(rows: GroupRows, told: Iterable[str] = (), records_per_second: f
     generations = [row for row in rows.generations if _is_of(rows, row["started_at"], row["ended_at"])]
     actual = changed(_actual(generations, members, rows.requests), told)
     topics, growths = _topics(rows)
-    tenures = [_tenure(row, rows) for row in members]
+    tenures = [_tenure(row, rows, actual.session_ms) for row in members]
     silences = silences_of(tenures, rows, actual)
     if silences is not None:
         tenures = [_paused(_heard(each, rows, actual), silences, actual.session_ms) for each in tenures]
@@ -169,10 +170,12 @@ def _usual(members: Sequence[Row], column: str, default: int) -> int:
     return values.most_common(1)[0][0] if values else default
 
 
-def _tenure(row: Row, rows: GroupRows) -> Tenure:
+def _tenure(row: Row, rows: GroupRows, session_ms: int) -> Tenure:
     left_at = row["left_at"]
     is_left = left_at is not None and left_at < rows.until
     end, doubt = _end(row, rows) if is_left else ("", 0.0)
+    if doubt and row["session_timeout_ms"] is None and session_ms != SESSION_DEFAULT_MS:
+        doubt = 0.5  # the guess took the broker's session for the default
     return Tenure(
         member_id=row["member_id"],
         joined_ms=_ms(row["joined_at"]) if row["joined_at"] >= rows.since else None,

@@ -101,6 +101,15 @@ def test_ends(cause: str | None, trigger: str | None, end: str) -> None:
     assert workload_of(replace(ROWS, members=[static], rebalances=[told])).tenures[0].doubt == 0.0
 
 
+def test_a_session_that_no_record_tells() -> None:
+    """Goal: where the broker's session is said to be another than the default, the guess that rests on it is none."""
+    gone: dict[str, Any] = {**MEMBER, "left_at": AT + MINUTE, "leave_cause": "left", "leave_cause_confidence": 0.95}
+    rows = replace(ROWS, generations=[MODERN], members=[{**gone, "is_classic": False, "session_timeout_ms": None}])
+    for told, doubt in (((), 0.05), (("session.timeout.ms=6000",), 0.5)):
+        (tenure,) = workload_of(rows, told).tenures
+        assert tenure.doubt == pytest.approx(doubt)
+
+
 def test_requests_end_the_doubt() -> None:
     """Goal: a guess is set right by the requests that the member sent: who leaves does so with one."""
     left_at = AT + 2 * MINUTE
