@@ -38,6 +38,7 @@ PATHS = (
 )
 TOLD_S_MAX, END_S_MAX = 300, 120
 MAINTENANCES = 3
+TERMINATED = 128 + signal.SIGTERM
 
 
 def command(name: str, warehouse: Path, *more: str) -> list[str]:
@@ -85,7 +86,7 @@ def write(monitor: list[str], maintain: list[str], until_s: float, log: Path) ->
             writer = subprocess.Popen(monitor, stdout=words, stderr=words)
             time.sleep(stretch_s)
             writer.send_signal(signal.SIGTERM)
-            assert writer.wait(END_S_MAX) == 0, log.read_text()
+            assert writer.wait(END_S_MAX) == TERMINATED, log.read_text()
             if number < MAINTENANCES:
                 subprocess.run(maintain, check=True, stdout=words, stderr=words)
 
