@@ -1,7 +1,8 @@
 """`python -m bench.twins` plays the same life of groups on a real broker and on the coordinator on a socket.
 
 Three clients, classic and KIP-848, eager, cooperative and static: the records of both coordinators tell the same
-generations, members, assignments and commits (`lab.kafka.twins`). It exits with what differs.
+generations, members, assignments and commits, and Java's client asks both the same (`lab.kafka.twins`). It exits with
+what differs.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ CASES = (
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as directory, LocalBroker(Path(directory)) as broker:
-        found = twins.differences(broker.bootstrap_servers, CASES)
+    with tempfile.TemporaryDirectory() as directory, LocalBroker(Path(directory), log_requests=True) as broker:
+        found = twins.differences(broker, CASES)
     if found:
         sys.exit("\n".join(found))
-    print(f"{len(CASES)} groups have the same generations, members, assignments and commits on both")
+    print(
+        f"{len(CASES)} groups have the same generations, members, assignments and commits on both, and Java's requests"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Plays the same short life of groups of real consumers on two clusters, and tells what their coordinators wrote of it.
+"""Plays the same short life of groups of real consumers on two clusters, and tells what their coordinators wrote of it,
+and what the consumers asked.
 
 Consumers of a case join one after the other, one closes (a static one comes back), and all close in the end; each step
 waits until the partitions are shared. The topic's records are there before. What is told holds no ids and no times, so
@@ -6,10 +7,13 @@ that it is equal wherever a coordinator does the same: of a classic group each g
 their partitions; of a KIP-848 one each epoch and, for each target, how many partitions each member gets, since which
 ones depends on ids that clients draw; and the offsets that were committed last. A kafka-python consumer that leads
 sometimes joins once more on either (`lab.kafka.group_member`): a generation that repeats the one before is not told.
+Of Java's client, which asks the same each time, the requests are compared, too: APIs, versions and errors in the order
+of the answers, but for what goes on with time (heartbeats and commits) and the search for the coordinator.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -20,20 +24,27 @@ from confluent_kafka import Producer
 
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.coordinator import partition_for
+from groupledger.coordinator.simulator.request_log import render_line
 from groupledger.jobs.coordinator.testing import coordinator
 from groupledger.schemas.codec.consumer_protocol import decode_assignment
+from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.transforms.logs.rules.request_log import parse_request_line
+from groupledger.transforms.privacy import Privacy
 from lab.kafka.connection import Connection, read_offsets_topic
-from lab.kafka.matrix import KAFKA_PYTHON, PARTITIONS, Group, Stage
+from lab.kafka.local_traffic import make_offsets_topic
+from lab.kafka.matrix import JAVA, KAFKA_PYTHON, PARTITIONS, Group, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from groupledger.schemas.codec.records import Record
+    from lab.kafka.local_broker import LocalBroker
     from lab.kafka.matrix import Case
 
 RECORDS = 40  # in each partition
 OFFSETS_PARTITIONS = 50
+TIMED = frozenset(api.name for api in (ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT, ApiKey.FIND_COORDINATOR))
 
 
 @dataclass
@@ -146,23 +157,58 @@ def _partitions(assignment: bytes) -> list[tuple[str, tuple[int, ...]]]:
     return sorted((each["topic"], tuple(sorted(each["partitions"]))) for each in topics)
 
 
-def differences(bootstrap_servers: str, cases: Sequence[Case]) -> list[str]:
-    """Plays the cases on a broker and, at the same time, on a coordinator on a socket; returns what differs, and
-    which groups told nothing."""
+Asked = dict[tuple[str, str], list[tuple[str, int, str]]]
+
+
+def asked_in(lines: Iterable[str], groups: Collection[str]) -> Asked:
+    """Returns what the clients of groups asked, by group and client id, from lines of a request log."""
+    found: Asked = defaultdict(list)
+    for line in lines:
+        row = parse_request_line(line, "UTC", Privacy()).row
+        if row is None or row["group_id"] not in groups or row["api"] in TIMED:
+            continue
+        if row["api"] != ApiKey.CONSUMER_GROUP_HEARTBEAT.name or row["generation"] <= 0:  # it joins or leaves
+            found[row["group_id"], row["client_id"]].append((row["api"], row["api_version"], row["error"]))
+    return found
+
+
+def differences(broker: LocalBroker, cases: Sequence[Case]) -> list[str]:
+    """Plays the cases on a broker that logs requests and, at the same time, on a coordinator on a socket; returns what
+    differs, and which groups told nothing."""
+    make_offsets_topic(broker.bootstrap_servers)
+    begin = broker.request_log.stat().st_size
     config = Config(
         group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=500, group_consumer_heartbeat_interval_ms=500
     )
     with coordinator({}, rate=0, nodes=1, config=config) as kafka, ThreadPoolExecutor(2) as pool:
-        of_broker = pool.submit(play, bootstrap_servers, cases)
+        of_broker = pool.submit(play, broker.bootstrap_servers, cases)
         of_socket = play(kafka.bootstrap_servers, cases)
-    found = []
-    for group, story_there in of_broker.result().items():
-        story_here = of_socket[group]
-        if not (story_there.steps and story_there.committed):
-            found.append(f"{group} told nothing")
-        for one, other in zip_longest(story_here.steps, story_there.steps):
-            if one != other:
-                found.append(f"{group}\n  socket: {one}\n  broker: {other}")
-        if story_here.committed != story_there.committed:
-            found.append(f"{group}\n  socket: {story_here.committed}\n  broker: {story_there.committed}")
-    return found
+        stories = of_broker.result()
+        exchanges = kafka.exchanges()
+    of_java = {case.group for case in cases if case.client == JAVA}
+    with broker.request_log.open("rb") as log:
+        log.seek(begin)
+        there = asked_in(log.read().decode().splitlines(), of_java)
+    here = asked_in(map(render_line, exchanges), of_java)
+    return [
+        *(f"{group} told nothing" for group, each in stories.items() if not (each.steps and each.committed)),
+        *(f"{group} asked nothing" for group in of_java - {group for group, _ in there}),
+        *(
+            f"{group}\n  socket: {one}\n  broker: {other}"
+            for group, story in stories.items()
+            for one, other in zip_longest(of_socket[group].steps, story.steps)
+            if one != other
+        ),
+        *_unequal(_committed(of_socket), _committed(stories)),
+        *_unequal(here, there),
+    ]
+
+
+def _unequal(here: Mapping[Any, Any], there: Mapping[Any, Any]) -> Iterator[str]:
+    for key in sorted(here.keys() | there.keys()):
+        if here.get(key) != there.get(key):
+            yield f"{key}\n  socket: {here.get(key)}\n  broker: {there.get(key)}"
+
+
+def _committed(stories: Mapping[str, Story]) -> dict[str, dict[TopicPartition, int]]:
+    return {group: story.committed for group, story in stories.items()}

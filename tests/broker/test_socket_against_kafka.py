@@ -28,7 +28,11 @@ CASES = (
     matrix.Case(matrix.LIBRDKAFKA, matrix.CONSUMER, is_static=True),
     matrix.Case(matrix.KAFKA_PYTHON, "cooperative-sticky"),
 )
-TWINS = (matrix.Case(matrix.LIBRDKAFKA, "roundrobin"), matrix.Case(matrix.LIBRDKAFKA, matrix.CONSUMER))
+TWINS = (
+    matrix.Case(matrix.LIBRDKAFKA, "roundrobin"),
+    matrix.Case(matrix.LIBRDKAFKA, matrix.CONSUMER),
+    matrix.Case(matrix.JAVA, "cooperative-sticky"),
+)
 PERIODS = {False: 8, True: 8}
 
 
@@ -60,6 +64,6 @@ def test_real_clients() -> None:
 
 
 def test_the_same_life_on_both(broker: LocalBroker) -> None:
-    """Goal: a classic and a KIP-848 group of librdkafka's consumers have the same generations, members, assignments and
-    commits on a broker and at the socket; `bench.twins` has all clients and protocols."""
-    assert twins.differences(broker.bootstrap_servers, TWINS) == []
+    """Goal: groups of librdkafka's and Java's consumers have the same generations, members, assignments and commits on a
+    broker and at the socket, and Java's ask the same; `bench.twins` has all clients and protocols."""
+    assert twins.differences(broker, TWINS) == []
