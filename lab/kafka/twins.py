@@ -8,7 +8,8 @@ their partitions; of a KIP-848 one each epoch and, for each target, how many par
 ones depends on ids that clients draw; and the offsets that were committed last. A kafka-python consumer that leads
 sometimes joins once more on either (`lab.kafka.group_member`): a generation that repeats the one before is not told.
 Of Java's client, which asks the same each time, the requests are compared, too: APIs, versions and errors in the order
-of the answers, but for what goes on with time (heartbeats and commits) and the search for the coordinator.
+of the answers, but for what goes on with time (heartbeats and commits), the search for the coordinator, and whether a
+SyncGroup was overtaken by the JoinGroup of another.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from groupledger.coordinator.simulator.request_log import render_line
 from groupledger.jobs.coordinator.testing import coordinator
 from groupledger.schemas.codec.consumer_protocol import decode_assignment
 from groupledger.schemas.kafka.api_keys import ApiKey
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.logs.rules.request_log import parse_request_line
 from groupledger.transforms.privacy import Privacy
@@ -168,7 +170,9 @@ def asked_in(lines: Iterable[str], groups: Collection[str]) -> Asked:
         if row is None or row["group_id"] not in groups or row["api"] in TIMED:
             continue
         if row["api"] != ApiKey.CONSUMER_GROUP_HEARTBEAT.name or row["generation"] <= 0:  # it joins or leaves
-            found[row["group_id"], row["client_id"]].append((row["api"], row["api_version"], row["error"]))
+            is_overtaken = row["api"] == ApiKey.SYNC_GROUP.name and row["error"] == Error.REBALANCE_IN_PROGRESS.name
+            error = Error.NONE.name if is_overtaken else row["error"]
+            found[row["group_id"], row["client_id"]].append((row["api"], row["api_version"], error))
     return found
 
 

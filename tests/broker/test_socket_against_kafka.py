@@ -64,6 +64,6 @@ def test_real_clients() -> None:
 
 
 def test_the_same_life_on_both(broker: LocalBroker) -> None:
-    """Goal: groups of librdkafka's and Java's consumers have the same generations, members, assignments and commits on a
-    broker and at the socket, and Java's ask the same; `bench.twins` has all clients and protocols."""
+    """Goal: groups of librdkafka's and Java's consumers have the same generations, members, assignments and commits on
+    a broker and at the socket, and Java's ask the same; `bench.twins` has all clients and protocols."""
     assert twins.differences(broker, TWINS) == []
