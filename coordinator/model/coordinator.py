@@ -300,7 +300,7 @@ class Coordinator:
             if isinstance(shard, Error):
                 groups.append(DescribedGroup(group_id=group_id, error=shard))
             else:
-                is_modern = group_id in shard.read_consumer_groups() or group_id in shard.share_groups
+                is_modern = shard.consumer_group(group_id) is not None or group_id in shard.share_groups
                 described = shard.groups.get(group_id), group_id, request.api_version
                 groups.append(describe_group(*described, is_modern=is_modern))
         return Result(responses=(DescribeGroupsResponse(request.request_id, tuple(groups)),))
@@ -312,9 +312,7 @@ class Coordinator:
             if isinstance(shard, Error):
                 groups.append(DescribedConsumerGroup(group_id=group_id, error=shard))
             else:
-                groups.append(
-                    describe_consumer_group(shard.read_consumer_groups().get(group_id), group_id, self.config)
-                )
+                groups.append(describe_consumer_group(shard.consumer_group(group_id), group_id, self.config))
         return Result(responses=(ConsumerGroupDescribeResponse(request.request_id, groups=tuple(groups)),))
 
     def _describe_share_groups(self, request: ShareGroupDescribeRequest, _: Error) -> Result:
@@ -334,7 +332,7 @@ class Coordinator:
             shard = self._shard(partition)
             if isinstance(shard, Error):
                 return Result(responses=(refusal(request, shard),))
-            known = shard.groups.values(), shard.read_consumer_groups().values(), shard.share_groups.values()
+            known = shard.groups.values(), shard.all_consumer_groups(), shard.share_groups.values()
             groups.extend(list_groups(*known, request))
         return Result(responses=(ListGroupsResponse(request.request_id, Error.NONE, tuple(groups)),))
 
@@ -394,7 +392,7 @@ def _refused(request: Request, error: Error) -> Response:
 
 
 def _fetched(shard: Shard, asked: OffsetFetchGroup, *, require_stable: bool) -> FetchedGroup:
-    group, consumers = shard.groups.get(asked.group_id), shard.read_consumer_groups().get(asked.group_id)
+    group, consumers = shard.groups.get(asked.group_id), shard.consumer_group(asked.group_id)
     if consumers is not None and (error := refusal_of_fetch(consumers, asked)) is not Error.NONE:
         return FetchedGroup(asked.group_id, error)
     is_known = consumers is not None or (group is not None and group.state is not State.DEAD)

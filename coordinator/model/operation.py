@@ -110,7 +110,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
         self.consumer_groups = consumer_groups
         self.share_groups = share_groups
         self.topics = topics
-        self.forgotten = forgotten  # without a record, so that who reads still sees them (`Shard.consumer_group`)
+        self.forgotten = forgotten  # without a record: who only reads still sees them
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.records: list[Record] = []

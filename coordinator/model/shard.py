@@ -58,7 +58,7 @@ from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.rebalance_reasons import CLASSIC_NOT_JOINED_FENCE, CLASSIC_NOT_SYNCED_FENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.consumer.topics import Topic
@@ -95,10 +95,15 @@ class Shard:
         self._topics = topics
         self._forgotten: dict[str, ConsumerGroup] = {}
 
-    def read_consumer_groups(self) -> dict[str, ConsumerGroup]:
-        """Returns the groups as requests that only read see them: as of the newest record, so that what was forgotten
-        without one is there until somebody writes."""
-        return {**self._forgotten, **dict(self.consumer_groups.items())}
+    # Requests that only read see groups as of the newest record: one that was forgotten without a record is there until
+    # somebody writes.
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        return self.consumer_groups.get(group_id) or self._forgotten.get(group_id)
+
+    def all_consumer_groups(self) -> Iterator[ConsumerGroup]:
+        yield from self.consumer_groups.values()
+        yield from self._forgotten.values()
 
     # Operations
 

@@ -11,8 +11,8 @@ processes behind them came and went somewhat before, and one that was started ag
   much before, at a place that is drawn. Who was removed had been silent for its session.
 - How a dynamic member went is often a guess, with a doubt: the record is the same whether it left or fell silent. A run
   draws how often the guesses are wrong, between never and twice as often as their doubts say, since the processes of
-  one application close alike. A guess is not
-  doubted if the process was back within a session of its end: restarts are mostly shorter than a session.
+  one application close alike. A guess is not doubted if the process was back within a session of its end: restarts are
+  mostly shorter than a session.
 - Long times in which nothing happens are cut short: whatever an event sets off has ended before.
 """
 
