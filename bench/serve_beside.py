@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
@@ -25,7 +25,7 @@ from statistics import quantiles
 
 from bench.asking import served
 from lab.kafka.local_broker import LocalBroker
-from lab.kafka.local_traffic import make_offsets_topic, run_demo_traffic
+from lab.kafka.local_traffic import TrafficError, make_offsets_topic, run_demo_traffic
 
 CLUSTER, GROUPS = "beside", ("checkout", "billing", "fraud")
 PATHS = (
@@ -36,14 +36,19 @@ PATHS = (
     *(f"/api/v1/clusters/{CLUSTER}/groups/{group}/{part}" for group in GROUPS for part in ("owners", "why", "lag")),
     *(f"/v3/kafka/{CLUSTER}/consumer/{group}/lag" for group in GROUPS),
 )
+PROGRAM = (sys.executable, "-m", "groupledger.jobs.cli.main")
 TOLD_S_MAX, END_S_MAX = 300, 120
 MAINTENANCES = 3
 TERMINATED = 128 + signal.SIGTERM
 
 
+def run_traffic(bootstrap_servers: str, seconds: float) -> None:
+    with suppress(TrafficError):  # the broker ends before it
+        run_demo_traffic(bootstrap_servers, seconds)
+
+
 def command(name: str, warehouse: Path, *more: str) -> list[str]:
-    place = ("--warehouse", str(warehouse), "--cluster", CLUSTER)
-    return [sys.executable, "-m", "groupledger.jobs.cli.main", name, *place, *more]
+    return [*PROGRAM, name, "--warehouse", str(warehouse), "--cluster", CLUSTER, *more]
 
 
 def status_of(port: int, path: str) -> int:
@@ -102,7 +107,7 @@ def main() -> None:
         make_offsets_topic(broker.bootstrap_servers)
         warehouse, to_broker = folder / "warehouse", ("--bootstrap-servers", broker.bootstrap_servers)
         traffic_s = given.seconds + TOLD_S_MAX
-        traffic = threading.Thread(target=run_demo_traffic, args=(broker.bootstrap_servers, traffic_s), daemon=True)
+        traffic = threading.Thread(target=run_traffic, args=(broker.bootstrap_servers, traffic_s), daemon=True)
         traffic.start()
         time.sleep(given.seconds * 0.1)  # all groups have begun
         subprocess.run(command("pipeline", warehouse, *to_broker), check=True, capture_output=True)
@@ -114,8 +119,9 @@ def main() -> None:
         askers = [threading.Thread(target=clients.ask, args=(number,)) for number in range(given.clients)]
         for asker in askers:
             asker.start()
+        maintain = [*PROGRAM, "maintain", "--warehouse", str(warehouse)]
         monitor = command("monitor", warehouse, *to_broker, "--metrics-port", "0", "--interval", "5s")
-        write(monitor, command("maintain", warehouse), until_s, folder / "writers.log")
+        write(monitor, maintain, until_s, folder / "writers.log")
         for asker in askers:
             asker.join()
     wrong = {each: count for each, count in clients.answers.items() if each[1] != HTTPStatus.OK}
