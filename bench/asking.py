@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from http import HTTPStatus
@@ -177,13 +178,18 @@ def served(warehouse: Path) -> tuple[subprocess.Popen[str], int, float]:
     return server, int(found[1]), time.perf_counter() - begin
 
 
+def status_of(port: int, path: str) -> int:
+    """Asks by a connection of its own, and returns the status when the whole answer has come."""
+    with closing(HTTPConnection("127.0.0.1", port, timeout=600)) as connection:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+
 def get(port: int, path: str) -> None:
-    connection = HTTPConnection("127.0.0.1", port, timeout=600)
-    connection.request("GET", path)
-    answer = connection.getresponse()
-    answer.read()
-    assert answer.status == HTTPStatus.OK, (path, answer.status)
-    connection.close()
+    status = status_of(port, path)
+    assert status == HTTPStatus.OK, (path, status)
 
 
 def measure(warehouse: Path, times: int, since: datetime, then: datetime) -> None:

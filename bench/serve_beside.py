@@ -19,11 +19,10 @@ import time
 from collections import Counter
 from contextlib import ExitStack, suppress
 from http import HTTPStatus
-from http.client import HTTPConnection
 from pathlib import Path
 from statistics import quantiles
 
-from bench.asking import served
+from bench.asking import served, status_of
 from lab.kafka.local_broker import LocalBroker
 from lab.kafka.local_traffic import TrafficError, make_offsets_topic, run_demo_traffic
 
@@ -49,17 +48,6 @@ def run_traffic(bootstrap_servers: str, seconds: float) -> None:
 
 def command(name: str, warehouse: Path, *more: str) -> list[str]:
     return [*PROGRAM, name, "--warehouse", str(warehouse), "--cluster", CLUSTER, *more]
-
-
-def status_of(port: int, path: str) -> int:
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        answer.read()
-        return answer.status
-    finally:
-        connection.close()
 
 
 class Clients:

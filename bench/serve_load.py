@@ -16,11 +16,10 @@ import threading
 import time
 from collections import Counter, defaultdict
 from http import HTTPStatus
-from http.client import HTTPConnection
 from pathlib import Path
 from statistics import quantiles
 
-from bench.asking import MINUTE, PATHS, make, served, write_round
+from bench.asking import MINUTE, PATHS, make, served, status_of, write_round
 
 ROUND_S = 5.0
 
@@ -39,14 +38,10 @@ class Clients:
         while time.monotonic() < until:
             path = PATHS[number % len(PATHS)]
             begin = time.perf_counter()
-            connection = HTTPConnection("127.0.0.1", self.port, timeout=600)
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            answer.read()
-            connection.close()
+            status = status_of(self.port, path)
             with self._one:
                 self.seconds[path].append(time.perf_counter() - begin)
-                self.statuses[answer.status] += 1
+                self.statuses[status] += 1
             number += 1
 
 
