@@ -9,18 +9,19 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from groupledger.jobs.ask.table_rows import rows_of_files, with_columns
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.outside import of_the_table
+from groupledger.jobs.process.places import warehouse_uri
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.warehouse.delta_log import warehouse_uri
-from groupledger.jobs.warehouse.local_files import local_files
 from groupledger.schemas.definitions import table_names
 
 if TYPE_CHECKING:
-    from pyarrow.dataset import Dataset
+    from collections.abc import Sequence
 
 KNOWN = table_names()
 
@@ -60,13 +61,16 @@ class Snapshots:
                 self._opened[table] = DeltaTable(self.path(table))
         return self._opened[table]
 
-    def rows(self, table: str) -> Dataset:
-        """Returns the rows of a table that is there."""
-        path = self.path(table)
+    def rows(self, table: str, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
+        """Returns the rows of a table that is there, to be read once, with some columns or all."""
+        path, delta = self.path(table), self.open(table)
+        schema = pa.schema(delta.schema().to_arrow())
+        wanted = pa.schema([schema.field(name) for name in columns or schema.names])
         try:
-            return self.open(table).to_pyarrow_dataset(filesystem=local_files(path))
+            pieces = rows_of_files(delta, path, (), wanted.names)
         except (DeltaError, OSError, ValueError) as error:
             raise self._failure(path, error) from error
+        return pa.RecordBatchReader.from_batches(wanted, with_columns(pieces, wanted))
 
     def path(self, table: str) -> str:
         return f"{self.warehouse}/{table}"

@@ -19,7 +19,8 @@ from groupledger.schemas.words import BurrowStatus
 from groupledger.transforms.lag.rules import burrow
 
 if TYPE_CHECKING:
-    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.table_rows import Filter
     from groupledger.transforms.lag.rules import LagRow
 
 
