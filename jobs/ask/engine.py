@@ -138,28 +138,34 @@ def show_relations(connection: duckdb.DuckDBPyConnection, snapshots: Snapshots, 
         raise InputError(f"The warehouse has no table {printable(strange[0])}: it has {', '.join(sorted(there))}.")
     wanted = there if statement.lists_tables else statement.relations & there & known
     for table in sorted((wanted & KNOWN).union(*(inputs[name] for name in wanted & texts.keys()))):
-        is_there = table in snapshots.existing
-        rows = RowsOfToday(snapshots, table) if is_there else pa.Table.from_batches([], schema_of(table))
-        connection.register(table, rows)
+        connection.register(table, rows_of_today(snapshots, table))
     for name in sorted(wanted & texts.keys()):
         connection.execute(f"CREATE VIEW {name} AS {texts[name]}")
 
 
 @dataclass(frozen=True, slots=True)
 class RowsOfToday:
-    """The rows of a table with today's columns, which are null where an older table lacks them. Each time that DuckDB
-    asks for them, they are read anew."""
+    """The rows of a table with today's columns, which are null where an older table lacks them. DuckDB asks for them
+    several times to see the columns, and reads them anew as often as the query does."""
 
     snapshots: Snapshots
     table: str
+    schema: pa.Schema
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        rows, today = self.snapshots.rows(self.table), schema_of(self.table)
-        there = rows.schema.names
-        schema = pa.schema([*rows.schema, *(field for field in today if field.name not in there)])
-        return pa.RecordBatchReader.from_batches(schema, with_columns(rows, schema)).__arrow_c_stream__(
-            requested_schema
-        )
+        return pa.RecordBatchReader.from_batches(self.schema, self._read()).__arrow_c_stream__(requested_schema)
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        yield from with_columns(self.snapshots.rows(self.table), self.schema)
+
+
+def rows_of_today(snapshots: Snapshots, table: str) -> RowsOfToday | pa.Table:
+    today = schema_of(table)
+    if table not in snapshots.existing:
+        return pa.Table.from_batches([], today)
+    there = snapshots.schema(table)
+    lacking = [field for field in today if field.name not in there.names]
+    return RowsOfToday(snapshots, table, pa.schema([*there, *lacking]))
 
 
 def refuse_parameters(statement: Statement, given: Mapping[str, str]) -> None:

@@ -51,7 +51,7 @@ def rows_not_judged(tables: ClusterRows) -> int:
     judged = judged_rows(tables.small_files, tables.cluster)
     if judged is None:
         return 0
-    imported: int = sum(row["row_count"] for row in tables.rows_if_any("log_files", columns=("row_count",)))
+    imported: int = sum(row["row_count"] or 0 for row in tables.rows_if_any("log_files", columns=("row_count",)))
     return max(imported - judged, 0)
 
 

@@ -88,13 +88,16 @@ def rows_of_files(
     return _some_at_once(files, pieces)
 
 
-def files_of(delta: DeltaTable, schema: pa.Schema, wanted: Iterable[Wanted]) -> list[DataFile]:
-    """Returns the files that can hold rows that pass. Raises DeltaProtocolError for a table whose files do not say all
-    about its rows."""
+def refuse_unreadable(delta: DeltaTable) -> None:
+    """Raises DeltaProtocolError for a table whose files do not say all about its rows."""
     protocol = delta.protocol()
     strange = {*(protocol.reader_features or ())} - SUPPORTED_READER_FEATURES
     if protocol.min_reader_version > MAX_SUPPORTED_READER_VERSION or strange:
         raise DeltaProtocolError(f"the table has features that this reader lacks: {sorted(strange)}")
+
+
+def files_of(delta: DeltaTable, schema: pa.Schema, wanted: Iterable[Wanted]) -> list[DataFile]:
+    """Returns the files that can hold rows that pass."""
     added = table_from(delta.get_add_actions(flatten=True))
     for each in wanted:
         can_pass = _can_pass(added, *each)
