@@ -130,6 +130,7 @@ def make(warehouse: Path, groups: int, partitions: int) -> datetime:
         [
             {"group_id": "g-7", "incarnation": 1, "from_generation": each, "to_generation": each + 1, "changes": []}
             | {"kafka_offset": 1_000 + each, "happened_at": AT + each * MINUTE, "inferred_trigger": "joined"}
+            | {"inferred_trigger_confidence": 0.9}
             for each in range(REBALANCES)
         ],
     )
