@@ -103,17 +103,18 @@ def offsets_at(tables: ClusterRows, names: Sequence[str], at: datetime) -> list[
         partitions = _committed_partitions(tables, names)
     named = of_groups(tables, *names)
     of_commits = (*named, ("record_type", "in", OFFSET_COMMIT_TYPES))
+    columns = ("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "decode_error")
+    records = tables.scan("coordinator_records", *of_commits, columns=columns)
     read = coverage_rows(tables, *partitions.values())
     coverage = above_floors(read, read_floors(tables.small_files, tables.cluster))
     for name in names:
         reason = why_unknown((row for row in coverage if row["kafka_partition"] == partitions[name]), at)
         if reason is not None:
             raise InputError(f"The offsets of the group {printable(name)} at {iso(at)} are unknown: {reason}.")
-    columns = ("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "decode_error")
     positions = tables.query(
         POSITIONS,
         {"at": at},
-        records=tables.scan("coordinator_records", *of_commits, columns=columns),
+        records=records,
         stretches=as_scan(_stretches(read, at), STRETCHES),
     )
     if {row["group_id"] for row in positions} != {*names}:
