@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+import json
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from deltalake.exceptions import DeltaError
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.ask import table_rows
@@ -82,6 +84,35 @@ def test_operators(tmp_path: Path, read: list[str]) -> None:
     assert groups(tmp_path, ("group_id", "in", ("", "c"))) == ["c"]
     assert groups(tmp_path, ("last_commit_at", ">=", AT)) == ["a", "b", "c"]
     assert groups(tmp_path, ("last_commit_at", ">", AT)) == []
+
+
+def test_files_by_date(tmp_path: Path, read: list[str]) -> None:
+    """Goal: of a table that is partitioned only the files of the wanted partitions are read, and their rows have its
+    columns."""
+    days = [AT.date() - timedelta(days=each) for each in range(3)]
+    rows = [{"cluster": CLUSTER, "group_id": "g", "sample_date": each, "lag": day} for day, each in enumerate(days)]
+    of_lag = pa.Table.from_pylist(rows, schema_of("lag"))
+    write_deltalake(str(tmp_path / "lag"), of_lag, partition_by=["cluster", "sample_date"])
+    tables = ClusterRows(str(tmp_path), CLUSTER)
+    assert tables.rows("lag", ("sample_date", ">=", days[1]), ("lag", "<", 1), columns=("sample_date", "lag")) == [
+        {"sample_date": days[0], "lag": 0}
+    ]
+    assert len(read) == 1
+    assert [row["sample_date"] for row in tables.rows("lag", ("sample_date", "in", days[2:]))] == days[2:]
+    assert ClusterRows(str(tmp_path), "other").rows("lag") == []
+    assert len(read) == 2
+
+
+def test_features_that_are_not_known(tmp_path: Path) -> None:
+    """Goal: a table whose files hold rows that were deleted is refused, with the remedy."""
+    append(tmp_path, "groups", {"group_id": "a"})
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    log = tmp_path / "groups" / "_delta_log" / f"{1:020}.json"
+    log.write_text(json.dumps({"protocol": protocol | features}) + "\n")
+    with pytest.raises(DeltaError) as raised:
+        groups(tmp_path)
+    assert "needs a newer Delta Lake" in str(explain(raised.value))
 
 
 def test_an_older_table(tmp_path: Path) -> None:
