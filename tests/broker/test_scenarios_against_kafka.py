@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 TIME_SCALE = 5
 AT_ONCE = 12
 RESTART_SECONDS_MAX = 120
-AGAIN = "-again"
 HEAP = "512m"  # the broker of the other tests is there, too
 PROPERTIES = {
     **SETTINGS,
@@ -115,31 +114,31 @@ class Stage:
         finally:
             driver.close()
 
-    def start(self, scenarios: list[Scenario], suffix: str = "") -> None:
+    def start(self, scenarios: list[Scenario]) -> None:
         for scenario in scenarios:
-            self.outcomes[scenario.name] = self.pool.submit(self.play, scenario, scenario.name + suffix)
+            self.outcomes[scenario.name] = self.pool.submit(self.play, scenario, scenario.name)
 
     def end(self, scenarios: list[Scenario]) -> None:
         """Wait for these, then repeat those that failed, one by one."""
         wait(self.outcomes[scenario.name] for scenario in scenarios)
         for scenario in scenarios:
             if self.outcomes[scenario.name].exception():
-                self.start([scenario], AGAIN)
-                wait([self.outcomes[scenario.name]])
+                again = self.pool.submit(self.play, scenario, f"{scenario.name}-again")
+                self.outcomes[scenario.name] = again
+                wait([again])
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Future[None]]:
     """What became of each scenario, by name."""
-    directory = tmp_path_factory.mktemp("scenarios")
     need_failover = [scenario for scenario in PLAYED if FAILOVER in scenario.needs]
     need_settings = [scenario for scenario in PLAYED if scenario.settings]
     others = [scenario for scenario in PLAYED if scenario not in (*need_failover, *need_settings)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        stage = play_over_restart(directory, pool, others, need_failover, need_settings)
+        stage = play_over_restart(tmp_path_factory.mktemp("scenarios"), pool, others, need_failover, need_settings)
         failed = [scenario for scenario in need_failover if stage.outcomes[scenario.name].exception()]
         if failed:
-            stage.outcomes |= play_over_restart(directory, pool, [], failed, [], AGAIN).outcomes
+            stage.outcomes |= play_over_restart(tmp_path_factory.mktemp("again"), pool, [], failed, []).outcomes
     return stage.outcomes
 
 
@@ -149,14 +148,13 @@ def play_over_restart(
     before: list[Scenario],
     over: list[Scenario],
     after: list[Scenario],
-    suffix: str = "",
 ) -> Stage:
-    """Plays scenarios before, over and after a restart of a broker, and returns the stage with what became of them."""
+    """Plays scenarios before, over and after the restart of a broker of their own, and returns what became of them."""
     with LocalBroker(directory, properties=PROPERTIES, heap=HEAP) as broker:
         stage = Stage(pool, Broker.prepare(broker.bootstrap_servers))
         stage.start(before)
         stage.end(before)
-        stage.start(over, suffix)  # last, or their sessions would end before the broker does
+        stage.start(over)  # last, or their sessions would end before the broker does
         for _ in over:
             stage.restart.arrived.acquire(timeout=RESTART_SECONDS_MAX)
     with LocalBroker(directory, properties=PROPERTIES_AFTER_RESTART, heap=HEAP) as broker:
