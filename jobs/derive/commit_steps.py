@@ -101,16 +101,16 @@ def _keep(ledger: Ledger, kept: Kept, until_ms: int, gap_ms: int) -> Kept:
 
 
 def _positions_at(ledger: Ledger, records: DataFrame, until_ms: int) -> dict[int, int]:
-    """Returns by partition the offset of the first new record behind an instant, or the end of what is complete."""
-    at_ms = F.unix_millis("kafka_timestamp")
-    later = F.min(F.when(at_ms > until_ms, F.col("kafka_offset"))).alias("later")
-    later_by_partition: dict[int, int | None] = dict(records.groupBy("kafka_partition").agg(later).collect())
+    """Returns by partition the offset behind the last new record until an instant that lies in a complete stretch."""
+    later = F.when(F.unix_millis("kafka_timestamp") > until_ms, F.col("kafka_offset"))
+    behind = F.coalesce(F.min(later), F.max("kafka_offset") + 1)
     coverage = ledger.arrow(COVERAGE, columns=["kafka_partition", "to_offset", "completeness"]).to_pylist()
     ends: dict[int, int] = {}
     for row in coverage:
         if row["completeness"] == Completeness.COMPLETE:
             ends[row["kafka_partition"]] = max(row["to_offset"], ends.get(row["kafka_partition"], 0))
-    return {partition: min(end, later_by_partition.get(partition) or end) for partition, end in ends.items()}
+    found = records.groupBy("kafka_partition").agg(behind).collect()
+    return {partition: min(offset, ends[partition]) for partition, offset in found if partition in ends}
 
 
 def settled_ms(ledger: Ledger) -> int:

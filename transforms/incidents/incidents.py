@@ -51,11 +51,12 @@ from groupledger.transforms.incidents.rules.facts import (
     EPOCH_HEARTBEAT_NAMES,
 )
 from groupledger.transforms.incidents.rules.inferred import KIND_OF_LEAVE
+from groupledger.transforms.incidents.rules.patterns import FLAPPING_WINDOW_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     Row = dict[str, Any]
 
@@ -99,7 +100,7 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
     candidates = [*_history_candidates(tables, rules), _step_candidates(steps, rules, as_of_ms).select("group_id")]
     if tables.requests is not None:
         requests = wanted_requests(tables.requests)
-        candidates.append(requests.select("group_id"))
+        candidates.append(requests.where(~_is_accepted_join() | F.col("is_replayed")).select("group_id"))
         parts.append(_facts("requests", requests, "order"))
         parts.append(_facts("commits", _commits_of_refused(tables, requests), "kafka_offset"))
         parts.append(_facts("records", _records_to_replay(tables, requests), "kafka_offset"))
@@ -186,6 +187,11 @@ def wanted_requests(requests: DataFrame) -> DataFrame:
     )
 
 
+def _is_accepted_join() -> Column:
+    is_join = (F.col("api") == ApiKey.JOIN_GROUP.name) | (F.col("generation") == JOINING_EPOCH)
+    return F.coalesce(is_join & (F.col("error_code") == Error.NONE.value), F.lit(False))
+
+
 def _mending(others: DataFrame, requests: DataFrame) -> DataFrame:
     """Returns the accepted commits of a member so near a refused one that nothing may have been lost with that."""
     is_commit = F.col("api").isin(*COMMITS)
@@ -255,15 +261,32 @@ def _of_offsets(tables: IncidentTables, rules: Rules, as_of_ms: int) -> Iterator
 
 
 def _history_candidates(tables: IncidentTables, rules: Rules) -> list[DataFrame]:
-    suspicious = tables.members.where(F.col("leave_cause").isin(*KIND_OF_LEAVE))
-    short_ms = F.unix_millis("left_at") - F.unix_millis("joined_at")
-    short = tables.members.where(short_ms < rules.flapping_tenure_ms)
     changed = tables.generations.where(
         (F.col("revision") > 0) & F.exists("changes", lambda each: each["kind"] == SUBSCRIPTION_CHANGED.name)
     )
-    busy = tables.rebalances.groupBy("group_id").count().where(F.col("count") >= rules.storm_rebalances)
+    happened_ms = F.unix_millis("happened_at")
+    in_group = Window.partitionBy("group_id").orderBy(happened_ms)
+    since_ms = happened_ms - F.lag(happened_ms, rules.storm_rebalances - 1).over(in_group)
+    busy = tables.rebalances.select("group_id", since_ms.alias("since_ms"))
+    busy = busy.where(F.col("since_ms") < rules.storm_window_ms)
     holes = tables.rebalances.where(F.col("hole_cause") == HoleCause.NOT_SYNCED)
-    return [rows.select("group_id") for rows in (suspicious, short, changed, busy, holes)]
+    found = (_suspicious(tables.members), _short_tenures(tables.members, rules), changed, busy, holes)
+    return [rows.select("group_id") for rows in found]
+
+
+def _suspicious(members: DataFrame) -> DataFrame:
+    return members.where(F.col("leave_cause").isin(*KIND_OF_LEAVE))
+
+
+def _short_tenures(members: DataFrame, rules: Rules) -> DataFrame:
+    """Returns the tenures that are short, as those of the same process just before them were."""
+    joined_ms, left_ms = F.unix_millis("joined_at"), F.unix_millis("left_at")
+    short = members.where(left_ms - joined_ms < rules.flapping_tenure_ms)
+    is_static = F.col("group_instance_id").isNotNull()
+    process = [F.when(~is_static, F.col(name)) for name in ("client_id", "client_host")]
+    of_process = Window.partitionBy("group_id", "group_instance_id", *process).orderBy(left_ms)
+    since_ms = left_ms - F.lag(left_ms, rules.flapping_tenures - 1).over(of_process)
+    return short.select("group_id", since_ms.alias("since_ms")).where(F.col("since_ms") < FLAPPING_WINDOW_MS)
 
 
 def _samples(watermarks: DataFrame) -> DataFrame:
@@ -284,8 +307,15 @@ def _samples(watermarks: DataFrame) -> DataFrame:
 def long_stretches(group_states: DataFrame, generations: DataFrame, rules: Rules) -> DataFrame:
     """Returns the stretches of rebalancing that are long enough to be stuck."""
     is_rebalancing = F.col("state").isin(*CLASSIC_REBALANCING)
+    at_ms = F.unix_millis("sampled_at")
+    # Few groups have two samples of a rebalance that far apart, and only theirs need to be put in order.
+    within_ms = (F.max(at_ms) - F.min(at_ms)).alias("within_ms")
+    seen = group_states.where(is_rebalancing).groupBy("group_id").agg(within_ms)
+    slow = F.broadcast(seen.where(F.col("within_ms") >= rules.stuck_rebalance_ms).select("group_id"))
+    group_states = group_states.join(slow, "group_id", "left_semi")
+    generations = generations.join(slow, "group_id", "left_semi")
     told = group_states.where(F.col("state").isNotNull()).select(
-        "group_id", F.unix_millis("sampled_at").alias("at_ms"), is_rebalancing.alias("is_rebalancing")
+        "group_id", at_ms.alias("at_ms"), is_rebalancing.alias("is_rebalancing")
     )
     begun = generations.select("group_id", F.unix_millis("started_at").alias("at_ms"), F.lit(False))
     line = Window.partitionBy("group_id").orderBy("at_ms", "is_rebalancing")
