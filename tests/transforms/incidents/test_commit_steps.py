@@ -7,8 +7,6 @@ from datetime import datetime, timedelta, timezone
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
@@ -33,6 +31,7 @@ BEGAN_AT_MS = round(BEGAN_AT.timestamp() * 1_000)
 MINUTE_MS = 60_000
 GAP_MS = 2 * MINUTE_MS
 MINUTES = 400
+CUTS = (130, 131, 300)  # minutes at which a pass keeps what there is
 KAFKA_PARTITIONS = 2
 COMMITS = (
     "group_id string, kafka_partition int, kafka_offset long, topic string, partition int, topic_id string, at_ms long,"
@@ -172,8 +171,7 @@ def samples_of(spark: SparkSession, log: Log) -> DataFrame:
     return spark.createDataFrame(rows, WATERMARKS.schema)
 
 
-@pytest.mark.parametrize("minutes", [(), (133,), (130, 131, 300)])
-def test_the_same_however_it_is_cut(spark: SparkSession, minutes: tuple[int, ...]) -> None:
+def test_the_same_however_it_is_cut(spark: SparkSession) -> None:
     """Goal: commits and samples that are read in pieces make the steps that all of them make at once; a commit that is
     read twice counts once."""
     log = Log(seed=7)
@@ -182,7 +180,7 @@ def test_the_same_however_it_is_cut(spark: SparkSession, minutes: tuple[int, ...
     coverage, samples = coverage_of(spark, log), samples_of(spark, log).cache()
     kept = as_steps(spark.createDataFrame([], COMMIT_STEPS.schema))
     closed: list[Any] = []
-    for minute in minutes:
+    for minute in CUTS:
         cut_ms = BEGAN_AT_MS + minute * MINUTE_MS
         lines = lines_of(kept, commits.where(f"at_ms <= {cut_ms}"), coverage)
         steps = with_earlier(with_ends(steps_of(lines, GAP_MS, cut_ms), samples, cut_ms), lines)
