@@ -21,6 +21,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import functions as F
 
 from groupledger.jobs.derive import rebuild
+from groupledger.jobs.derive.commit_steps import drop_commit_steps
 from groupledger.jobs.derive.lag_seeds import drop_seeds
 from groupledger.jobs.derive.rebalance_stats import COUNTED, rebuild_rebalance_stats, update_rebalance_stats
 from groupledger.jobs.derive.topic_names import topic_names_of
@@ -141,6 +142,7 @@ def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     prepare_tables(ledger)
     rebuild.begin(ledger)
     drop_seeds(ledger)
+    drop_commit_steps(ledger)
     set_checkpoint_aside(ledger.storage, checkpoint_folder(ledger))
     totals = fold_all(ledger, stop, is_rebuild=True)
     remove_request(ledger, request)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from groupledger.jobs.derive.commit_steps import commit_steps_until
+from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.judged_logs import note_judged
 from groupledger.jobs.warehouse.upsert import replace_cluster
@@ -34,6 +36,8 @@ from groupledger.transforms.incidents.incidents import IncidentTables, facts_of,
 from groupledger.transforms.incidents.rules import Rules
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from groupledger.jobs.warehouse.ledger import Ledger
 
 NEEDED = (COORDINATOR_RECORDS, COVERAGE, GENERATIONS, REBALANCES, MEMBERS, ASSIGNMENTS)
@@ -46,8 +50,8 @@ def update_incidents(ledger: Ledger) -> int:
     settings = ledger.settings
     rules = rules_from(Rules, settings.incidents, settings.history, settings.offsets)
     log_rows = _imported_log_rows(ledger)  # before they are read: more may be imported meanwhile
-    tables = _tables(ledger)
-    as_of_ms = _known_until_ms(tables)
+    as_of_ms = _known_until_ms(ledger)
+    tables = _tables(ledger, commit_steps_until(ledger, as_of_ms, rules))
     ledger.create(INCIDENTS)
     found = incidents(facts_of(tables, rules, as_of_ms), rules, as_of_ms).withColumn("cluster", F.lit(ledger.cluster))
     ledger.give_way()
@@ -58,9 +62,9 @@ def update_incidents(ledger: Ledger) -> int:
     return count
 
 
-def _tables(ledger: Ledger) -> IncidentTables:
+def _tables(ledger: Ledger, commit_steps: DataFrame) -> IncidentTables:
     tables = (*NEEDED, *(table for table in READ_IF_ANY if ledger.exists(table)))
-    return IncidentTables(**{table.name: ledger.rows(table) for table in tables})
+    return IncidentTables(commit_steps=commit_steps, **{table.name: ledger.rows(table) for table in tables})
 
 
 def _imported_log_rows(ledger: Ledger) -> int:
@@ -69,12 +73,10 @@ def _imported_log_rows(ledger: Ledger) -> int:
     return pc.sum(ledger.arrow(LOG_FILES, columns=("row_count",))["row_count"]).as_py() or 0
 
 
-def _known_until_ms(tables: IncidentTables) -> int:
+def _known_until_ms(ledger: Ledger) -> int:
     """Returns the latest instant that the ledger knows of, which decides whether an incident is still open."""
-    logs = (tables.requests, tables.coordinator_events)
-    ends = [tables.coverage.select(F.col("to_time").alias("at"))]
-    ends += [rows.select(F.col("logged_at").alias("at")) for rows in logs if rows is not None]
-    if tables.watermarks is not None:
-        ends.append(tables.watermarks.select(F.col("sampled_at").alias("at")))
-    latest = [end.agg(F.unix_millis(F.max("at"))).collect()[0][0] for end in ends]
-    return max((each for each in latest if each is not None), default=0)
+    ends = [ledger.rows(COVERAGE).select(F.col("to_time").alias("at"))]
+    logs = (table for table in (REQUESTS, COORDINATOR_EVENTS) if ledger.exists(table))
+    ends += [ledger.rows(table).select(F.col("logged_at").alias("at")) for table in logs]
+    latest: list[int | None] = [end.agg(F.unix_millis(F.max("at"))).collect()[0][0] for end in ends]
+    return max(last_sampled_at_ms(ledger, WATERMARKS), *(each or 0 for each in latest))

@@ -31,6 +31,7 @@ from groupledger.jobs.derive.history import CHECKPOINT_NAME, RECORDS_PER_DRIVER_
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
+from groupledger.jobs.warehouse.ledger import is_behind
 from groupledger.jobs.warehouse.readers import reader_of
 from groupledger.jobs.warehouse.rebuilds import is_requested, is_unfinished
 from groupledger.jobs.warehouse.source import read_source
@@ -59,7 +60,7 @@ from groupledger.transforms.offsets.rules.sampled_losses import KINDS, OF_COMMIT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
@@ -136,22 +137,15 @@ def _tell_records(ledger: Ledger, done: Progress, history: str, next_version: in
     ends = _known_ends(ledger)
     is_newest = next_version > ledger.version(COORDINATOR_RECORDS)
     stored = ledger.rows(COORDINATOR_RECORDS, None if is_newest else next_version - 1)
-    records = stored.where(_is_behind(positions)).selectExpr(*RECORD_COLUMNS).persist()
+    records = stored.where(is_behind(positions)).selectExpr(*RECORD_COLUMNS).persist()
     try:
         reached, is_waiting, record_count = _reach(records, ends if is_newest else {})
-        whole = records.where(~_is_behind(reached))
+        whole = records.where(~is_behind(reached))
         is_small = record_count <= RECORDS_PER_DRIVER_FOLD
         count = _write(ledger, whole, reached, is_small=is_small, is_rebuild=is_rebuild)
     finally:
         records.unpersist()
     return Progress(history, None if is_waiting else next_version, {**positions, **reached}), count
-
-
-def _is_behind(positions: Mapping[int, int]) -> Column:
-    """Returns whether a record is at or behind the position of its partition."""
-    partition, offset = F.col("kafka_partition"), F.col("kafka_offset")
-    is_new = [(partition == key) & (offset >= position) for key, position in positions.items()]
-    return reduce(or_, is_new, ~partition.isin(*positions)) if positions else F.lit(True)
 
 
 def _known_ends(ledger: Ledger) -> dict[int, int]:

@@ -130,8 +130,20 @@ class Commits:
 
         return self._commit(table, act, batch)
 
+    def paths(self, table: Table, partition: Sequence[PartitionFilter]) -> list[str]:
+        """Returns the files of some partitions, as `replace_files` names them."""
+        found = pa.table(self.open(table).get_add_actions(flatten=False)).select(["path", "partition"]).to_pylist()
+        wanted = {name: value for name, _, value in partition}
+        return [each["path"] for each in found if wanted.items() <= _texts(each["partition"]).items()]
+
     def replace_files(
-        self, table: Table, old: Sequence[str], new: Sequence[WrittenFile], *, is_new_data: bool = True
+        self,
+        table: Table,
+        old: Sequence[str],
+        new: Sequence[WrittenFile],
+        *,
+        batch: Batch | None = None,
+        is_new_data: bool = True,
     ) -> None:
         """Replaces some files of a table by others in one commit. Where these have the same rows, they are no new data,
         and streaming readers pass over it. Raises OutsideError if one of the files is not there any more."""
@@ -144,7 +156,7 @@ class Commits:
             removed = [_removal(found[path], now, is_new_data=is_new_data) for path in old]
             _add(delta, properties, new, removed=removed, is_new_data=is_new_data)
 
-        self._commit(table, act)
+        self._commit(table, act, batch)
 
     def merge(
         self,
@@ -301,8 +313,11 @@ def _has(delta: DeltaTable, batch: Batch) -> bool:
 
 
 def _removal(file: Mapping[str, Any], now_at_ms: int, *, is_new_data: bool) -> RemoveAction:
-    partition = {name: None if value is None else str(value) for name, value in (file.get("partition") or {}).items()}
-    return RemoveAction(file["path"], is_new_data, now_at_ms, file["size_bytes"], partition)
+    return RemoveAction(file["path"], is_new_data, now_at_ms, file["size_bytes"], _texts(file.get("partition")))
+
+
+def _texts(partition: Mapping[str, Any] | None) -> dict[str, str | None]:
+    return {name: None if value is None else str(value) for name, value in (partition or {}).items()}
 
 
 def _add(

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -28,9 +30,9 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.warehouse.checkpoint import Checkpoint
@@ -176,6 +178,13 @@ def records_since(tables: Tables, ingested_from_ms: int | None) -> DataFrame:
         return records
     since = F.date_from_unix_date(F.lit(ingested_from_ms // DAY_MS - 1).cast("int"))
     return records.where(F.col("ingest_date").isNull() | (F.col("ingest_date") >= since))
+
+
+def is_behind(positions: Mapping[int, int]) -> Column:
+    """Returns whether a record is at or behind the position of its partition."""
+    partition, offset = F.col("kafka_partition"), F.col("kafka_offset")
+    is_new = [(partition == key) & (offset >= position) for key, position in positions.items()]
+    return reduce(or_, is_new, ~partition.isin(*positions)) if positions else F.lit(True)
 
 
 def known_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[int, int]:

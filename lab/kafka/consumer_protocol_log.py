@@ -30,6 +30,7 @@ from groupledger.transforms.records.decoded_record import base64_text, record_fi
 from lab.kafka.local_broker import LocalBroker
 from lab.kafka.matrix import JAVA, Host, now_ms
 from lab.kafka.oracle import read_topic
+from lab.kafka.topics import make_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -202,8 +203,7 @@ def play(broker: LocalBroker) -> Stage:
     with Host(JAVA, address) as host, Host(JAVA, address) as victims, connect(address, load_settings()) as brokers:
         stage = Stage(address, host, brokers)
         with closing(stage.admin):
-            wanted = {name: {"num_partitions": count, "replication_factor": 1} for name, count in TOPICS.items()}
-            stage.admin.create_topics(wanted, wait_for_metadata=True)
+            make_topics(address, TOPICS)
             play_dynamic(stage, victims)
             play_static(stage)
             play_migration(stage)

@@ -27,6 +27,7 @@ from kafka.errors import (
 from kafka.structs import OffsetAndMetadata
 
 from lab.kafka.group_member import GroupMember
+from lab.kafka.topics import make_topics
 
 TOPICS = {"orders": 6, "payments": 3, "clicks": 4}
 MESSAGES_PER_SECOND = 100
@@ -94,7 +95,7 @@ class _Stage:
 def run_demo_traffic(bootstrap_servers: str, seconds: float) -> None:
     """Play the whole plot; returns a few seconds after `seconds` at the latest. The topics may exist already."""
     try:
-        _create_topics(bootstrap_servers)
+        make_topics(bootstrap_servers, TOPICS)
         _play(_Stage(bootstrap_servers, time.monotonic(), seconds, threading.Event()))
         _delete_group(bootstrap_servers)
     except KafkaError as error:
@@ -126,14 +127,6 @@ def _play(stage: _Stage) -> None:
             stage.stop.set()
     for each in played:
         each.result()
-
-
-def _create_topics(bootstrap_servers: str) -> None:
-    with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers, bootstrap_timeout_ms=CALL_MS_MAX)) as admin:
-        absent = TOPICS.keys() - set(admin.list_topics())
-        if absent:
-            topics = {topic: {"num_partitions": TOPICS[topic], "replication_factor": 1} for topic in absent}
-            admin.create_topics(topics, wait_for_metadata=True)
 
 
 def _produce(stage: _Stage) -> None:

@@ -24,6 +24,7 @@ from kafka.admin import KafkaAdminClient, MemberToRemove
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from lab.kafka.local_broker import KAFKA_JARS, SHORT_LIVED_JVM, _java
+from lab.kafka.topics import make_topics
 
 if TYPE_CHECKING:
     import random
@@ -370,11 +371,7 @@ def play(bootstrap_servers: str, cases: Sequence[Case]) -> list[Played]:
         topics = {group.topic: PARTITIONS for group in groups} | {
             group.other_topic: OTHER_PARTITIONS for group in groups
         }
-        with closing(groups[0].stage.admin()) as admin:
-            admin.create_topics(
-                {name: {"num_partitions": count, "replication_factor": 1} for name, count in topics.items()},
-                wait_for_metadata=True,
-            )
+        make_topics(bootstrap_servers, topics)
         is_over = threading.Event()
         producing = threading.Thread(target=produce, args=(bootstrap_servers, topics, is_over))
         producing.start()

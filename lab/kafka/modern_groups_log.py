@@ -26,6 +26,7 @@ from lab.kafka.consumer_protocol_log import anonymous, group_level_records
 from lab.kafka.local_broker import KAFKA_JARS, SHORT_LIVED_JVM, LocalBroker, _java, run_tool
 from lab.kafka.matrix import now_ms
 from lab.kafka.oracle import read_topic
+from lab.kafka.topics import make_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -212,8 +213,7 @@ def main(folder: str, file: str) -> None:
     with LocalBroker(Path(folder) / "broker", properties=PROPERTIES) as broker:
         address = broker.bootstrap_servers
         with closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
-            wanted = {name: {"num_partitions": count, "replication_factor": 1} for name, count in TOPICS.items()}
-            admin.create_topics(wanted, wait_for_metadata=True)
+            make_topics(address, TOPICS)
             with Host(address, jars, state) as host:
                 stage = Stage(broker, host)
                 for play in (play_share, play_streams):

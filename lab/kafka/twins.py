@@ -36,6 +36,7 @@ from groupledger.transforms.privacy import Privacy
 from lab.kafka.connection import Connection, read_offsets_topic
 from lab.kafka.local_traffic import make_offsets_topic
 from lab.kafka.matrix import JAVA, KAFKA_PYTHON, PARTITIONS, Group, Stage
+from lab.kafka.topics import make_topics
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -66,9 +67,8 @@ def play(bootstrap_servers: str, cases: Sequence[Case]) -> dict[str, Story]:
             stage = stack.enter_context(Stage(bootstrap_servers, client, len(of_client)))
             stack.callback(stage.victims.kill)
             groups += [Group(stage, case) for case in of_client]
-        with closing(groups[0].stage.admin()) as admin:
-            topics = {group.topic: {"num_partitions": PARTITIONS, "replication_factor": 1} for group in groups}
-            admin.create_topics(topics, wait_for_metadata=True)
+        topics = {group.topic: PARTITIONS for group in groups}
+        make_topics(bootstrap_servers, topics)
         _produce(bootstrap_servers, topics)
         with ThreadPoolExecutor(len(groups)) as pool:
             for playing in [pool.submit(_live, group) for group in groups]:

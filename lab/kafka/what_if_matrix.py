@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from contextlib import closing
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka.admin import KafkaAdminClient
-
 from lab.kafka.matrix import JAVA, SETTLE_S_MAX, STRATEGIES, Host, now_ms
+from lab.kafka.topics import make_topics
 from lab.truth.what_if import Span, stopped_s
 
 if TYPE_CHECKING:
@@ -90,11 +88,7 @@ def play(bootstrap_servers: str, seed: int) -> list[Played]:
     """Plays the workload of a seed under all settings, and waits until what it set off is over."""
     partitions, steps = workload(seed)
     groups = {setting: f"w{seed}-{number}" for number, setting in enumerate(SETTINGS)}
-    with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers)) as admin:
-        admin.create_topics(
-            {group: {"num_partitions": partitions, "replication_factor": 1} for group in groups.values()},
-            wait_for_metadata=True,
-        )
+    make_topics(bootstrap_servers, dict.fromkeys(groups.values(), partitions))
     with Host(JAVA, bootstrap_servers) as stayers, Host(JAVA, bootstrap_servers) as victims:
         ups = _Ups()
 

@@ -22,6 +22,7 @@ from kafka.structs import OffsetAndMetadata
 
 from lab.kafka.group_member import GroupMember
 from lab.kafka.local_broker import run_tool
+from lab.kafka.topics import make_topics
 from tests.broker import wire
 
 if TYPE_CHECKING:
@@ -137,13 +138,7 @@ def commit(member: Consumer, offset: int, metadata: str = "") -> None:
 def make_history(bootstrap_servers: str) -> None:
     """Play every scenario; the first that fails is raised."""
     stage = Stage(bootstrap_servers)
-    with closing(stage.admin()) as admin:
-        topics = {TOPIC: PARTITIONS, OTHER_TOPIC: OTHER_PARTITIONS, DOOMED_TOPIC: 1}
-        absent = topics.keys() - set(admin.list_topics())  # another test may have made one
-        admin.create_topics(
-            {name: {"num_partitions": topics[name], "replication_factor": 1} for name in absent},
-            wait_for_metadata=True,
-        )
+    make_topics(bootstrap_servers, {TOPIC: PARTITIONS, OTHER_TOPIC: OTHER_PARTITIONS, DOOMED_TOPIC: 1})
     with wire.Connection(bootstrap_servers) as broker:
         broker.await_coordinator()
     producer = Producer(stage.librdkafka())

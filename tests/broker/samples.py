@@ -6,15 +6,14 @@ DumpLogSegments decodes the segments of any topic: so Kafka's own classes check 
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any
 
 from confluent_kafka import Producer
-from kafka.admin import KafkaAdminClient
 
 from groupledger.schemas.codec.records import Record, encode_record
 from groupledger.schemas.wire.model import Array, Field, Primitive, RecordType, Struct, WireType
 from groupledger.schemas.wire.record_types import RECORD_TYPES
+from lab.kafka.topics import make_topics
 
 TOPIC = "samples"
 
@@ -43,8 +42,7 @@ def all_samples() -> list[Record]:
 
 def produce(bootstrap_servers: str) -> None:
     """Write the samples, in their order, to the only partition of their topic."""
-    with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers)) as admin:
-        admin.create_topics({TOPIC: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    make_topics(bootstrap_servers, {TOPIC: 1})
     producer = Producer({"bootstrap.servers": bootstrap_servers})
     for sample in all_samples():
         key, value = encode_record(sample)

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, KafkaException
 from kafka import KafkaProducer
-from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
@@ -35,6 +34,7 @@ from lab.kafka.group_messages import to_wire
 from lab.kafka.incident_facts import events_of, refused_lines, requests_of
 from lab.kafka.matrix import JAVA, KAFKA_PYTHON, LIBRDKAFKA, Host
 from lab.kafka.producers import retried
+from lab.kafka.topics import make_topics
 from lab.truth.scores import replayed_answers
 from tests.broker import wire
 
@@ -179,9 +179,7 @@ def commit_with_an_old_generation(broker: LocalBroker, host: Host) -> None:
 def played(broker: LocalBroker) -> dict[str, GroupFacts]:
     """What the logs hold of each group."""
     servers = broker.bootstrap_servers
-    with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
-        topic = {"num_partitions": PARTITIONS, "replication_factor": 1}
-        admin.create_topics(dict.fromkeys(GROUPS, topic), wait_for_metadata=True)
+    make_topics(servers, dict.fromkeys(GROUPS, PARTITIONS))
     with closing(KafkaProducer(bootstrap_servers=servers)) as producer:
         for number in range(RECORDS):
             for group in GROUPS:
@@ -318,8 +316,7 @@ def bring_topologies(raw: wire.Connection) -> None:
 @pytest.fixture(scope="module")
 def modern(broker: LocalBroker) -> dict[str, GroupFacts]:
     """What the logs hold of each modern group."""
-    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
-        admin.create_topics({EPOCHS: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
+    make_topics(broker.bootstrap_servers, {EPOCHS: 2})
     with closing(Connection(broker.bootstrap_servers)) as connection, wire.Connection(broker.bootstrap_servers) as raw:
         retried(connection, FindCoordinatorRequest(version=3, key=EPOCHS, key_type=GROUP_KEY))
         await_groups(connection, [*MODERN])

@@ -17,6 +17,7 @@ import pytest
 from kafka.admin import KafkaAdminClient
 
 from lab.kafka.local_broker import LocalBroker, LocalKafkaError, run_tool
+from lab.kafka.topics import make_topics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +48,7 @@ def test_restart_keeps_data_and_stop_leaves_nothing(tmp_path: Path) -> None:
         first_pid = broker.pid
         with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
             cluster_id = admin.describe_cluster()["cluster_id"]
-            admin.create_topics({"kept": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+        make_topics(broker.bootstrap_servers, {"kept": 1})
         broker.restart()
         second_pid = broker.pid
         assert first_pid is not None

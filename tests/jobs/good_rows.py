@@ -42,6 +42,7 @@ GOOD: dict[str, Row] = {
         "offset_commit": COMMIT,
         **dict.fromkeys(("decode_error", "decode_error_detail", "raw_key", "raw_value", "record_json")),
     },
+    "commit_steps": {"kafka_offset": 1, "is_open": 1, "next_at": None, "next_kafka_offset": None},
     "coverage": {"from_offset": 0, "to_offset": 5, "completeness": "complete"},
     "generations": {
         "to_offset": 5,

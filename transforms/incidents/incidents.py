@@ -6,7 +6,7 @@
 A subject is a group, or a partition of `__consumer_offsets`, and goes through one task. Of the history only groups come
 that may have an incident: those with a refusal, a removal, a hole, a rewind, a gap in their commits, a long rebalance,
 enough of them for a storm, or an offset that was lost or will be (`offset_facts`). Of commits only those come that went
-back, or were long followed by none, and those of partitions whose commits were refused.
+back, or were long followed by none (`commit_steps`), and those of partitions whose commits were refused.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kinds.changes import SUBSCRIPTION_CHANGED
 from groupledger.schemas.kinds.incidents import COMMITS, KIND_OF_ERROR, KIND_OF_LASTING_ERROR, STALE_MEMBER_EPOCH
 from groupledger.schemas.tables.incidents import INCIDENTS
-from groupledger.schemas.words import Completeness, CoordinatorEventKind, HoleCause, words_of
+from groupledger.schemas.words import CoordinatorEventKind, HoleCause, words_of
 from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.group_history import GROUP_METADATA
+from groupledger.transforms.incidents.commit_steps import ENDS, NEXT_COLUMNS, commits_of
 from groupledger.transforms.incidents.offset_facts import expiring, moves_and_losses, old_offsets, readers, returns
 from groupledger.transforms.incidents.rules import (
     Commit,
@@ -48,16 +49,14 @@ from groupledger.transforms.incidents.rules import incidents as incidents_of
 from groupledger.transforms.incidents.rules.facts import (
     COORDINATOR_AWAY,
     EPOCH_HEARTBEAT_NAMES,
-    INTERVAL_SAMPLE,
-    MARKER_OFFSETS,
 )
 from groupledger.transforms.incidents.rules.inferred import KIND_OF_LEAVE
-from groupledger.transforms.offsets.offset_commits import commit_log
+from groupledger.transforms.incidents.rules.patterns import FLAPPING_WINDOW_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     Row = dict[str, Any]
 
@@ -66,15 +65,20 @@ FACT_KEY = ("subject", "source", "at")
 INCIDENT_ERRORS = (*COORDINATOR_AWAY, *KIND_OF_ERROR, *KIND_OF_LASTING_ERROR)
 """Errors that an incident may rest on, and those of a coordinator that was away."""
 NO_HEARTBEATS = (ApiKey.JOIN_GROUP.name, ApiKey.LEAVE_GROUP.name)
-NEXT_COLUMNS = ("kafka_offset", "at_ms", "offset")  # of the commit after one, under `next_`
+STEP_COLUMNS = (
+    *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "at_ms", "offset"),
+    *(*(f"next_{name}" for name in NEXT_COLUMNS), "interval_ms", "is_recreated_topic", *ENDS),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentTables:
-    """Rows of one cluster; logs and samples are None where there are none."""
+    """Rows of one cluster; logs and samples are None where there are none. `commit_steps` are those of the transform of
+    that name."""
 
     coordinator_records: DataFrame
     coverage: DataFrame
+    commit_steps: DataFrame
     generations: DataFrame
     rebalances: DataFrame
     members: DataFrame
@@ -91,12 +95,12 @@ class IncidentTables:
 
 def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
     """Returns a row for each fact: `FACT_KEY`, and a struct for each source, of which only the fact's own is filled."""
-    steps = _steps(tables, rules, as_of_ms)
-    parts = [_facts("steps", steps, "kafka_offset")]
-    candidates = [*_history_candidates(tables, rules), steps.select("group_id")]
+    steps = tables.commit_steps.select(*STEP_COLUMNS)
+    parts = []
+    candidates = [*_history_candidates(tables, rules), _step_candidates(steps, rules, as_of_ms).select("group_id")]
     if tables.requests is not None:
         requests = wanted_requests(tables.requests)
-        candidates.append(requests.select("group_id"))
+        candidates.append(requests.where(~_is_accepted_join() | F.col("is_replayed")).select("group_id"))
         parts.append(_facts("requests", requests, "order"))
         parts.append(_facts("commits", _commits_of_refused(tables, requests), "kafka_offset"))
         parts.append(_facts("records", _records_to_replay(tables, requests), "kafka_offset"))
@@ -117,12 +121,14 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
             candidates.append(rows.select("group_id"))
         parts.append(_facts(name, rows, "kafka_offset"))
     groups = reduce(lambda one, other: one.union(other), candidates).distinct()
-    for name, order in (
-        *(("generations", "kafka_offset"), ("rebalances", "kafka_offset")),
-        *(("members", "from_offset"), ("assignments", "from_offset")),
+    for name, rows, order in (
+        ("steps", steps, "kafka_offset"),
+        ("generations", tables.generations, "kafka_offset"),
+        ("rebalances", tables.rebalances, "kafka_offset"),
+        ("members", tables.members, "from_offset"),
+        ("assignments", tables.assignments, "from_offset"),
     ):
-        rows = getattr(tables, name).join(groups, "group_id", "left_semi")
-        parts.append(_facts(name, rows, order))
+        parts.append(_facts(name, rows.join(groups, "group_id", "left_semi"), order))
     if tables.groups is not None:
         parts.append(_facts("groups", tables.groups.join(groups, "group_id", "left_semi"), "last_kafka_offset"))
     if tables.watermarks is not None:
@@ -181,6 +187,11 @@ def wanted_requests(requests: DataFrame) -> DataFrame:
     )
 
 
+def _is_accepted_join() -> Column:
+    is_join = (F.col("api") == ApiKey.JOIN_GROUP.name) | (F.col("generation") == JOINING_EPOCH)
+    return F.coalesce(is_join & (F.col("error_code") == Error.NONE.value), F.lit(False))
+
+
 def _mending(others: DataFrame, requests: DataFrame) -> DataFrame:
     """Returns the accepted commits of a member so near a refused one that nothing may have been lost with that."""
     is_commit = F.col("api").isin(*COMMITS)
@@ -217,79 +228,21 @@ def _records_to_replay(tables: IncidentTables, requests: DataFrame) -> DataFrame
 # Commits
 
 
-def _commit_rows(tables: IncidentTables) -> DataFrame:
-    return commit_log(tables.coordinator_records).select(
-        *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "topic_id"),
-        F.unix_millis("kafka_timestamp").alias("at_ms"),
-        F.col("committed_offset").alias("offset"),
-    )
-
-
 def _commits_of_refused(tables: IncidentTables, requests: DataFrame) -> DataFrame:
     """Returns all accepted commits of the partitions that have a commit refused, or without an answer."""
     refused = requests.where(F.col("api").isin(*COMMITS) & ~F.col("error_code").eqNullSafe(Error.NONE.value))
     places = refused.select("group_id", F.explode("partitions").alias("place"))
     places = places.select("group_id", "place.topic", "place.partition").distinct()
-    commits = _commit_rows(tables).where(F.col("offset").isNotNull()).drop("topic_id")
+    commits = commits_of(tables.coordinator_records).where(F.col("offset").isNotNull()).drop("topic_id")
     return commits.join(F.broadcast(places), ["group_id", "topic", "partition"], "left_semi")
 
 
-def _steps(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
-    """Returns commits whose next one goes back, or comes late, where nothing can lie unseen between the two."""
-    complete = tables.coverage.where(F.col("completeness") == Completeness.COMPLETE).select(
-        "kafka_partition", F.col("from_offset").alias("stretch"), "to_offset"
-    )
-    commits = _commit_rows(tables).join(F.broadcast(complete), "kafka_partition")
-    commits = commits.where((F.col("kafka_offset") >= F.col("stretch")) & (F.col("kafka_offset") < F.col("to_offset")))
-    line = Window.partitionBy("group_id", "topic", "partition", "stretch").orderBy("kafka_offset")
-    sample = line.rowsBetween(-INTERVAL_SAMPLE, Window.currentRow)
-    following = F.lead(F.struct("kafka_offset", "at_ms", "offset", "topic_id")).over(line)
-    stepped = commits.select(
-        "*",
-        following.alias("following"),
-        (F.col("at_ms") - F.min("at_ms").over(sample)).alias("sample_ms"),
-        (F.count("*").over(sample) - 1).alias("sampled"),
-    )
-    until_ms = F.coalesce("following.at_ms", F.lit(as_of_ms))
-    is_late = until_ms - F.col("at_ms") >= rules.commit_gap_ms
-    is_back = F.col("following.offset") < F.col("offset")
-    # A removal, or offset -1, is no commit, and ends what was there.
-    is_commit = F.col("offset").isNotNull() & (F.col("following").isNull() | F.col("following.offset").isNotNull())
-    steps = stepped.where(is_commit & (is_late | F.coalesce(is_back, F.lit(False)))).select(
-        *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "at_ms", "offset"),
-        *[F.col(f"following.{name}").alias(f"next_{name}") for name in NEXT_COLUMNS],
-        F.when(F.col("sampled") > 0, F.col("sample_ms") / F.col("sampled")).alias("interval_ms"),
-        F.coalesce(F.col("topic_id") != F.col("following.topic_id"), F.lit(False)).alias("is_recreated_topic"),
-    )
-    return with_ends(steps, tables.watermarks)
-
-
-def with_ends(steps: DataFrame, watermarks: DataFrame | None) -> DataFrame:
-    """Returns steps with what samples of their partitions' ends between their two commits show."""
-    names = ("high_watermark", "idle_until_ms", "waiting_from_ms")
-    if watermarks is None:
-        return steps.withColumns({name: F.lit(None).cast("long") for name in names})
-    ends = watermarks.where((F.col("topic") != OFFSETS_TOPIC) & F.col("high_watermark").isNotNull()).select(
-        "topic", "partition", F.unix_millis("sampled_at").alias("sampled_at_ms"), "high_watermark"
-    )
-    sampled_at_ms = F.col("sampled_at_ms")
-    is_between = (sampled_at_ms >= F.col("at_ms")) & (
-        F.col("next_at_ms").isNull() | (sampled_at_ms < F.col("next_at_ms"))
-    )
-    is_idle = F.col("high_watermark") <= F.col("offset") + MARKER_OFFSETS
-    key = ["kafka_partition", "kafka_offset"]
-    told = (
-        steps.select(*key, "topic", "partition", "at_ms", "next_at_ms", "offset")
-        .join(ends, ["topic", "partition"])
-        .where(is_between)
-        .groupBy(key)
-        .agg(
-            F.max("high_watermark").alias(names[0]),
-            F.max(F.when(is_idle, sampled_at_ms)).alias(names[1]),
-            F.min(F.when(~is_idle, sampled_at_ms)).alias(names[2]),
-        )
-    )
-    return steps.join(told, key, "left")
+def _step_candidates(steps: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
+    """Returns the steps that may be an incident by themselves: back, or too late for their rhythm while records lay
+    there to be read."""
+    length_ms = F.coalesce("next_at_ms", F.lit(as_of_ms)) - F.col("at_ms")
+    is_gap = (length_ms >= rules.commit_gap_intervals * F.col("interval_ms")) & F.col("waiting_from_ms").isNotNull()
+    return steps.where(F.coalesce((F.col("next_offset") < F.col("offset")) | is_gap, F.lit(False)))
 
 
 def _of_offsets(tables: IncidentTables, rules: Rules, as_of_ms: int) -> Iterator[tuple[str, DataFrame]]:
@@ -308,15 +261,32 @@ def _of_offsets(tables: IncidentTables, rules: Rules, as_of_ms: int) -> Iterator
 
 
 def _history_candidates(tables: IncidentTables, rules: Rules) -> list[DataFrame]:
-    suspicious = tables.members.where(F.col("leave_cause").isin(*KIND_OF_LEAVE))
-    short_ms = F.unix_millis("left_at") - F.unix_millis("joined_at")
-    short = tables.members.where(short_ms < rules.flapping_tenure_ms)
     changed = tables.generations.where(
         (F.col("revision") > 0) & F.exists("changes", lambda each: each["kind"] == SUBSCRIPTION_CHANGED.name)
     )
-    busy = tables.rebalances.groupBy("group_id").count().where(F.col("count") >= rules.storm_rebalances)
+    happened_ms = F.unix_millis("happened_at")
+    in_group = Window.partitionBy("group_id").orderBy(happened_ms)
+    since_ms = happened_ms - F.lag(happened_ms, rules.storm_rebalances - 1).over(in_group)
+    busy = tables.rebalances.select("group_id", since_ms.alias("since_ms"))
+    busy = busy.where(F.col("since_ms") < rules.storm_window_ms)
     holes = tables.rebalances.where(F.col("hole_cause") == HoleCause.NOT_SYNCED)
-    return [rows.select("group_id") for rows in (suspicious, short, changed, busy, holes)]
+    found = (_suspicious(tables.members), _short_tenures(tables.members, rules), changed, busy, holes)
+    return [rows.select("group_id") for rows in found]
+
+
+def _suspicious(members: DataFrame) -> DataFrame:
+    return members.where(F.col("leave_cause").isin(*KIND_OF_LEAVE))
+
+
+def _short_tenures(members: DataFrame, rules: Rules) -> DataFrame:
+    """Returns the tenures that are short, as those of the same process just before them were."""
+    joined_ms, left_ms = F.unix_millis("joined_at"), F.unix_millis("left_at")
+    short = members.where(left_ms - joined_ms < rules.flapping_tenure_ms)
+    is_static = F.col("group_instance_id").isNotNull()
+    process = [F.when(~is_static, F.col(name)) for name in ("client_id", "client_host")]
+    of_process = Window.partitionBy("group_id", "group_instance_id", *process).orderBy(left_ms)
+    since_ms = left_ms - F.lag(left_ms, rules.flapping_tenures - 1).over(of_process)
+    return short.select("group_id", since_ms.alias("since_ms")).where(F.col("since_ms") < FLAPPING_WINDOW_MS)
 
 
 def _samples(watermarks: DataFrame) -> DataFrame:
@@ -337,8 +307,15 @@ def _samples(watermarks: DataFrame) -> DataFrame:
 def long_stretches(group_states: DataFrame, generations: DataFrame, rules: Rules) -> DataFrame:
     """Returns the stretches of rebalancing that are long enough to be stuck."""
     is_rebalancing = F.col("state").isin(*CLASSIC_REBALANCING)
+    at_ms = F.unix_millis("sampled_at")
+    # Few groups have two samples of a rebalance that far apart, and only theirs need to be put in order.
+    within_ms = (F.max(at_ms) - F.min(at_ms)).alias("within_ms")
+    seen = group_states.where(is_rebalancing).groupBy("group_id").agg(within_ms)
+    slow = F.broadcast(seen.where(F.col("within_ms") >= rules.stuck_rebalance_ms).select("group_id"))
+    group_states = group_states.join(slow, "group_id", "left_semi")
+    generations = generations.join(slow, "group_id", "left_semi")
     told = group_states.where(F.col("state").isNotNull()).select(
-        "group_id", F.unix_millis("sampled_at").alias("at_ms"), is_rebalancing.alias("is_rebalancing")
+        "group_id", at_ms.alias("at_ms"), is_rebalancing.alias("is_rebalancing")
     )
     begun = generations.select("group_id", F.unix_millis("started_at").alias("at_ms"), F.lit(False))
     line = Window.partitionBy("group_id").orderBy("at_ms", "is_rebalancing")

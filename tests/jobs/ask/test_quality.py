@@ -64,6 +64,7 @@ BREAKS: dict[str, dict[str, Row]] = {
         "other_types_have_json": {"record_type": "group_metadata", "offset_commit": None},
         "tombstone_has_no_version": {"is_tombstone": True},
     },
+    "commit_steps": {"open_has_no_next": {"is_open": 0}, "next_is_behind": {"is_open": 0, "next_kafka_offset": 1}},
     "coverage": {
         "is_not_empty": {"to_offset": 0},
         "times_in_order": {"to_time": EARLY},

@@ -11,13 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
+from pyspark.sql import functions as F
 
 from groupledger.jobs.ask.incidents import lines
 from groupledger.jobs.cli.main import main
+from groupledger.jobs.derive import commit_steps
+from groupledger.jobs.derive.commit_steps import commit_steps_until, drop_commit_steps
 from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.ingest.import_logs import LogSources, import_logs
 from groupledger.jobs.process.settings import load_settings
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.transforms.incidents.incidents import STEP_COLUMNS
+from groupledger.transforms.incidents.rules import Rules
 from lab.warehouses.ledgers import open_test_ledger
 from tests.jobs.simulated_log import REQUESTS_OF
 from tests.jobs.warehouses import SIMULATED
@@ -91,6 +97,34 @@ def test_a_run_with_nothing_new_changes_nothing(found: dict[str, list[Row]]) -> 
     assert found["again"] == found["logs"]
     ids = [row["incident_id"] for row in found["logs"]]
     assert len(set(ids)) == len(ids) > 0
+
+
+def test_steps_however_much_is_kept(spark: SparkSession, warehouse: Path, found: object) -> None:
+    """Goal: the steps of all commits are the same with nothing kept, with more and more of them kept, and with a file
+    that is older than the table."""
+    with open_test_ledger(spark, warehouse, SIMULATED) as ledger:
+        records = ledger.rows(COORDINATOR_RECORDS).agg(F.min("kafka_timestamp"), F.max("kafka_timestamp"))
+        first, last = records.select(*(F.unix_millis(name) for name in records.columns)).collect()[0]
+        name = f"_groupledger/{SIMULATED}/commit_steps.json"
+        told, files = [], []
+        drop_commit_steps(ledger)
+        for part in (0, 2, 3, 3, 4):
+            with pytest.MonkeyPatch.context() as patch:
+                settled_ms = part and first + (last - first) * part // 4
+                patch.setattr(commit_steps, "settled_ms", lambda _, at_ms=settled_ms: at_ms)
+                patch.setattr(commit_steps, "KEPT_EVERY_MS", 60_000)
+                rows = commit_steps_until(ledger, last, Rules(commit_gap_ms=10_000)).select(*STEP_COLUMNS).collect()
+            told.append(Counter(map(tuple, rows)))
+            files.append(ledger.storage.read(name))
+            if len(files) == 3:
+                ledger.storage.write(name, files[1] or "")
+        drop_commit_steps(ledger)
+    assert [each == told[0] for each in told] == [True] * 5
+    assert len(told[0]) > 50
+    assert files[0] is None
+    kept = [json.loads(each or "") for each in files[1:]]
+    assert [each["number"] - kept[0]["number"] for each in kept] == [0, 1, 2, 3]
+    assert [each["until_ms"] - first for each in kept] == [(last - first) * part // 4 for part in (2, 3, 3, 4)]
 
 
 def test_the_command(spark: SparkSession, warehouse: Path, found: dict[str, list[Row]]) -> None:

@@ -5,22 +5,17 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.kafka.names import OFFSETS_TOPIC
-from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.requests import REQUESTS
-from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.transforms.incidents.incidents import (
-    NEXT_COLUMNS,
     held_partitions,
     long_stretches,
     wanted_requests,
-    with_ends,
 )
-from groupledger.transforms.incidents.rules import Commit, Rules
-from groupledger.transforms.incidents.rules.facts import TopicEnd, commit_steps, rebalance_stretches
+from groupledger.transforms.incidents.rules import Rules
+from groupledger.transforms.incidents.rules.facts import rebalance_stretches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,10 +25,6 @@ if TYPE_CHECKING:
 BEGAN_AT = datetime(2026, 1, 5, tzinfo=timezone.utc)
 BEGAN_AT_MS = round(BEGAN_AT.timestamp() * 1_000)
 RULES = Rules()
-# Of partition 0 of orders: commits by minute and offset, and sampled ends by minute.
-COMMITS = [(0, 10), (1, 20), (2, 30), (12, 60), (13, 70)]
-ENDS = [(1, 25), (4, 30), (5, 31), (6, 40), (11, 60), (12, 61), (20, 71), (30, 72), (31, 90)]
-NAMES = ("high_watermark", "idle_until_ms", "waiting_from_ms")
 # A group is sampled each five minutes; at minute 92 a generation begins.
 STATES = [
     *((minute, "Stable") for minute in (0, 5)),
@@ -52,48 +43,6 @@ def at(minute: float) -> datetime:
 def frame(spark: SparkSession, table: Table, rows: list[dict[str, Any]]) -> DataFrame:
     """Returns rows of a table; what they leave out is null."""
     return spark.createDataFrame([{**dict.fromkeys(table.schema.names), **row} for row in rows], table.schema)
-
-
-def test_steps_with_the_ends_of_their_partitions(spark: SparkSession) -> None:
-    """Goal: a late commit is told with the samples between it and the next one, those of its own partition alone."""
-    place = {"topic": "orders", "partition": 0}
-    samples = [
-        *({**place, "sampled_at": at(minute), "high_watermark": end} for minute, end in ENDS),
-        {**place, "sampled_at": at(7), "high_watermark": None},
-        {"topic": "orders", "partition": 1, "sampled_at": at(7), "high_watermark": 999},
-        {"topic": OFFSETS_TOPIC, "partition": 0, "sampled_at": at(7), "high_watermark": 999},
-    ]
-    commits = [
-        Commit(
-            kafka_partition=7,
-            kafka_offset=number,
-            at_ms=BEGAN_AT_MS + minute * 60_000,
-            topic="orders",
-            partition=0,
-            offset=offset,
-        )
-        for number, (minute, offset) in enumerate(COMMITS)
-    ]
-    ends = [TopicEnd(BEGAN_AT_MS + minute * 60_000, end) for minute, end in ENDS]
-    expected = commit_steps(commits, RULES.commit_gap_ms, {TopicPartition("orders", 0): ends})
-    steps = spark.createDataFrame(
-        [
-            {
-                **{name: getattr(step.commit, name) for name in Commit.__dataclass_fields__},
-                **{f"next_{name}": getattr(step.next_commit, name, None) for name in NEXT_COLUMNS},
-            }
-            for step in expected
-        ],
-        "topic string, partition int, kafka_partition int, kafka_offset long, at_ms long, offset long,"
-        " next_kafka_offset long, next_at_ms long, next_offset long",
-    )
-    told = with_ends(steps, frame(spark, WATERMARKS, samples)).orderBy("kafka_offset").collect()
-    assert with_ends(steps, None).columns == [*steps.columns, *NAMES]
-    assert [tuple(row[name] for name in NAMES) for row in told] == [
-        tuple(getattr(step, name) for name in NAMES) for step in expected
-    ]
-    assert len(told) == 2
-    assert None not in told[0]
 
 
 def test_stretches_of_rebalancing(spark: SparkSession) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
 from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
@@ -20,6 +21,7 @@ from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import OffsetEventKind as Kind
+from groupledger.transforms.incidents.commit_steps import as_steps, commits_of, lines_of, steps_of, with_ends
 from groupledger.transforms.incidents.incidents import IncidentTables, facts_of, incidents
 from groupledger.transforms.incidents.rules import Rules
 
@@ -136,7 +138,11 @@ def tables(spark: SparkSession) -> IncidentTables:
             {**group, "group_id": KEPT, "group_type": "consumer"},
         ],
     }
-    return IncidentTables(**{table.name: frame(spark, table, *given) for table, given in rows.items()})
+    given = {table.name: frame(spark, table, *of_table) for table, of_table in rows.items()}
+    none = as_steps(frame(spark, COMMIT_STEPS))
+    lines = lines_of(none, commits_of(given["coordinator_records"]), given["coverage"])
+    steps = with_ends(steps_of(lines, RULES.commit_gap_ms, ms(AS_OF_HOURS)), given["watermarks"], ms(AS_OF_HOURS))
+    return IncidentTables(commit_steps=steps.where("is_step"), **given)
 
 
 def test_lost_and_expiring_offsets(tables: IncidentTables) -> None:

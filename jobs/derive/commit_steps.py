@@ -1,0 +1,156 @@
+"""Keeps the steps among the commits (`transforms.incidents.commit_steps`), so that none is looked for twice.
+
+Steps are written when what is kept is an hour behind: those with both commits, and the last record of each partition
+in place of the one before, in one Delta commit. What came since is read anew each time. Then a small file says how far
+that is (`_groupledger/<cluster>/commit_steps.json`): by offset, by the date of ingest from which on records can be new,
+and by time. A file that is older than the table, because a pass was killed, costs a second look at some records. One
+that is newer than the table, which was restored then, or that other settings have written, is of no use: all is read
+again, as it is behind a rebuild of the history (`drop_commit_steps`).
+
+What is kept ends at an instant until which everything is known: all records, and the ends of all partitions.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
+from groupledger.jobs.process.clock import DAY_MS
+from groupledger.jobs.warehouse.ledger import is_behind, records_since
+from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
+from groupledger.jobs.warehouse.task_files import write_files
+from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.conform import conform
+from groupledger.transforms.incidents.commit_steps import (
+    as_rows,
+    as_steps,
+    commits_of,
+    lines_of,
+    steps_of,
+    with_earlier,
+    with_ends,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.transforms.incidents.rules import Rules
+
+KEPT_EVERY_MS = 3_600_000
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How far the kept steps reach: `number` counts what was kept, `positions` are the next offsets by partition."""
+
+    number: int = 0
+    gap_ms: int = 0
+    until_ms: int = 0
+    positions: Mapping[int, int] = field(default_factory=dict)
+    ingested_from_ms: int | None = None
+
+
+def commit_steps_until(ledger: Ledger, as_of_ms: int, rules: Rules) -> DataFrame:
+    """Returns the steps of all commits that are known, and keeps them if it is time."""
+    ledger.create(COMMIT_STEPS)
+    gap_ms = rules.commit_gap_ms
+    kept = _kept(ledger, gap_ms)
+    until_ms = settled_ms(ledger)
+    if until_ms - kept.until_ms >= KEPT_EVERY_MS:
+        kept = _keep(ledger, kept, until_ms, gap_ms)
+    rows = _rows(ledger, kept)
+    lines = lines_of(rows, commits_of(_new_records(ledger, kept)), ledger.rows(COVERAGE))
+    steps = with_ends(steps_of(lines, gap_ms, as_of_ms), _new_samples(ledger, kept), as_of_ms).where("is_step")
+    return rows.where("is_open = 0").unionByName(steps, allowMissingColumns=True)
+
+
+def drop_commit_steps(ledger: Ledger) -> None:
+    """Forgets how far they reach, because records that they rest on are others now."""
+    if ledger.storage.read(_name(ledger)) is not None:
+        ledger.storage.delete(_name(ledger))
+
+
+def _keep(ledger: Ledger, kept: Kept, until_ms: int, gap_ms: int) -> Kept:
+    """Replaces what is kept by what there is until an instant."""
+    records = _new_records(ledger, kept)
+    positions = {**kept.positions, **_positions_at(ledger, records, until_ms)}
+    day, is_left = F.unix_date("ingest_date"), is_behind(positions)
+    left, last = records.agg(F.min(F.when(is_left, day)), F.max(day)).collect()[0]
+    since = next((each for each in (left, last) if each is not None), None)
+    lines = lines_of(_rows(ledger, kept), commits_of(records.where(~is_left)), ledger.rows(COVERAGE))
+    steps = with_ends(steps_of(lines, gap_ms, until_ms), _new_samples(ledger, kept), until_ms)
+    rows = as_rows(with_earlier(steps, lines)).withColumn("cluster", F.lit(ledger.cluster))
+    files = write_files(conform(rows, COMMIT_STEPS), COMMIT_STEPS, ledger.warehouse)
+    replaced = [("cluster", "=", ledger.cluster), *([("is_open", "=", "1")] if kept.until_ms else [])]
+    number = last_sampled_at_ms(ledger, COMMIT_STEPS) + 1
+    old = ledger.commits.paths(COMMIT_STEPS, replaced)
+    ledger.commits.replace_files(COMMIT_STEPS, old, files, batch=batch_of(ledger, COMMIT_STEPS, number))
+    found = Kept(number, gap_ms, until_ms, positions, kept.ingested_from_ms if since is None else since * DAY_MS)
+    ledger.storage.write(_name(ledger), json.dumps(asdict(found)))
+    return found
+
+
+def _positions_at(ledger: Ledger, records: DataFrame, until_ms: int) -> dict[int, int]:
+    """Returns by partition the offset behind the last new record until an instant that lies in a complete stretch."""
+    later = F.when(F.unix_millis("kafka_timestamp") > until_ms, F.col("kafka_offset"))
+    behind = F.coalesce(F.min(later), F.max("kafka_offset") + 1)
+    coverage = ledger.arrow(COVERAGE, columns=["kafka_partition", "to_offset", "completeness"]).to_pylist()
+    ends: dict[int, int] = {}
+    for row in coverage:
+        if row["completeness"] == Completeness.COMPLETE:
+            ends[row["kafka_partition"]] = max(row["to_offset"], ends.get(row["kafka_partition"], 0))
+    found = records.groupBy("kafka_partition").agg(behind).collect()
+    return {partition: min(offset, ends[partition]) for partition, offset in found if partition in ends}
+
+
+def settled_ms(ledger: Ledger) -> int:
+    """Returns an instant until which all records and samples are known, 0 if there is none."""
+    newest: dict[int, int] = {}
+    for row in ledger.arrow(COVERAGE, columns=["kafka_partition", "to_time"]).to_pylist():
+        known_ms = 0 if row["to_time"] is None else int(row["to_time"].timestamp() * 1_000)
+        newest[row["kafka_partition"]] = max(known_ms, newest.get(row["kafka_partition"], 0))
+    sampled_ms = last_sampled_at_ms(ledger, WATERMARKS)
+    return min([*newest.values(), *([sampled_ms] if sampled_ms else [])], default=0)
+
+
+def _new_records(ledger: Ledger, kept: Kept) -> DataFrame:
+    return records_since(ledger, kept.ingested_from_ms).where(is_behind(kept.positions))
+
+
+def _new_samples(ledger: Ledger, kept: Kept) -> DataFrame | None:
+    """Returns the samples that were not looked at, and those of a day before: some records are young, and clocks may
+    have been set back."""
+    if not ledger.exists(WATERMARKS):
+        return None
+    since = F.date_from_unix_date(F.lit(kept.until_ms // DAY_MS - 1).cast("int"))
+    return ledger.rows(WATERMARKS).where(F.col("sample_date") >= since)
+
+
+def _rows(ledger: Ledger, kept: Kept) -> DataFrame:
+    return as_steps(ledger.rows(COMMIT_STEPS).where(F.lit(kept.until_ms > 0)))
+
+
+def _kept(ledger: Ledger, gap_ms: int) -> Kept:
+    found = read_parsed(ledger.storage, _name(ledger), _parsed, "remove it: all commits are then read again")
+    if found is None or found.gap_ms != gap_ms or found.number > last_sampled_at_ms(ledger, COMMIT_STEPS):
+        return Kept()
+    return found
+
+
+def _parsed(text: str) -> Kept:
+    fields = json.loads(text)
+    return Kept(**{**fields, "positions": {int(key): at for key, at in fields["positions"].items()}})
+
+
+def _name(ledger: Ledger) -> str:
+    return f"{STATE_FOLDER}/{ledger.cluster}/commit_steps.json"

@@ -1,0 +1,31 @@
+"""Topics that a test or a bench needs on its broker.
+
+A busy machine may take longer to create topics than the broker or the client waits: the request then fails, or is sent
+again and finds what it made itself. So neither is an error here, and what counts is that the topics are there in the
+end, with a leader for each partition.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from kafka.admin import KafkaAdminClient
+from kafka.errors import NoError, RequestTimedOutError, TopicAlreadyExistsError, for_code
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+READY_MS_MAX = 120_000
+
+
+def make_topics(bootstrap_servers: str, partitions: Mapping[str, int]) -> None:
+    """Creates topics by their number of partitions where they are missing, and returns when all have leaders."""
+    wanted = {name: {"num_partitions": count, "replication_factor": 1} for name, count in partitions.items()}
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers, bootstrap_timeout_ms=READY_MS_MAX)) as admin:
+        created = admin.create_topics(wanted, raise_errors=False)
+        for topic in created["topics"]:
+            error = for_code(topic["error_code"])
+            if error not in (NoError, RequestTimedOutError, TopicAlreadyExistsError):
+                raise error(f"The topic {topic['name']} was not created: {topic['error_message']}.")
+        admin.wait_for_topics(list(wanted), timeout_ms=READY_MS_MAX)

@@ -1,0 +1,59 @@
+"""`commit_steps`: what incidents ask of the commits, kept so that a pass reads only the records that are new.
+
+A step is a commit whose next one went back, or came late: after `incidents.commit_gap_s`. Beside the steps there is the
+last record of each partition in each complete stretch of the log, which becomes a step when nothing follows, or when
+what follows is late or goes back; its row is open. The rows are those of `transforms.incidents.commit_steps`.
+
+The table can be made again from `coordinator_records` and `watermarks`, as far as these still reach back.
+"""
+
+from pyspark.sql import types as T
+
+from groupledger.schemas.tables.table import (
+    CLUSTER,
+    GROUP_ID,
+    IS_OPEN,
+    KAFKA_PARTITION,
+    PARTITION,
+    TOPIC,
+    Table,
+    column,
+    struct,
+)
+
+EARLIER = struct(
+    column("kafka_offset", T.LongType(), "Offset of the record in __consumer_offsets."),
+    column("at_ms", T.LongType(), "Its time, in milliseconds since 1970."),
+)
+
+COMMIT_STEPS = Table(
+    name="commit_steps",
+    comment="One row for each commit that the next one went back behind, or came long after, and for the last commits.",
+    written_by="pipeline",
+    key=("cluster", "kafka_partition", "kafka_offset"),
+    statistics_columns=("cluster", "group_id", "committed_at", "next_at"),
+    partition_columns=("cluster", IS_OPEN.name),
+    written_at_column="next_at",
+    schema=struct(
+        CLUSTER,
+        GROUP_ID,
+        KAFKA_PARTITION,
+        column("kafka_offset", T.LongType(), "Offset of the commit's record there."),
+        TOPIC,
+        PARTITION,
+        column("committed_at", T.TimestampType(), "When the coordinator took it."),
+        column("committed_offset", T.LongType(), "The next offset to read; null for a removal, or for offset -1."),
+        column("topic_id", T.StringType(), "The topic's id in the commit; null where it names none."),
+        column("next_kafka_offset", T.LongType(), "Offset of the next record of the partition; null while open."),
+        column("next_at", T.TimestampType(), "When the next one was taken; null while open."),
+        column("next_offset", T.LongType(), "What the next one committed."),
+        column("interval_ms", T.DoubleType(), "Mean time between the commits before; null if there are none."),
+        column("is_recreated_topic", T.BooleanType(), "The next commit is of another topic with that name."),
+        column("high_watermark", T.LongType(), "Highest end of the partition until the next; null without a sample."),
+        column("idle_until", T.TimestampType(), "The last sample in which nothing lay behind the commit."),
+        column("waiting_from", T.TimestampType(), "The first sample in which records lay behind it."),
+        column("sampled_until", T.TimestampType(), "Samples until then were looked at; null if none were needed."),
+        column("earlier", T.ArrayType(EARLIER), "The records of the partition before it, while the row is open."),
+        IS_OPEN,
+    ),
+)

@@ -1,0 +1,176 @@
+"""Commits and samples to steps: commits whose next one goes back, or comes late, and the last commits (`commit_steps`).
+
+    lines_of(kept, commits, coverage)      the records of each partition that a group commits: those kept and those new
+    steps_of(lines, gap_ms, as_of_ms)      the steps and last records among them
+    with_ends(steps, watermarks, until)    what samples of their partitions' ends show until the next commit
+    with_earlier(steps, lines)             what has to be kept of the records before a last one
+
+Nothing can lie unseen between a commit and its next one: both are in one complete stretch of the log. What comes of
+records and samples that are read piece by piece is what comes of all of them at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
+from groupledger.schemas.words import Completeness
+from groupledger.transforms.incidents.rules.facts import INTERVAL_SAMPLE, MARKER_OFFSETS
+from groupledger.transforms.offsets.offset_commits import commit_log
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+PLACE = ("group_id", "topic", "partition")
+LINE = (*PLACE, "stretch")
+RECORD = ("kafka_partition", "kafka_offset")
+NEXT_COLUMNS = ("kafka_offset", "at_ms", "offset")  # of the commit after one, under `next_`
+ENDS = ("high_watermark", "idle_until_ms", "waiting_from_ms")
+HOUR_MS = 3_600_000
+_NAMES = {
+    "committed_at": "at_ms",
+    "committed_offset": "offset",
+    "next_at": "next_at_ms",
+    "idle_until": "idle_until_ms",
+    "waiting_from": "waiting_from_ms",
+    "sampled_until": "sampled_until_ms",
+}
+"""Columns of the table that are called otherwise here, where instants are milliseconds."""
+
+
+def as_steps(rows: DataFrame) -> DataFrame:
+    """Returns rows of the table as the steps that they were."""
+    types = {field.name: field.dataType.typeName() for field in COMMIT_STEPS.schema}
+    return rows.select(
+        *[
+            (F.unix_millis(name) if types[name] == "timestamp" else F.col(name)).alias(_NAMES.get(name, name))
+            for name in COMMIT_STEPS.schema.names
+            if name != "cluster"
+        ]
+    )
+
+
+def as_rows(steps: DataFrame) -> DataFrame:
+    """Returns steps as rows of the table, without `cluster`."""
+    types = {field.name: field.dataType.typeName() for field in COMMIT_STEPS.schema}
+    named = {name: _NAMES.get(name, name) for name in COMMIT_STEPS.schema.names if name != "cluster"}
+    return steps.select(
+        *[
+            (F.timestamp_millis(here) if types[name] == "timestamp" else F.col(here)).alias(name)
+            for name, here in named.items()
+        ]
+    )
+
+
+def commits_of(coordinator_records: DataFrame) -> DataFrame:
+    """Returns the commits and removals among the records; `offset` is null for a removal, and for offset -1."""
+    return commit_log(coordinator_records).select(
+        *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "topic_id"),
+        F.unix_millis("kafka_timestamp").alias("at_ms"),
+        F.col("committed_offset").alias("offset"),
+    )
+
+
+def lines_of(kept: DataFrame, commits: DataFrame, coverage: DataFrame) -> DataFrame:
+    """Returns the records of each partition that a group commits, by `LINE`. Of those before a kept one (`is_earlier`)
+    only the times are known. Of `kept` steps those count that are open, and of commits those behind them."""
+    last = kept.where("is_open = 1")
+    earlier = last.select(*PLACE, "kafka_partition", F.explode("earlier").alias("each"))
+    earlier = earlier.select(*PLACE, "kafka_partition", "each.*", F.lit(True).alias("is_earlier"))
+    known = last.select(*commits.columns, *ENDS, "sampled_until_ms", F.lit(True).alias("is_known"))
+    every = known.unionByName(earlier, allowMissingColumns=True).unionByName(commits, allowMissingColumns=True)
+    known_to = F.max(F.when(F.col("is_known"), F.col("kafka_offset"))).over(Window.partitionBy(*PLACE))
+    is_behind = F.coalesce(F.col("kafka_offset") > F.col("known_to"), F.lit(True))
+    every = every.withColumn("known_to", known_to).where(F.coalesce("is_known", "is_earlier", is_behind))
+    complete = coverage.where(F.col("completeness") == Completeness.COMPLETE).select(
+        F.col("kafka_partition").alias("of_partition"), F.col("from_offset").alias("stretch"), "to_offset"
+    )
+    is_inside = (F.col("kafka_offset") >= F.col("stretch")) & (F.col("kafka_offset") < F.col("to_offset"))
+    is_inside &= F.col("kafka_partition") == F.col("of_partition")
+    return every.join(F.broadcast(complete), is_inside).drop("of_partition", "to_offset", "is_known", "known_to")
+
+
+def steps_of(lines: DataFrame, gap_ms: int, as_of_ms: int) -> DataFrame:
+    """Returns the steps (`is_step`) and the last record of each line (`is_open`), known or new."""
+    line = Window.partitionBy(*LINE).orderBy("kafka_offset")
+    sample = line.rowsBetween(-INTERVAL_SAMPLE, Window.currentRow)
+    stepped = lines.select(
+        "*",
+        F.lead(F.struct(*NEXT_COLUMNS, "topic_id")).over(line).alias("following"),
+        (F.col("at_ms") - F.min("at_ms").over(sample)).alias("sample_ms"),
+        (F.count("*").over(sample) - 1).alias("sampled"),
+    )
+    until_ms = F.coalesce("following.at_ms", F.lit(as_of_ms))
+    is_late = until_ms - F.col("at_ms") >= gap_ms
+    is_back = F.coalesce(F.col("following.offset") < F.col("offset"), F.lit(False))
+    is_last = F.col("following").isNull()
+    # A removal, or offset -1, is no commit, and ends what was there.
+    is_commit = F.col("offset").isNotNull() & (is_last | F.col("following.offset").isNotNull())
+    is_recreated = F.coalesce(F.col("topic_id") != F.col("following.topic_id"), F.lit(False))
+    found = stepped.where("is_earlier IS NULL").select(
+        *lines.columns,
+        *[F.col(f"following.{name}").alias(f"next_{name}") for name in NEXT_COLUMNS],
+        F.when(F.col("sampled") > 0, F.col("sample_ms") / F.col("sampled")).alias("interval_ms"),
+        is_recreated.alias("is_recreated_topic"),
+        (is_commit & (is_late | is_back)).alias("is_step"),
+        F.when(is_last, 1).otherwise(0).alias("is_open"),
+    )
+    return found.where("is_step OR is_open = 1").drop("is_earlier")
+
+
+def with_ends(steps: DataFrame, watermarks: DataFrame | None, until_ms: int) -> DataFrame:
+    """Returns the steps with what samples of their partitions' ends show between their two commits: of those up to an
+    instant, the ones that were not looked at before. A last record that is no step yet does without."""
+    if watermarks is None:
+        return steps
+    begin_ms = F.greatest("at_ms", F.col("sampled_until_ms") + 1)
+    end_ms = F.least(F.col("next_at_ms") - 1, F.lit(until_ms))
+    spans = steps.where("is_step").select(
+        *(*RECORD, "topic", "partition", "offset"), begin_ms.alias("begin_ms"), end_ms.alias("end_ms")
+    )
+    # Samples are joined by the hour: each with each of its partition would be far too many.
+    hours = F.sequence(_hour("begin_ms"), _hour("end_ms"))
+    spans = spans.where("begin_ms <= end_ms").withColumn("hour", F.explode(hours))
+    ends = watermarks.where((F.col("topic") != OFFSETS_TOPIC) & F.col("high_watermark").isNotNull()).select(
+        *("topic", "partition", F.unix_millis("sampled_at").alias("sampled_at_ms")),
+        F.col("high_watermark").alias("end"),
+    )
+    sampled_at_ms = F.col("sampled_at_ms")
+    is_idle = F.col("end") <= F.col("offset") + MARKER_OFFSETS
+    told = (
+        spans.join(ends.withColumn("hour", _hour("sampled_at_ms")), ["topic", "partition", "hour"])
+        .where(sampled_at_ms.between(F.col("begin_ms"), F.col("end_ms")))
+        .groupBy(*RECORD)
+        .agg(
+            F.max("end").alias("told_end"),
+            F.max(F.when(is_idle, sampled_at_ms)).alias("told_idle_ms"),
+            F.min(F.when(~is_idle, sampled_at_ms)).alias("told_waiting_ms"),
+        )
+    )
+    joined = steps.join(told, list(RECORD), "left").withColumns(
+        {
+            "high_watermark": F.greatest("high_watermark", "told_end"),
+            "idle_until_ms": F.greatest("idle_until_ms", "told_idle_ms"),
+            "waiting_from_ms": F.least("waiting_from_ms", "told_waiting_ms"),
+            "sampled_until_ms": F.when(F.col("is_step"), F.greatest("sampled_until_ms", F.lit(until_ms))),
+        }
+    )
+    return joined.select(*steps.columns)
+
+
+def _hour(name: str) -> Column:
+    return F.expr(f"{name} DIV {HOUR_MS}")
+
+
+def with_earlier(steps: DataFrame, lines: DataFrame) -> DataFrame:
+    """Returns the steps with what has to be kept of the records before a last one, so that its interval is known."""
+    from_end = Window.partitionBy(*LINE).orderBy(F.desc("kafka_offset"))
+    before = lines.withColumn("rank", F.row_number().over(from_end)).where(F.col("rank") <= INTERVAL_SAMPLE + 1)
+    record = F.struct("kafka_offset", "at_ms")
+    earlier = F.sort_array(F.collect_list(F.when(F.col("rank") > 1, record))).alias("earlier")
+    joined = steps.join(before.groupBy(*LINE).agg(earlier), list(LINE), "left")
+    return joined.withColumn("earlier", F.when(F.col("is_open") == 1, F.col("earlier")))
