@@ -40,7 +40,7 @@ def test_columns(kind: pa.DataType, values: list[Any]) -> None:
 def test_rows() -> None:
     """Goal: rows come out as from pyarrow, instants inside of others too, and all in UTC."""
     schema = pa.schema([("name", pa.string()), ("at", INSTANT)])
-    rows = [{"name": "a", "at": AT}, {"name": None, "at": None}]
+    rows: list[dict[str, Any]] = [{"name": "a", "at": AT}, {"name": None, "at": None}]
     assert rows_of(table_of(rows, schema)) == rows
     inner = pa.list_(pa.struct([("at", INSTANT), ("texts", pa.list_(pa.string()))]))
     nested = pa.table({"inner": pa.array([[{"at": AT, "texts": ["b"]}, None], [], None], inner)})
