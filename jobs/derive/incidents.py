@@ -2,10 +2,12 @@
 
 An incident's row depends on all that the ledger knows of its group: a log that is imported later replaces a guess by
 what was seen. So every run computes all rows from the other tables, and a run without new rows there changes nothing.
+What they ask of the commits, which are most of what there is, is kept from run to run (`jobs.derive.commit_steps`).
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
@@ -32,11 +34,11 @@ from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.incidents.incidents import IncidentTables, facts_of, incidents
+from groupledger.transforms.incidents.incidents import IncidentTables, facts_of, incidents, wanted_requests
 from groupledger.transforms.incidents.rules import Rules
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterator
 
     from groupledger.jobs.warehouse.ledger import Ledger
 
@@ -51,20 +53,30 @@ def update_incidents(ledger: Ledger) -> int:
     rules = rules_from(Rules, settings.incidents, settings.history, settings.offsets)
     log_rows = _imported_log_rows(ledger)  # before they are read: more may be imported meanwhile
     as_of_ms = _known_until_ms(ledger)
-    tables = _tables(ledger, commit_steps_until(ledger, as_of_ms, rules))
     ledger.create(INCIDENTS)
-    found = incidents(facts_of(tables, rules, as_of_ms), rules, as_of_ms).withColumn("cluster", F.lit(ledger.cluster))
-    ledger.give_way()
-    replace_cluster(ledger, INCIDENTS, found)
+    with _tables(ledger, as_of_ms, rules) as tables:
+        found = incidents(facts_of(tables, rules, as_of_ms), rules, as_of_ms)
+        ledger.give_way()
+        replace_cluster(ledger, INCIDENTS, found.withColumn("cluster", F.lit(ledger.cluster)))
     note_judged(ledger.storage, ledger.cluster, log_rows)
     count = ledger.rows(INCIDENTS).count()
     ledger.say(f"incidents: {count:,}")
     return count
 
 
-def _tables(ledger: Ledger, commit_steps: DataFrame) -> IncidentTables:
+@contextmanager
+def _tables(ledger: Ledger, as_of_ms: int, rules: Rules) -> Iterator[IncidentTables]:
     tables = (*NEEDED, *(table for table in READ_IF_ANY if ledger.exists(table)))
-    return IncidentTables(commit_steps=commit_steps, **{table.name: ledger.rows(table) for table in tables})
+    rows = {table.name: ledger.rows(table) for table in tables}
+    kept = {"commit_steps": commit_steps_until(ledger, as_of_ms, rules)}
+    if REQUESTS.name in rows:
+        kept[REQUESTS.name] = wanted_requests(rows[REQUESTS.name])
+    kept = {name: each.persist() for name, each in kept.items()}
+    try:
+        yield IncidentTables(**rows | kept)
+    finally:
+        for each in kept.values():
+            each.unpersist()
 
 
 def _imported_log_rows(ledger: Ledger) -> int:

@@ -74,7 +74,7 @@ STEP_COLUMNS = (
 @dataclass(frozen=True, kw_only=True)
 class IncidentTables:
     """Rows of one cluster; logs and samples are None where there are none. `commit_steps` are those of the transform of
-    that name."""
+    that name, and `requests` those that `wanted_requests` gives: both are read several times."""
 
     coordinator_records: DataFrame
     coverage: DataFrame
@@ -99,7 +99,7 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
     parts = []
     candidates = [*_history_candidates(tables, rules), _step_candidates(steps, rules, as_of_ms).select("group_id")]
     if tables.requests is not None:
-        requests = wanted_requests(tables.requests)
+        requests = tables.requests
         candidates.append(requests.where(~_is_accepted_join() | F.col("is_replayed")).select("group_id"))
         parts.append(_facts("requests", requests, "order"))
         parts.append(_facts("commits", _commits_of_refused(tables, requests), "kafka_offset"))
