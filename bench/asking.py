@@ -1,11 +1,14 @@
 """Measures how long questions take: as commands, each in a process of its own, and as pages of a server that runs.
 
     python -m bench.asking [--groups 40] [--partitions 10] [--times 5] [--large 10000] [--reference]
+        [--python PATH]
 
 Without --large each group of the warehouse has three rounds of lag, and one has 50 rebalances; --large makes one of so
 many groups with twenty partitions each and a year of history (bench.large_warehouse). --reference also measures a
 Python that does nothing, and a Spark session that is started and stopped: what any answer by Spark takes at least.
-Figures are p50 and p95 of so many times.
+--python asks by the Python of another installation, as of one without the extra `spark`. Its modules are compiled, as
+pip does it, and an editable installation by its first question, which is not counted. Figures are p50 and p95 of so
+many times.
 """
 
 from __future__ import annotations
@@ -127,6 +130,7 @@ def make(warehouse: Path, groups: int, partitions: int) -> datetime:
         [
             {"group_id": "g-7", "incarnation": 1, "from_generation": each, "to_generation": each + 1, "changes": []}
             | {"kafka_offset": 1_000 + each, "happened_at": AT + each * MINUTE, "inferred_trigger": "joined"}
+            | {"inferred_trigger_confidence": 0.9}
             for each in range(REBALANCES)
         ],
     )
@@ -156,9 +160,10 @@ def seconds(times: int, action: Callable[..., object], *arguments: object) -> st
     return f"{found[len(found) // 2]:8.2f} {found[-(-len(found) * 19 // 20) - 1]:8.2f}"
 
 
-def command(warehouse: Path, words: list[str]) -> None:
+def command(python: str, warehouse: Path, words: list[str]) -> None:
     environment = {**os.environ, "GROUPLEDGER_WAREHOUSE": str(warehouse)}
-    arguments = [sys.executable, "-m", "groupledger.jobs.cli.main", *words]
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    arguments = [python, "-m", "groupledger.jobs.cli.main", *words]
     subprocess.run(arguments, env=environment, check=True, capture_output=True)
 
 
@@ -192,12 +197,13 @@ def get(port: int, path: str) -> None:
     assert status == HTTPStatus.OK, (path, status)
 
 
-def measure(warehouse: Path, times: int, since: datetime, then: datetime) -> None:
+def measure(python: str, warehouse: Path, times: int, since: datetime, then: datetime) -> None:
     """Prints a line for each command and path: p50 and p95 in seconds."""
     instants = {"since": f"{since:%Y-%m-%dT%H:%MZ}", "then": f"{then:%Y-%m-%dT%H:%MZ}"}
     for text in COMMANDS:
         words = [SELECT if word == "{select}" else word for word in text.format(**instants).split()]
-        print(f"{seconds(times, command, warehouse, words)}  {' '.join(words)}", flush=True)
+        command(python, warehouse, words)
+        print(f"{seconds(times, command, python, warehouse, words)}  {' '.join(words)}", flush=True)
     server, port, ready = served(warehouse)
     try:
         print(f"{ready:8.2f} {'':8}  serve: until it answers")
@@ -215,6 +221,7 @@ def main() -> None:
     parser.add_argument("--large", type=int, metavar="GROUPS")
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--reference", action="store_true")
+    parser.add_argument("--python", metavar="PATH", default=sys.executable)
     asked = parser.parse_args()
     if asked.reference:
         for code, what in (("", "a Python that does nothing"), (SPARK, "a Spark session that does nothing")):
@@ -223,13 +230,13 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             end = make(Path(folder), groups, asked.partitions)
             print(f"\n{groups:,} groups, {groups * asked.partitions:,} partitions: seconds, p50 and p95")
-            measure(Path(folder), asked.times, AT, end - 30 * MINUTE)
+            measure(asked.python, Path(folder), asked.times, AT, end - 30 * MINUTE)
     if asked.large:
         with tempfile.TemporaryDirectory() as folder:
             make_large(Path(folder), asked.large, LARGE_PARTITIONS)
             partitions = asked.large * LARGE_PARTITIONS
             print(f"\n{asked.large:,} groups, {partitions:,} partitions, a year: seconds, p50 and p95")
-            measure(Path(folder), asked.times, NOW - WEEK, NOW - 20 * WEEK)
+            measure(asked.python, Path(folder), asked.times, NOW - WEEK, NOW - 20 * WEEK)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ DAY, WEEK = timedelta(days=1), timedelta(weeks=1)
 WEEKS, DAYS, HOURS = 52, 364, 24
 DAYS_AT_ONCE = 28
 MONTH = 4  # weeks
+# The group that bench.asking asks about, g-7, is of the tenth that commits and is sampled.
+GROUP_ASKED = 7
 SINCE = NOW - WEEKS * WEEK
 KAFKA_PARTITIONS = 50
 # Between two weeks of a partition of the log lie so many offsets.
@@ -88,7 +90,8 @@ def make_large(warehouse: Path, groups: int, partitions: int) -> None:
         if week % MONTH == 0:
             _tenure(warehouse, numbers, partitions, week)
     every = np.repeat(numbers, partitions), np.tile(np.arange(partitions), groups)
-    tenth = np.repeat(numbers[::10], partitions), np.tile(np.arange(partitions), len(numbers[::10]))
+    chosen = numbers[GROUP_ASKED::10]
+    tenth = np.repeat(chosen, partitions), np.tile(np.arange(partitions), len(chosen))
     for first in range(1, DAYS + 1, DAYS_AT_ONCE):
         days = range(first, min(first + DAYS_AT_ONCE, DAYS + 1))
         _rounds(warehouse, *tenth, [NOW - day * DAY for day in days])
@@ -131,6 +134,7 @@ def _generation(warehouse: Path, numbers: np.ndarray, partitions: int, week: int
             kafka_offset=offset,
             happened_at=at,
             inferred_trigger="joined",
+            inferred_trigger_confidence=0.9,
             changes=[],
             partitions_moved=partitions if week % MONTH == 0 else 0,
             generation_gap=0,
@@ -211,6 +215,8 @@ def repeated(instants: list[datetime], times: int) -> pa.Array:
 def _commits(warehouse: Path, units: np.ndarray, partitions: np.ndarray, days: range) -> None:
     at, day = repeated([NOW - day * DAY for day in days], len(units)), np.repeat(np.array(days), len(units))
     units, partitions = np.tile(units, len(days)), np.tile(partitions, len(days))
+    # A partition of the log has each fiftieth group's commits of a day one behind the other.
+    of_day = units // KAFKA_PARTITIONS * (partitions.max() + 1) + partitions
     commit_type = schema_of("coordinator_records").field("offset_commit").type
     fields = {"topic": names("orders-", units), "partition": pa.array(partitions), "offset": pa.array(partitions + 5)}
     commit = pa.StructArray.from_arrays(
@@ -225,7 +231,7 @@ def _commits(warehouse: Path, units: np.ndarray, partitions: np.ndarray, days: r
         "coordinator_records",
         len(units),
         kafka_partition=units % KAFKA_PARTITIONS,
-        kafka_offset=((DAYS - day) // 7 + 1) * WEEK_OFFSETS + 100_000 + (7 - day % 7) * 50_000 + units,
+        kafka_offset=((DAYS - day) // 7 + 1) * WEEK_OFFSETS + 100_000 + (DAYS - day) % 7 * 50_000 + of_day,
         kafka_timestamp=at,
         ingest_date=at.cast(pa.date32()),
         record_type="offset_commit",

@@ -14,7 +14,8 @@ from groupledger.transforms.history.rules.shared_ownership import shared_ownersh
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.table_rows import Filter
     from groupledger.jobs.process.output import Answer
 
 
@@ -44,7 +45,7 @@ def of_groups(tables: ClusterRows, *names: str) -> list[Filter]:
     """Returns filters for the records of groups. The history knows in which partition a group is, and the files of
     sorted dates (`jobs.warehouse.sorted_dates`) are left out by that."""
     filters: list[Filter] = [("group_id", "in", names)]
-    known = tables.scan_if_any("groups", *filters, columns=("group_id", "kafka_partition")).read_all().to_pylist()
+    known = tables.rows_if_any("groups", *filters, columns=("group_id", "kafka_partition"))
     if {row["group_id"] for row in known} == {*names}:
         filters.append(("kafka_partition", "in", sorted({row["kafka_partition"] for row in known})))
     return filters
@@ -58,10 +59,10 @@ def ownership_rows(tables: ClusterRows, *filters: Filter) -> list[Answer]:
 
 def held_otherwise(tables: ClusterRows, *filters: Filter) -> list[Answer]:
     """Returns the same without those of a single owner: what members share, and what is reserved."""
-    shared = tables.scan_if_any("share_assignments", *filters).read_all().to_pylist()
+    shared = tables.rows_if_any("share_assignments", *filters)
     place = {name: value for name, _, value in filters if name in ("topic", "partition")}
     of_steps = [each for each in filters if each[0] not in place]
-    away = tables.scan_if_any("member_epochs", ("state", "=", MemberState.AWAY), *of_steps).read_all().to_pylist()
+    away = tables.rows_if_any("member_epochs", ("state", "=", MemberState.AWAY), *of_steps)
     reserved = (row for row in reserved_ownership(away) if all(row[name] == place[name] for name in place))
     return [*shared_ownership(shared), *reserved]
 

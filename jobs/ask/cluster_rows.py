@@ -11,42 +11,32 @@ once, so that a question sees one version of it. Rows have today's columns; thos
 
 from __future__ import annotations
 
-import operator
 import time
 from contextlib import nullcontext
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileType, PyFileSystem
 
-from groupledger.jobs.ask.engine import MEMORY_MAX_BYTES, locked_database, plain
 from groupledger.jobs.ask.snapshots import Snapshots
+from groupledger.jobs.ask.table_rows import rows_of_files, with_columns
 from groupledger.jobs.ask.time_limit import interrupted_after
+from groupledger.jobs.process.arrow_values import rows_of, table_from, table_of
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.warehouse.local_files import local_files
 from groupledger.schemas.definitions import schema_of, written_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    import duckdb
+
+    from groupledger.jobs.ask.table_rows import Filter
     from groupledger.jobs.process.output import Answer
-
-    Filter = tuple[str, str, Any]
-
-COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "in": lambda column, values: column.isin(values),
-}
 
 
 class SmallFiles:
@@ -85,8 +75,11 @@ class ClusterRows:
 
     def rows(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> list[Answer]:
         """Returns rows as dicts, in no order. Raises InputError if the table is not there."""
-        answers: list[Answer] = self.scan(table, *filters, columns=columns).read_all().to_pylist()
-        return answers
+        return rows_of(self.scan(table, *filters, columns=columns).read_all())
+
+    def rows_if_any(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> list[Answer]:
+        """Returns the same, and no rows if the table is not there."""
+        return rows_of(self.scan_if_any(table, *filters, columns=columns).read_all())
 
     def scan(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """Returns rows to be read once, with some columns, or all but the cluster. Raises InputError if the table is
@@ -104,17 +97,20 @@ class ClusterRows:
         """Returns a row for each file of a table, of all clusters, with `partition.COLUMN`, and with `min.COLUMN` and
         `max.COLUMN` of the columns of which Delta's log tells them. Raises InputError if the table is not there."""
         self._check(table)
-        return pa.table(self._snapshots.open(table).get_add_actions(flatten=True))
+        return table_from(self._snapshots.open(table).get_add_actions(flatten=True))
 
     def query(
         self, text: str, parameters: Mapping[str, Any] | None = None, **scans: pa.RecordBatchReader
     ) -> list[Answer]:
         """Returns what DuckDB answers to a query of ours. In it each scan is a table, which it reads once."""
-        answers: list[Answer] = self.arrow(text, parameters, **scans).to_pylist()
-        return answers
+        return rows_of(self.arrow(text, parameters, **scans))
 
     def arrow(self, text: str, parameters: Mapping[str, Any] | None = None, **scans: pa.RecordBatchReader) -> pa.Table:
         """Returns the same in Arrow's columns."""
+        import duckdb  # which takes a while, and some questions do without
+
+        from groupledger.jobs.ask.engine import MEMORY_MAX_BYTES, locked_database, plain
+
         failed: list[Exception] = []
         with locked_database() as connection, self._limit(connection):
             for name, scan in scans.items():
@@ -147,22 +143,16 @@ class ClusterRows:
         there = pa.schema(delta.schema().to_arrow())
         if not {name for name, _, _ in filters} <= {*there.names}:
             return pa.RecordBatchReader.from_batches(wanted, [])  # what it lacks is null, and so equals nothing
-        files = delta.to_pyarrow_dataset(
-            filesystem=local_files(self._snapshots.path(table)),
-            # delta-rs takes an empty text for a null.
-            file_pruning_predicate=[each for each in filters if "" not in (each[2] if each[1] == "in" else (each[2],))],
-        )
-        named = {*wanted.names, *(name for name, _, _ in filters)}
-        read = files.to_batches(columns=[name for name in there.names if name in named])
-        in_time = self._in_time(table, read)
-        return pa.RecordBatchReader.from_batches(wanted, chosen(in_time, condition(there, filters), wanted))
+        place, columns = self._snapshots.path(table), [name for name in wanted.names if name in there.names]
+        read = self._in_time(table, rows_of_files(delta, place, filters, columns))
+        return pa.RecordBatchReader.from_batches(wanted, with_columns(read, wanted))
 
-    def _in_time(self, table: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _in_time(self, table: str, pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
         with of_the_table(self._snapshots.path(table)):
-            for batch in batches:
+            for rows in pieces:
                 if self._timeout_s is not None and self._left_s() < 0:
                     raise self._too_long()
-                yield batch
+                yield rows
 
     def _limit(self, connection: duckdb.DuckDBPyConnection) -> AbstractContextManager[object]:
         """Interrupts the database when the time is over."""
@@ -177,45 +167,12 @@ class ClusterRows:
 
 def as_scan(rows: list[Answer], schema: pa.Schema) -> pa.RecordBatchReader:
     """Returns rows that are at hand as a query takes them."""
-    return pa.Table.from_pylist(rows, schema).to_reader()
+    return table_of(rows, schema).to_reader()
 
 
 def wanted_schema(table: str, columns: Sequence[str] | None) -> pa.Schema:
     schema = schema_of(table)
     return pa.schema([schema.field(name) for name in columns or schema.names if columns or name != "cluster"])
-
-
-def condition(schema: pa.Schema, filters: Sequence[Filter]) -> pc.Expression:
-    """Returns an expression for the rows that all filters let pass, with each value in the type of its column."""
-
-    def holds(name: str, operation: str, value: Any) -> pc.Expression:
-        kind = schema.field(name).type
-        return COMPARE[operation](
-            pc.field(name), pa.array(value, kind) if operation == "in" else pa.scalar(value, kind)
-        )
-
-    return reduce(operator.and_, (holds(*each) for each in filters))
-
-
-def chosen(read: Iterable[pa.RecordBatch], passes: pc.Expression, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yields the rows that pass, with the wanted columns.
-
-    They are not chosen by the files' readers: a merge of delta-rs writes texts as views, which pyarrow does not compare
-    with texts when it looks at the bounds in a file.
-    """
-    for batch in read:
-        found = pa.Table.from_batches([batch]).filter(passes)
-        if not found.num_rows:
-            continue
-        columns = [_column(found, field) for field in wanted]
-        yield from pa.table(columns, schema=wanted).to_batches()
-
-
-def _column(found: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
-    if field.name not in found.column_names:
-        return pa.nulls(len(found), field.type)
-    column = found[field.name]
-    return column if column.type == field.type else column.cast(field.type)
 
 
 def noted(batches: Iterable[pa.RecordBatch], failed: list[Exception]) -> Iterator[pa.RecordBatch]:

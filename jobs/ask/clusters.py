@@ -10,6 +10,8 @@ from groupledger.jobs.process.errors import UnknownNameError
 from groupledger.jobs.process.terminal import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from groupledger.jobs.ask.snapshots import Snapshots
 
 
@@ -17,14 +19,14 @@ def clusters_of(snapshots: Snapshots) -> list[str]:
     """Returns the clusters of which the warehouse has read anything."""
     if not snapshots.exists("coverage"):
         return []
-    names: list[str] = pc.unique(snapshots.rows("coverage").to_table(columns=["cluster"])["cluster"]).to_pylist()
+    names: list[str] = pc.unique(snapshots.rows("coverage", ("cluster",)).read_all()["cluster"]).to_pylist()
     return sorted(names)
 
 
-def cluster_asked(snapshots: Snapshots, given: str | None, usual: str) -> str:
+def cluster_asked(known: Sequence[str], given: str | None, usual: str) -> str:
     """Returns the cluster that was given or, where none was, the usual one or else the only one. Raises
     UnknownNameError, with the clusters that there are."""
-    known, name = clusters_of(snapshots), given or usual
+    name = given or usual
     if name in known or not known:
         return name
     if given is None and len(known) == 1:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from groupledger.jobs.process.arrow_values import column_of, scalar_of
 from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.wire.record_types import OFFSET_COMMIT_TYPES
 from groupledger.transforms.coverage.rules.coverage_at import hidden_ends
 
 if TYPE_CHECKING:
-    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+    from collections.abc import Callable, Mapping
+
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.table_rows import Filter
 
 OF_RECORD = ("kafka_partition", "kafka_offset", "kafka_timestamp", "group_id", "is_tombstone")
 OF_COMMIT = (
@@ -27,7 +32,7 @@ def commit_log(tables: ClusterRows, *filters: Filter) -> pa.RecordBatchReader:
     is_commit = ("record_type", "in", OFFSET_COMMIT_TYPES)
     columns = (*OF_RECORD, "decode_error", "offset_commit")
     records = tables.scan("coordinator_records", is_commit, *filters, columns=columns)
-    schema = commits_of(records.schema.empty_table()).schema
+    schema = commits_of(pa.Table.from_batches([], records.schema)).schema
     found = (batch for records in records for batch in commits_of(pa.Table.from_batches([records])).to_batches())
     return pa.RecordBatchReader.from_batches(schema, found)
 
@@ -36,19 +41,34 @@ def commits_now(tables: ClusterRows) -> pa.RecordBatchReader:
     """Returns the rows of `commit_log` that may tell where an offset stands now: those behind the last place at which
     the log hides what became of earlier ones."""
     log = commit_log(tables)
-    is_hidden = pc.scalar(False)
-    for partition, offsets in hidden_ends(tables.scan_if_any("coverage").read_all().to_pylist()).items():
-        is_hidden |= (pc.field("kafka_partition") == partition) & (pc.field("kafka_offset") < max(offsets))
-    found = (each for batch in log for each in pa.Table.from_batches([batch]).filter(~is_hidden).to_batches())
-    return pa.RecordBatchReader.from_batches(log.schema, found)
+    hidden = {partition: max(offsets) for partition, offsets in hidden_ends(tables.rows_if_any("coverage")).items()}
+    return pa.RecordBatchReader.from_batches(log.schema, (_without_hidden(batch, hidden) for batch in log))
 
 
 def commits_of(records: pa.Table) -> pa.Table:
-    decoded = records.filter(pc.field("decode_error").is_null())
+    decoded = records.filter(pc.is_null(records["decode_error"]))
     commit = {name: pc.struct_field(decoded["offset_commit"], name) for name in OF_COMMIT}
     # Numbers below 0 and the id of zeros say that there is none.
     commit["committed_offset"], commit["leader_epoch"] = (
-        pc.if_else(pc.greater_equal(commit[name], 0), commit[name], None) for name in ("offset", "leader_epoch")
+        _null_unless(pc.greater_equal, commit[name], 0) for name in ("offset", "leader_epoch")
     )
-    commit["topic_id"] = pc.if_else(pc.not_equal(commit["topic_id"], ZERO_UUID), commit["topic_id"], None)
+    commit["topic_id"] = _null_unless(pc.not_equal, commit["topic_id"], ZERO_UUID)
     return pa.table({name: decoded[name] for name in OF_RECORD} | commit)
+
+
+def _null_unless(holds: Callable[..., pa.ChunkedArray], column: pa.ChunkedArray, value: object) -> pa.ChunkedArray:
+    none, compared = column_of([None, value], column.type)
+    return pc.if_else(holds(column, compared), column, none)
+
+
+def _without_hidden(batch: pa.RecordBatch, hidden: Mapping[int, int]) -> pa.RecordBatch:
+    """Leaves out what lies below an offset in a partition of the log."""
+    partitions, offsets = batch["kafka_partition"], batch["kafka_offset"]
+    is_shown = [
+        pc.or_(
+            pc.not_equal(partitions, scalar_of(partition, partitions.type)),
+            pc.greater_equal(offsets, scalar_of(offset, offsets.type)),
+        )
+        for partition, offset in hidden.items()
+    ]
+    return batch.filter(reduce(pc.and_, is_shown)) if is_shown else batch

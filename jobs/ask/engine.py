@@ -15,16 +15,17 @@ import os
 import re
 import resource
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from groupledger.jobs.ask.snapshots import KNOWN, Snapshots
 from groupledger.jobs.ask.statement import read_statement
+from groupledger.jobs.ask.table_rows import with_columns
 from groupledger.jobs.ask.time_limit import interrupted_after, too_late
 from groupledger.jobs.process.errors import InputError, JobError, OutsideError
 from groupledger.jobs.process.terminal import printable
@@ -33,8 +34,6 @@ from groupledger.schemas.definitions import schema_of
 if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator, Mapping
-
-    from pyarrow.dataset import Scanner
 
     from groupledger.jobs.ask.statement import Statement
 
@@ -144,17 +143,29 @@ def show_relations(connection: duckdb.DuckDBPyConnection, snapshots: Snapshots, 
         connection.execute(f"CREATE VIEW {name} AS {texts[name]}")
 
 
-def rows_of_today(snapshots: Snapshots, table: str) -> Scanner | pa.Table:
-    """Returns the rows of a table with today's columns, which are null where an older table lacks them."""
+@dataclass(frozen=True, slots=True)
+class RowsOfToday:
+    """The rows of a table with today's columns, which are null where an older table lacks them. DuckDB asks for them
+    several times to see the columns, and reads them anew as often as the query does."""
+
+    snapshots: Snapshots
+    table: str
+    schema: pa.Schema
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return pa.RecordBatchReader.from_batches(self.schema, self._read()).__arrow_c_stream__(requested_schema)
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        yield from with_columns(self.snapshots.rows(self.table), self.schema)
+
+
+def rows_of_today(snapshots: Snapshots, table: str) -> RowsOfToday | pa.Table:
+    today = schema_of(table)
     if table not in snapshots.existing:
-        return schema_of(table).empty_table()
-    rows = snapshots.rows(table)
-    there, today = rows.schema.names, schema_of(table)
-    columns = {name: pc.field(name) for name in there}
-    columns |= {field.name: pc.scalar(pa.scalar(None, field.type)) for field in today if field.name not in columns}
-    # A scanner and not the files themselves: DuckDB would have pyarrow compare bounds and rows of each file, and a
-    # merge of delta-rs writes texts as views, which pyarrow does not compare with texts.
-    return rows.scanner(columns=columns)
+        return pa.Table.from_batches([], today)
+    there = snapshots.schema(table)
+    lacking = [field for field in today if field.name not in there.names]
+    return RowsOfToday(snapshots, table, pa.schema([*there, *lacking]))
 
 
 def refuse_parameters(statement: Statement, given: Mapping[str, str]) -> None:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.table_rows import Filter
     from groupledger.jobs.process.output import Answer
 
 OWNER_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id", "owns")
@@ -59,7 +60,7 @@ def group_timeline(
         [row for row in rebalances_told(tables, [name]) if first <= row["kafka_offset"] <= last],
         _ending_later(tables.rows("members", *filters), since_before),
         _ending_later(tables.rows("assignments", *filters), since_before),
-        _ending_later(tables.scan_if_any("member_epochs", *filters).read_all().to_pylist(), since_before),
+        _ending_later(tables.rows_if_any("member_epochs", *filters), since_before),
     )
     return group, entries, earlier
 

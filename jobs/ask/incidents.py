@@ -6,8 +6,6 @@ from datetime import timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
 from groupledger.jobs.ask.rounds import newest
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.terminal import printable
@@ -18,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.table_rows import Filter
     from groupledger.jobs.process.output import Answer
 
 RECENT = timedelta(days=1)
@@ -52,8 +51,8 @@ def rows_not_judged(tables: ClusterRows) -> int:
     judged = judged_rows(tables.small_files, tables.cluster)
     if judged is None:
         return 0
-    imported = tables.scan_if_any("log_files", columns=("row_count",)).read_all()["row_count"]
-    return max((pc.sum(imported).as_py() or 0) - judged, 0)
+    imported: int = sum(row["row_count"] or 0 for row in tables.rows_if_any("log_files", columns=("row_count",)))
+    return max(imported - judged, 0)
 
 
 def lines(incident: Answer) -> Iterator[str]:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.table_rows import Filter
     from groupledger.jobs.process.output import Answer
     from groupledger.transforms.lag.rules import LagRules
 
@@ -170,7 +171,7 @@ class GroupEvents:
 
     def hidden_ends(self) -> dict[int, list[int]]:
         of_partition = ("kafka_partition", "=", self._kafka_partition)
-        return hidden_ends(self._tables.scan_if_any("coverage", of_partition).read_all().to_pylist())
+        return hidden_ends(self._tables.rows_if_any("coverage", of_partition))
 
     def of(self, rounds: RoundsToCompute, last_ms: int, rules: LagRules) -> dict[int, list[Answer]]:
         """Returns the events of rounds, and of those up to `last_ms`, by their kind."""

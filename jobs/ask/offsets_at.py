@@ -97,31 +97,46 @@ TOLD = ("committed_offset", "leader_epoch", "metadata", "committed_at", "kafka_o
 def offsets_at(tables: ClusterRows, names: Sequence[str], at: datetime) -> list[Answer]:
     """Returns a row for each partition that had a committed offset, in order; offset, epoch, metadata and times are
     null where it is `unknown`. Raises InputError where the log of a group is not known at the instant."""
+    known = tables.rows_if_any("groups", ("group_id", "in", names), columns=("group_id", "kafka_partition"))
+    partitions: dict[str, int] = {row["group_id"]: row["kafka_partition"] for row in known}
+    if len(partitions) < len(names):  # as before the history is made
+        partitions = _committed_partitions(tables, names)
     named = of_groups(tables, *names)
     of_commits = (*named, ("record_type", "in", OFFSET_COMMIT_TYPES))
-    records = tables.scan("coordinator_records", *of_commits, columns=("group_id", "kafka_partition"))
-    partitions: dict[str, int] = {
-        row["group_id"]: row["kafka_partition"]
-        for row in tables.query("SELECT DISTINCT group_id, kafka_partition FROM records", records=records)
-    }
-    missing = [name for name in names if name not in partitions]
-    if missing:
-        raise no_group(tables, missing[0])
+    columns = ("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "decode_error")
+    records = tables.scan("coordinator_records", *of_commits, columns=columns)
     read = coverage_rows(tables, *partitions.values())
     coverage = above_floors(read, read_floors(tables.small_files, tables.cluster))
     for name in names:
         reason = why_unknown((row for row in coverage if row["kafka_partition"] == partitions[name]), at)
         if reason is not None:
             raise InputError(f"The offsets of the group {printable(name)} at {iso(at)} are unknown: {reason}.")
-    columns = ("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "decode_error")
     positions = tables.query(
         POSITIONS,
         {"at": at},
-        records=tables.scan("coordinator_records", *of_commits, columns=columns),
+        records=records,
         stretches=as_scan(_stretches(read, at), STRETCHES),
     )
-    found = tables.query(NEWEST, commit_log=commit_log(tables, *named), positions=as_scan(positions, POSITION_SCHEMA))
+    if {row["group_id"] for row in positions} != {*names}:
+        _committed_partitions(tables, names)
+    last = max((row["last_earlier"] for row in positions if row["last_earlier"] is not None), default=-1)
+    earlier = commit_log(tables, *named, ("kafka_offset", "<=", last))
+    found = tables.query(NEWEST, commit_log=earlier, positions=as_scan(positions, POSITION_SCHEMA))
     return [_answer(row) for row in found if not row["is_known"] or row["is_committed"]]
+
+
+def _committed_partitions(tables: ClusterRows, names: Sequence[str]) -> dict[str, int]:
+    """Returns the partition of the log in which each group has commits. Raises UnknownNameError for one that has
+    none."""
+    is_commit = ("record_type", "in", OFFSET_COMMIT_TYPES)
+    columns = ("group_id", "kafka_partition")
+    records = tables.scan("coordinator_records", *of_groups(tables, *names), is_commit, columns=columns)
+    found = tables.query("SELECT DISTINCT group_id, kafka_partition FROM records", records=records)
+    partitions = {row["group_id"]: row["kafka_partition"] for row in found}
+    for name in names:
+        if name not in partitions:
+            raise no_group(tables, name)
+    return partitions
 
 
 def _stretches(coverage: Iterable[Answer], at: datetime) -> list[Answer]:

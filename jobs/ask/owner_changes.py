@@ -48,8 +48,8 @@ def owner_changes(
     """Yields each instant of [since, until) at which somebody took or gave up partitions, and the words for it."""
     of_group = ("group_id", "=", name)
     begun = (of_group, *within("valid_from", None, until))
-    rows = tables.scan_if_any("assignments", *begun, columns=COLUMNS).read_all().to_pylist()
-    away = tables.scan_if_any("member_epochs", *begun, ("state", "=", MemberState.AWAY)).read_all().to_pylist()
+    rows = tables.rows_if_any("assignments", *begun, columns=COLUMNS)
+    away = tables.rows_if_any("member_epochs", *begun, ("state", "=", MemberState.AWAY))
     changes = changed_hands([*rows, *reserved_ownership(away)])
     for at in sorted(changes):
         if at >= since and (until is None or at < until):

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.ask.quality_suite import Suite
+    from groupledger.jobs.ask.table_rows import Filter
     from groupledger.jobs.process.settings import QualitySettings
 
 Result = dict[str, Any]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.answers import of_groups
 from groupledger.jobs.ask.log_order import in_log_order, last_of_the_log
+from groupledger.jobs.process.arrow_values import rows_of
 from groupledger.jobs.process.output import print_json
 from groupledger.jobs.process.terminal import print_table
 from groupledger.schemas.codec.json_form import to_json_form
@@ -33,7 +34,7 @@ def records(tables: ClusterRows, *, group: str | None, limit: int | None) -> Ite
     rows = tables.scan("coordinator_records", *filters, columns=COLUMNS)
     for ordered in in_log_order(rows) if limit is None else last_of_the_log(rows, limit):
         for batch in ordered.to_batches(max_chunksize=ROWS_AT_ONCE):
-            yield from map(shown, batch.to_pylist())
+            yield from map(shown, rows_of(batch))
 
 
 def shown(row: dict[str, Any]) -> dict[str, Any]:

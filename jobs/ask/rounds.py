@@ -9,10 +9,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from groupledger.jobs.process.arrow_values import scalar_of, value_of, values_of
+
 if TYPE_CHECKING:
-    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.table_rows import Filter
 
 # Delta's log tells instants in whole milliseconds, and may round them.
 SAMPLED_AT = "sampled_at"
@@ -42,7 +46,7 @@ def of_round(sampled_at: datetime) -> list[Filter]:
 
 
 def _newest(tables: ClusterRows, table: str, column: str, filters: list[Filter]) -> datetime | None:
-    told = (pc.max(batch[column]).as_py() for batch in tables.scan(table, *filters, columns=(column,)))
+    told = (value_of(pc.max(batch[column])) for batch in tables.scan(table, *filters, columns=(column,)))
     return max((at for at in told if at is not None), default=None)
 
 
@@ -52,10 +56,11 @@ def _told(tables: ClusterRows, table: str, column: str, at: datetime | None) -> 
     names = ("min.cluster", "max.cluster", f"min.{column}", f"max.{column}")
     if not {*names} <= {*files.column_names}:
         return None
-    of_cluster = (pc.field("min.cluster") == tables.cluster) & (pc.field("max.cluster") == tables.cluster)
+    cluster = scalar_of(tables.cluster, pa.string())
+    of_cluster = pc.and_(pc.equal(files["min.cluster"], cluster), pc.equal(files["max.cluster"], cluster))
     told = [
         last if at is None or last <= at else first
-        for first, last in zip(*(files.filter(of_cluster)[name].to_pylist() for name in names[2:]), strict=True)
+        for first, last in zip(*(values_of(files.filter(of_cluster)[name]) for name in names[2:]), strict=True)
         if first is not None and last is not None and (at is None or first <= at)
     ]
     return max(told, default=None)

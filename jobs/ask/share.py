@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.table_rows import Filter
     from groupledger.jobs.process.output import Answer
 
 # Heading of the table, and column of the answer.

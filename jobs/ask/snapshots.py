@@ -6,21 +6,23 @@ read when they are asked for, from the files that can hold them.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from groupledger.jobs.ask.table_rows import refuse_unreadable, rows_of_files, with_columns
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.outside import of_the_table
+from groupledger.jobs.process.places import warehouse_uri
 from groupledger.jobs.process.terminal import printable
-from groupledger.jobs.warehouse.delta_log import warehouse_uri
-from groupledger.jobs.warehouse.local_files import local_files
 from groupledger.schemas.definitions import table_names
 
 if TYPE_CHECKING:
-    from pyarrow.dataset import Dataset
+    from collections.abc import Iterator, Sequence
 
 KNOWN = table_names()
 
@@ -57,19 +59,34 @@ class Snapshots:
         """Returns a table that is there, as it was when it was first asked for."""
         if table not in self._opened:
             with of_the_table(self.path(table)):
-                self._opened[table] = DeltaTable(self.path(table))
+                delta = DeltaTable(self.path(table))
+                refuse_unreadable(delta)
+                self._opened[table] = delta
         return self._opened[table]
 
-    def rows(self, table: str) -> Dataset:
-        """Returns the rows of a table that is there."""
-        path = self.path(table)
-        try:
-            return self.open(table).to_pyarrow_dataset(filesystem=local_files(path))
-        except (DeltaError, OSError, ValueError) as error:
-            raise self._failure(path, error) from error
+    def schema(self, table: str) -> pa.Schema:
+        """Returns the columns of a table that is there."""
+        with self._told(table):
+            return pa.schema(self.open(table).schema().to_arrow())
+
+    def rows(self, table: str, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
+        """Returns the rows of a table that is there, to be read once, with some columns or all."""
+        schema = self.schema(table)
+        wanted = pa.schema([schema.field(name) for name in columns or schema.names])
+        with self._told(table):
+            pieces = rows_of_files(self.open(table), self.path(table), (), wanted.names)
+        return pa.RecordBatchReader.from_batches(wanted, with_columns(pieces, wanted))
 
     def path(self, table: str) -> str:
         return f"{self.warehouse}/{table}"
+
+    @contextmanager
+    def _told(self, table: str) -> Iterator[None]:
+        """Raises OutsideError where delta-rs can't read a table."""
+        try:
+            yield
+        except (DeltaError, OSError, ValueError) as error:
+            raise self._failure(self.path(table), error) from error
 
     def _failure(self, place: str, error: Exception) -> OutsideError:
         return OutsideError(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from groupledger.jobs.process.arrow_values import rows_of
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.output import json_text, print_json
 from groupledger.jobs.process.terminal import escaped, print_table, printable
@@ -36,16 +37,16 @@ def print_rows(answer: pa.Table, form: str) -> None:
     if twice:
         raise InputError(f"Several columns are called {printable(', '.join(sorted(twice)))}: name them with AS.")
     if form == "table":
-        print_as_table([printable(name) for name in answer.column_names], answer.to_pylist())
+        print_as_table([printable(name) for name in answer.column_names], rows_of(answer))
         return
     writer = csv.writer(sys.stdout, lineterminator="\n")
     if form == "csv":
         writer.writerow([csv_cell(name) for name in answer.column_names])
     for batch in answer.to_batches():
         if form == "json":
-            print_json(batch.to_pylist())
+            print_json(rows_of(batch))
         else:
-            writer.writerows(map(csv_cell, row.values()) for row in batch.to_pylist())
+            writer.writerows(map(csv_cell, row.values()) for row in rows_of(batch))
 
 
 def csv_cell(value: object) -> str:

@@ -24,14 +24,12 @@ COLUMNS = ("member_id", "subtopology", "partition", "role", "valid_from", "valid
 
 def copies_now(tables: ClusterRows, name: str) -> dict[str, str]:
     """Returns the copies of each present member that has any, in words: `standby 0_1 0_2, warmup 1_0`."""
-    rows = tables.scan_if_any("stream_tasks", ("group_id", "=", name), ("is_open", "=", 1), columns=COLUMNS)
-    return _in_words(rows.read_all().to_pylist())
+    return _in_words(tables.rows_if_any("stream_tasks", ("group_id", "=", name), ("is_open", "=", 1), columns=COLUMNS))
 
 
 def copies_at(tables: ClusterRows, name: str, at: datetime) -> dict[str, str]:
     """Returns the same for an instant."""
-    began = tables.scan_if_any("stream_tasks", ("group_id", "=", name), ("valid_from", "<=", at), columns=COLUMNS)
-    rows = began.read_all().to_pylist()
+    rows = tables.rows_if_any("stream_tasks", ("group_id", "=", name), ("valid_from", "<=", at), columns=COLUMNS)
     return _in_words(row for row in rows if row["valid_to"] is None or at < row["valid_to"])
 
 

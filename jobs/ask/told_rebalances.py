@@ -29,10 +29,10 @@ def rebalances_told(tables: ClusterRows, names: Sequence[str], columns: Sequence
     tells whether a line is about it."""
     of_groups = ("group_id", "in", names)
     events = defaultdict(list)
-    lines = tables.scan_if_any(
+    lines = tables.rows_if_any(
         "coordinator_events", of_groups, ("kind", "in", sorted(KINDS)), columns=("group_id", *EVENT_COLUMNS)
     )
-    for event in lines.read_all().to_pylist():
+    for event in lines:
         events[event["group_id"]].append(event | {"logged_at": _us(event["logged_at"])})
     by_group = defaultdict(list)
     for row in sorted(tables.rows("rebalances", of_groups, columns=columns), key=itemgetter("kafka_offset")):

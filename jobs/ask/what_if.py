@@ -81,15 +81,13 @@ def rows_of(tables: ClusterRows, name: str, since: datetime, until: datetime) ->
         generations=tables.rows("generations", of_group),
         rebalances=[row for row in rebalances_told(tables, [name]) if is_within(row["happened_at"], since, until)],
         assignments=tables.rows("assignments", of_group, columns=("topic", "partition", "valid_from", "valid_to")),
-        requests=tables.scan_if_any(
+        requests=tables.rows_if_any(
             "requests",
             of_group,
             ("happened_at", ">=", since),
             ("happened_at", "<", until),
             columns=("member_id", "api", "happened_at", "logged_at"),
-        )
-        .read_all()
-        .to_pylist(),
+        ),
         since=since,
         until=until,
     )

@@ -23,7 +23,7 @@ def kept_of_group(tables: ClusterRows, name: str) -> list[Answer]:
 def kept_of_groups(tables: ClusterRows, names: Sequence[str]) -> defaultdict[str, list[Answer]]:
     """Returns the same for several groups, by their names."""
     found: defaultdict[str, list[Answer]] = defaultdict(list)
-    rows = tables.scan_if_any("what_if_effects", ("group_id", "in", names)).read_all().to_pylist()
+    rows = tables.rows_if_any("what_if_effects", ("group_id", "in", names))
     for row in sorted(rows, key=itemgetter("ran_at"), reverse=True):
         of_group = found[row["group_id"]]
         if not of_group or of_group[0]["ran_at"] == row["ran_at"]:

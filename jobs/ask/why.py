@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.table_rows import Filter
     from groupledger.jobs.process.output import Answer
 
 COLUMNS = ("at", "what", "how", "text")
@@ -120,7 +121,7 @@ def _of_offsets(tables: ClusterRows, name: str, since: datetime, until: datetime
     if until is not None:
         filters.append(("happened_at", "<", until))
     together = defaultdict(list)
-    for row in tables.scan_if_any("offset_events", *filters).read_all().to_pylist():
+    for row in tables.rows_if_any("offset_events", *filters):
         together[row["happened_at"], row["kind"], row["topic"], row["cause"]].append(row)
     for (at, kind, topic, cause), rows in together.items():
         parts = [places([(topic, row["partition"]) for row in rows])]

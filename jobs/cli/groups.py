@@ -40,7 +40,7 @@ def groups(
     """
     from groupledger.jobs.ask.group_list import COLUMNS, OPTIONAL, Wanted, group_list
 
-    teams = job.settings.team_patterns()
+    teams = {} if job.conf is None else job.settings.team_patterns()  # the shipped settings know none
     if team is not None and team not in teams:
         known = f"there are {', '.join(teams)}" if teams else "the settings name no teams"
         raise click.BadParameter(f"{team!r} is no team: {known}.", param_hint="--team")

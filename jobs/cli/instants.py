@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
@@ -29,6 +28,8 @@ def instant(text: str) -> datetime:
 def _set_zone(ctx: click.Context, _option: click.Parameter, name: str | None) -> None:
     if name is None:
         return
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
         ctx.meta[ZONE] = ZoneInfo(name)
     except (ValueError, OSError, ZoneInfoNotFoundError) as error:

@@ -12,7 +12,6 @@ from groupledger.jobs.cli.instants import SINCE, UNTIL, instant
 from groupledger.jobs.cli.questions import question
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import print_answers, print_json, say
-from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.process.terminal import print_table, printable
 
 if TYPE_CHECKING:
@@ -62,6 +61,7 @@ def lag(  # noqa: PLR0913 - one for each option
 
     if name is not None and since is not None:
         from groupledger.jobs.ask.lag_changes import status_changes
+        from groupledger.jobs.process.settings import rules_from
         from groupledger.transforms.lag.rules import LagRules
 
         found = status_changes(job.rows(), name, since, until, rules_from(LagRules, job.settings.lag))

@@ -11,7 +11,6 @@ import click
 
 from groupledger.jobs.process.output import say
 from groupledger.jobs.process.places import local_path
-from groupledger.jobs.process.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +37,8 @@ def absolute(_context: click.Context, _option: click.Parameter, place: str | Non
 
 def settings_of(conf: Path | None, cluster: str | None = None) -> Settings:
     """Returns the settings of a command, and gives what it makes from now on the permissions that they want."""
+    from groupledger.jobs.process.settings import load_settings
+
     settings = load_settings(conf, cluster=cluster)
     settings.storage.apply()
     return settings
@@ -59,12 +60,17 @@ class Job:
 
     @cached_property
     def cluster_asked(self) -> str:
-        """The cluster of a question, which need not be named if it is the only one."""
-        usual = self.settings.cluster
-        from groupledger.jobs.ask.clusters import cluster_asked
+        """The cluster of a question, which need not be named if it is the only one. Settings take longer to read than
+        to answer with, and are read where they have a say: a file of the user's, which may be wrong, or a name that is
+        needed and not given, or not known."""
+        from groupledger.jobs.ask.clusters import cluster_asked, clusters_of
         from groupledger.jobs.ask.snapshots import Snapshots
 
-        return cluster_asked(Snapshots(self.warehouse), self.cluster, usual)
+        usual = None if self.conf is None else self.settings.cluster
+        known = clusters_of(Snapshots(self.warehouse))
+        if usual is None and (self.cluster in known or (self.cluster is None and len(known) == 1)):
+            return self.cluster or known[0]
+        return cluster_asked(known, self.cluster, usual or self.settings.cluster)
 
     def rows(self) -> ClusterRows:
         """Reads the cluster's rows without Spark."""

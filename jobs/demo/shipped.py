@@ -46,7 +46,7 @@ def pack(warehouse: str, ended_at: datetime, file: Path) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_entry(ABOUT), json.dumps({"ended_at": ended_at.isoformat()}))
         for name in sorted(snapshots.existing - LEFT_OUT):
-            rows = snapshots.rows(name).to_table()
+            rows = snapshots.rows(name).read_all()
             if rows.num_rows:
                 partitions = snapshots.open(name).metadata().partition_columns
                 described = rows.replace_schema_metadata({"partition_columns": json.dumps(partitions)})

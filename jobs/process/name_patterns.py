@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from groupledger.jobs.process.arrow_values import column_of
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 def why_no_pattern(pattern: str) -> str | None:
     """Returns what is wrong with a pattern."""
     try:
-        pc.match_substring_regex(pa.array([""]), pattern)
+        pc.match_substring_regex(column_of([""], pa.string()), pattern)
     except pa.ArrowInvalid as error:
         return str(error)
     return None
@@ -26,7 +28,7 @@ def why_no_pattern(pattern: str) -> str | None:
 
 def names_matching(pattern: str, names: Iterable[str]) -> set[str]:
     """Returns the names that the pattern matches as a whole."""
-    told = pa.array(sorted(set(names)), pa.string())
+    told = column_of(sorted(set(names)), pa.string())
     return set(told.filter(pc.match_substring_regex(told, rf"\A(?s:{pattern})\z")).to_pylist())
 
 

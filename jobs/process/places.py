@@ -8,9 +8,14 @@ or `dbfs:/x`, where the configuration says which host. `file:` is the scheme of 
 from __future__ import annotations
 
 import re
+from pathlib import Path
+
+from groupledger.jobs.process.errors import InputError
 
 OF_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 OF_FILES = re.compile(r"file:(?://(?:localhost)?(?=/))?", re.IGNORECASE)
+# In a local path delta-rs takes these for others, or panics.
+MISREAD = re.compile(r"[\x00-\x1f\x7f\[\]\\^|]|%[0-9A-Fa-f]{2}")
 
 
 def local_path(place: str) -> str | None:
@@ -20,3 +25,18 @@ def local_path(place: str) -> str | None:
         path = place[of_files.end() :]
         return None if path.startswith("//") else path  # another host's files
     return None if OF_ELSEWHERE.match(place) else place
+
+
+def warehouse_uri(warehouse: str) -> str:
+    """Returns the place of a warehouse as delta-rs wants it. Raises InputError for one that it would not find again."""
+    place = warehouse.rstrip("/")
+    path = local_path(place)
+    if path is None:
+        return place
+    misread = MISREAD.search(str(Path(path).absolute()))
+    if misread is not None:
+        raise InputError(
+            f"The path of the warehouse {warehouse} has {misread[0]!r} in it, which Delta's library takes for something"
+            " else: rename the folder, or choose another."
+        )
+    return path

@@ -1,4 +1,7 @@
-"""Tables on a terminal. Names come from clients, so nothing that a terminal could obey is ever printed as it is."""
+"""Tables on a terminal. Names come from clients, so nothing that a terminal could obey is ever printed as it is.
+
+Rich is imported where a table is printed: JSON and errors do without.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,6 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,6 +37,8 @@ def print_table(
     Where a terminal is too narrow, the `optional` columns are left out, the first of them first, before any name is
     folded.
     """
+    from rich.console import Console
+
     console, cells = Console(), list(rows)
     if not console.is_terminal:
         sys.stdout.flush()
@@ -45,6 +46,9 @@ def print_table(
             click.echo(title, err=True)
         print_plain(columns, cells)
         return
+    from rich.table import Table
+    from rich.text import Text
+
     told = [[f"{value:,}" if type(value) is int else printable(value) for value in row] for row in cells]
     shown = fitting(columns, told, optional, console.width)
     table = Table(title=title or None, title_justify="left")
@@ -60,6 +64,8 @@ def print_table(
 
 def print_plain(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Prints a heading and a line for each row; columns are two spaces apart, and a space within a value remains."""
+    from rich.cells import cell_len
+
     lines = [
         [name.upper().replace(" ", "-") for name in columns],
         *([printable(value) for value in row] for row in rows),
@@ -80,6 +86,8 @@ def is_number(rows: Sequence[Sequence[object]], index: int) -> bool:
 
 def fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str], width: int) -> list[int]:
     """Returns the columns to show, by their place: all, or fewer of the optional ones if they are too wide."""
+    from rich.cells import cell_len
+
     widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
     shown = list(range(len(columns)))
     for name in optional:

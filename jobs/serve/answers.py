@@ -99,16 +99,14 @@ def json_answer(value: Any, status: int = 200, media_type: str = "application/js
     return Response(json_text(value) + "\n", status, media_type=media_type)
 
 
-def problem(error: BaseException) -> Response:
-    """Returns what a request is told of an error. What nobody foresaw is told to the log, and to nobody else."""
+def told_of(error: BaseException) -> tuple[int, str]:
+    """Returns the status and the sentence that a request is told of an error. What nobody foresaw is told to the log,
+    and to nobody else."""
     known = explain(error)
     if known is None:
         say(f"groupledger serve: a request failed by a fault of groupledger ({type(error).__name__})")
-        status, detail = 500, "This is a fault of groupledger: its log says which."
-    else:
-        status = 404 if isinstance(known, UnknownNameError) else 503 if isinstance(known, OutsideError) else 400
-        detail = str(known)
-    return problem_answer(status, detail)
+        return 500, "This is a fault of groupledger: its log says which."
+    return 404 if isinstance(known, UnknownNameError) else 503 if isinstance(known, OutsideError) else 400, str(known)
 
 
 def problem_answer(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:

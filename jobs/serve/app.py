@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.serve import api, burrow, events, pages
-from groupledger.jobs.serve.answers import Warehouse, problem
+from groupledger.jobs.serve.answers import Warehouse, problem_answer, told_of
 from groupledger.jobs.serve.entrance import OPEN_TO_ALL, Entrance
 from groupledger.jobs.serve.guards import Guards
 
@@ -58,10 +58,13 @@ async def _few_threads(_app: FastAPI) -> AsyncIterator[None]:
     yield
 
 
-async def _refused(_request: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, RequestValidationError):
         wrong = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
-        return problem(InputError(f"The question is wrong: {wrong}."))
-    if isinstance(error, HTTPException):
-        return problem(UnknownNameError("There is nothing at this path: see /api/v1/openapi.json."))
-    return problem(error)
+        error = InputError(f"The question is wrong: {wrong}.")
+    elif isinstance(error, HTTPException):
+        error = UnknownNameError("There is nothing at this path: see /api/v1/openapi.json.")
+    status, detail = told_of(error)
+    if request.url.path.startswith(burrow.PREFIX):
+        return burrow.refused(request, status, detail)
+    return problem_answer(status, detail)

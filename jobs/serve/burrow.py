@@ -13,19 +13,23 @@ from starlette.responses import Response
 
 from groupledger.jobs.ask.lag_answers import lag_at
 from groupledger.jobs.ask.rounds import last_round, of_round
-from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.serve.answers import Warehouse, json_answer, name_in
 from groupledger.schemas.words import BurrowStatus
 from groupledger.transforms.lag.rules import burrow
 
 if TYPE_CHECKING:
-    from groupledger.jobs.ask.cluster_rows import ClusterRows, Filter
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.table_rows import Filter
     from groupledger.transforms.lag.rules import LagRow
+
+
+PREFIX = "/v3/kafka"
 
 
 def routes(warehouse: Warehouse) -> APIRouter:
     """Returns the routes of a warehouse, each of whose clusters is one of Burrow's."""
-    api = APIRouter(prefix="/v3/kafka", default_response_class=Response, tags=["Burrow"])
+    api = APIRouter(prefix=PREFIX, default_response_class=Response, tags=["Burrow"])
 
     @api.get("")
     def clusters(request: Request) -> Response:
@@ -71,12 +75,7 @@ def routes(warehouse: Warehouse) -> APIRouter:
 
     @api.get("/{cluster}/topic/{topic}")
     def topic(request: Request, cluster: str, topic: str) -> Response:
-        of_topic = ("topic", "=", name_in(topic))
-        rows = newest(warehouse.rows(cluster), "watermarks", "partition", "high_watermark", filters=[of_topic])
-        ends = {row["partition"]: row["high_watermark"] for row in rows}
-        return told(
-            request, "topic offsets returned", offsets=[ends.get(each) for each in range(max(ends, default=-1) + 1)]
-        )
+        return told(request, "topic offsets returned", offsets=ends_of(warehouse.rows(cluster), name_in(topic)))
 
     @api.get("/{cluster}/topic/{topic}/consumers")
     def consumers_of(request: Request, cluster: str, topic: str) -> Response:
@@ -92,6 +91,16 @@ def newest(tables: ClusterRows, table: str, *columns: str, filters: list[Filter]
     if sampled_at is None:
         raise InputError("No sampling round is computed yet.")
     return tables.rows(table, *of_round(sampled_at), *(filters or ()), columns=columns)
+
+
+def ends_of(tables: ClusterRows, topic: str) -> list[int | None]:
+    """Returns the end of each partition of a topic, null where the round has none. Raises UnknownNameError for a topic
+    that it does not have."""
+    rows = newest(tables, "watermarks", "partition", "high_watermark", filters=[("topic", "=", topic)])
+    if not rows:
+        raise UnknownNameError("The newest sampling round has no such topic.")
+    ends = {row["partition"]: row["high_watermark"] for row in rows}
+    return [ends.get(partition) for partition in range(max(ends) + 1)]
 
 
 def status_of(cluster: str, rows: list[LagRow]) -> dict[str, Any]:
@@ -136,5 +145,13 @@ def absent() -> dict[str, Any]:
 
 
 def told(request: Request, message: str, **found: Any) -> Response:
-    asked = {"url": request.url.path, "host": request.url.hostname}
-    return json_answer({"error": False, "message": message, **found, "request": asked})
+    return json_answer({"error": False, "message": message, **found, "request": asked(request)})
+
+
+def refused(request: Request, status: int, message: str) -> Response:
+    """Returns an error as Burrow tells it: clients look for `error`, and take a `status` for that of a group."""
+    return json_answer({"error": True, "message": message, "request": asked(request)}, status)
+
+
+def asked(request: Request) -> dict[str, Any]:
+    return {"url": request.url.path, "host": request.url.hostname}

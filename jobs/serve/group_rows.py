@@ -96,5 +96,5 @@ def read_groups(
 
 
 def _connect_assignments(tables: ClusterRows, names: Sequence[str]) -> Iterator[Answer]:
-    for row in tables.scan_if_any("connect_assignments", ("group_id", "in", names)).read_all().to_pylist():
+    for row in tables.rows_if_any("connect_assignments", ("group_id", "in", names)):
         yield row | {"topic": row["connector"], "partition": row["task"]}

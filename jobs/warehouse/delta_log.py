@@ -16,7 +16,6 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -27,9 +26,9 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.dataset import FileSystemDataset, ParquetFileFormat, ParquetFragmentScanOptions
 from pyarrow.fs import PyFileSystem
 
-from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.outside import of_the_table
-from groupledger.jobs.process.places import local_path
+from groupledger.jobs.process.places import warehouse_uri
 from groupledger.jobs.warehouse.local_files import local_files
 
 if TYPE_CHECKING:
@@ -40,28 +39,11 @@ if TYPE_CHECKING:
 
 
 COMMIT_FILE = re.compile(r"[0-9]{20}\.json")
-# In a local path delta-rs takes these for others, or panics.
-MISREAD = re.compile(r"[\x00-\x1f\x7f\[\]\\^|]|%[0-9A-Fa-f]{2}")
 
 
 def table_uri(warehouse: str, table: Table) -> str:
     """Returns the place of a table. Raises InputError for a path that delta-rs would not find again."""
     return f"{warehouse_uri(warehouse)}/{table.name}"
-
-
-def warehouse_uri(warehouse: str) -> str:
-    """Returns the place of a warehouse as delta-rs wants it. Raises InputError for one that it would not find again."""
-    place = warehouse.rstrip("/")
-    path = local_path(place)
-    if path is None:
-        return place
-    misread = MISREAD.search(str(Path(path).absolute()))
-    if misread is not None:
-        raise InputError(
-            f"The path of the warehouse {warehouse} has {misread[0]!r} in it, which Delta's library takes for something"
-            " else: rename the folder, or choose another."
-        )
-    return path
 
 
 def open_table(warehouse: str, table: Table) -> DeltaTable:

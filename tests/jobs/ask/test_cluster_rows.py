@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+import json
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
+from deltalake.exceptions import DeltaError
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.jobs.ask import table_rows
 from groupledger.jobs.ask.answers import of_groups
 from groupledger.jobs.ask.cluster_rows import ClusterRows, SmallFiles
 from groupledger.jobs.ask.commits import commit_log
+from groupledger.jobs.ask.table_rows import DataFile, files_of
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.outside import explain
 from groupledger.jobs.warehouse.commits import Commits, as_new
@@ -45,14 +49,13 @@ def groups(warehouse: Path, *filters: Any) -> list[str]:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Returns the files that are read from now on."""
     files: list[str] = []
-    to_pyarrow_dataset = DeltaTable.to_pyarrow_dataset
 
-    def recorded(table: DeltaTable, **arguments: Any) -> Any:
-        found: Any = to_pyarrow_dataset(table, **arguments)
-        files.extend(found.files)
+    def recorded(*arguments: Any) -> list[DataFile]:
+        found = files_of(*arguments)
+        files.extend(file.path for file in found)
         return found
 
-    monkeypatch.setattr(DeltaTable, "to_pyarrow_dataset", recorded)
+    monkeypatch.setattr(table_rows, "files_of", recorded)
     return files
 
 
@@ -66,7 +69,7 @@ def test_filters_reach_the_files(tmp_path: Path, read: list[str], name: str) -> 
         append(tmp_path, "groups", {"group_id": each, "last_commit_at": AT})
     append(tmp_path, "groups", {"cluster": "other", "group_id": name})
     assert groups(tmp_path, ("group_id", "=", name)) == [name]
-    assert len(read) == (3 if name == "" else 1)  # of an empty name the log's facts are not asked
+    assert len(read) == 1
 
 
 def test_operators(tmp_path: Path, read: list[str]) -> None:
@@ -81,6 +84,35 @@ def test_operators(tmp_path: Path, read: list[str]) -> None:
     assert groups(tmp_path, ("group_id", "in", ("", "c"))) == ["c"]
     assert groups(tmp_path, ("last_commit_at", ">=", AT)) == ["a", "b", "c"]
     assert groups(tmp_path, ("last_commit_at", ">", AT)) == []
+
+
+def test_files_by_date(tmp_path: Path, read: list[str]) -> None:
+    """Goal: of a table that is partitioned only the files of the wanted partitions are read, and their rows have its
+    columns."""
+    days = [AT.date() - timedelta(days=each) for each in range(3)]
+    rows = [{"cluster": CLUSTER, "group_id": "g", "sample_date": each, "lag": day} for day, each in enumerate(days)]
+    of_lag = pa.Table.from_pylist(rows, schema_of("lag"))
+    write_deltalake(str(tmp_path / "lag"), of_lag, partition_by=["cluster", "sample_date"])
+    tables = ClusterRows(str(tmp_path), CLUSTER)
+    assert tables.rows("lag", ("sample_date", ">=", days[1]), ("lag", "<", 1), columns=("sample_date", "lag")) == [
+        {"sample_date": days[0], "lag": 0}
+    ]
+    assert len(read) == 1
+    assert [row["sample_date"] for row in tables.rows("lag", ("sample_date", "in", days[2:]))] == days[2:]
+    assert ClusterRows(str(tmp_path), "other").rows("lag") == []
+    assert len(read) == 2
+
+
+def test_features_that_are_not_known(tmp_path: Path) -> None:
+    """Goal: a table whose files hold rows that were deleted is refused, with the remedy."""
+    append(tmp_path, "groups", {"group_id": "a"})
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    log = tmp_path / "groups" / "_delta_log" / f"{1:020}.json"
+    log.write_text(json.dumps({"protocol": protocol | features}) + "\n")
+    with pytest.raises(DeltaError) as raised:
+        groups(tmp_path)
+    assert "needs a newer Delta Lake" in str(explain(raised.value))
 
 
 def test_an_older_table(tmp_path: Path) -> None:

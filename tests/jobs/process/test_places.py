@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from groupledger.jobs.process.outside import explain
-from groupledger.jobs.process.places import local_path
-from groupledger.jobs.warehouse.delta_log import warehouse_uri
+from groupledger.jobs.process.places import local_path, warehouse_uri
 from groupledger.jobs.warehouse.local_files import local_files
 from groupledger.jobs.warehouse.register import location
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS

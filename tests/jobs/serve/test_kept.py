@@ -8,10 +8,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltalake import DeltaTable
 
+from groupledger.jobs.ask import table_rows
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.incidents import recent_incidents
+from groupledger.jobs.ask.table_rows import DataFile, files_of
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.serve.kept import Kept
@@ -83,14 +84,13 @@ def test_recent_incidents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     row = {"cluster": "west", "incident_id": "west", "severity": "error", "first_seen_at": later, "last_seen_at": later}
     write(tmp_path, "incidents", row)
     read: list[str] = []
-    to_pyarrow_dataset = DeltaTable.to_pyarrow_dataset
 
-    def recorded(table: DeltaTable, **arguments: Any) -> Any:
-        found: Any = to_pyarrow_dataset(table, **arguments)
-        read.extend(found.files)
+    def recorded(*arguments: Any) -> list[DataFile]:
+        found = files_of(*arguments)
+        read.extend(file.path for file in found)
         return found
 
-    monkeypatch.setattr(DeltaTable, "to_pyarrow_dataset", recorded)
+    monkeypatch.setattr(table_rows, "files_of", recorded)
     found = recent_incidents(ClusterRows(str(tmp_path), CLUSTER))
     assert [row["incident_id"] for row in found] == ["of the day", "open"]
     assert len(set(read)) == 2

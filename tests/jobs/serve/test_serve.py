@@ -178,6 +178,10 @@ def test_burrow(client: Client) -> None:
     assert client.get(f"/v3/kafka/{CLUSTER}/topic/orders").json["offsets"] == [12]
     assert client.get(f"/v3/kafka/{CLUSTER}/topic/orders/consumers").json["consumers"] == ["pay"]
     assert "orders" in client.get(f"/v3/kafka/{CLUSTER}/topic").json["topics"]
+    for unknown in ("/v3/kafka/west/consumer", f"{consumers}/nobody/lag", f"/v3/kafka/{CLUSTER}/topic/none"):
+        answer = client.get(unknown)
+        assert (answer.status, answer.json.keys()) == (404, {"error", "message", "request"})
+        assert answer.json["error"] is True
 
 
 @pytest.mark.parametrize(

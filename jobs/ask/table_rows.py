@@ -1,0 +1,182 @@
+"""Reads the rows of a Delta table that filters let pass, from the files that can hold them, as batches.
+
+A filter is (column, operator, value), and all filters must hold. Delta's log tells the partition of each file and the
+bounds of its columns; the files that are left are read by pyarrow, and their rows are chosen. A file has the types that
+its writer gave it (a merge of delta-rs writes texts as views), and may lack columns and fields that the table has: the
+rows have the types of the table, and are null where the file says nothing.
+
+delta-rs makes a dataset of pyarrow of a table, too. That takes a millisecond for each file, and importing it pandas
+(`process.arrow_values`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake.exceptions import DeltaProtocolError
+from deltalake.fs import DeltaStorageHandler
+from deltalake.table import MAX_SUPPORTED_READER_VERSION, SUPPORTED_READER_FEATURES
+from pyarrow.fs import PyFileSystem
+from pyarrow.parquet import ParquetFile
+
+from groupledger.jobs.process.arrow_values import column_of, scalar_of, table_from
+from groupledger.jobs.warehouse.local_files import local_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
+
+    from deltalake import DeltaTable
+
+    Filter = tuple[str, str, Any]
+    Wanted = tuple[str, str, pa.Array]
+
+COMPARE: dict[str, Callable[[Any, Any], pa.Array]] = {
+    "=": pc.equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+FROM_BELOW, FROM_ABOVE = ("<", "<="), (">", ">=")
+PARTITION = "partition."
+# A small file is read whole, some of them at the same time; a larger one batch by batch, so that memory is bounded.
+SMALL_BYTES = 4 << 20
+AT_ONCE = 4
+# Delta's writers cut an instant to milliseconds.
+CUT_US = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A Parquet file: its path within the table, and the values of the columns that the table is partitioned by."""
+
+    path: str
+    size_bytes: int
+    partition: dict[str, pa.Scalar]
+
+
+def rows_of_files(
+    delta: DeltaTable, place: str, filters: Sequence[Filter], columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    """Yields the rows that pass in pieces, some of which are empty, of the table at a place (a directory or a URI) as
+    it was opened. The table must have all columns that are named."""
+    schema = pa.schema(delta.schema().to_arrow())
+    wanted = [(name, operation, _wanted(schema, name, operation, value)) for name, operation, value in filters]
+    needed = [schema.field(name) for name in dict.fromkeys([*columns, *(name for name, _, _ in filters)])]
+    files = files_of(delta, schema, wanted)
+    storage = local_files(place) or PyFileSystem(DeltaStorageHandler(place))
+
+    def pieces(file: DataFile) -> Iterator[pa.Table]:
+        in_file = [field.name for field in needed if field.name not in file.partition]
+        try:
+            with ParquetFile(storage.open_input_file(file.path), pre_buffer=True) as parquet:
+                for batch in parquet.iter_batches(columns=in_file):
+                    typed = pa.table([_column(batch, file, field) for field in needed], schema=pa.schema(needed))
+                    passing = [_passes(typed[each[0]], *each[1:]) for each in wanted if each[0] in in_file]
+                    yield (typed.filter(reduce(pc.and_, passing)) if passing else typed).select(columns)
+        except pa.ArrowException as error:
+            raise type(error)(f"{file.path}: {error}") from error  # pyarrow does not tell which file it was
+
+    return _some_at_once(files, pieces)
+
+
+def refuse_unreadable(delta: DeltaTable) -> None:
+    """Raises DeltaProtocolError for a table whose files do not say all about its rows."""
+    protocol = delta.protocol()
+    strange = {*(protocol.reader_features or ())} - SUPPORTED_READER_FEATURES
+    if protocol.min_reader_version > MAX_SUPPORTED_READER_VERSION or strange:
+        raise DeltaProtocolError(f"the table has features that this reader lacks: {sorted(strange)}")
+
+
+def files_of(delta: DeltaTable, schema: pa.Schema, wanted: Iterable[Wanted]) -> list[DataFile]:
+    """Returns the files that can hold rows that pass."""
+    added = table_from(delta.get_add_actions(flatten=True))
+    for each in wanted:
+        can_pass = _can_pass(added, *each)
+        added = added if can_pass is None else added.filter(can_pass)
+    partitions = {
+        name.removeprefix(PARTITION): added[name].cast(schema.field(name.removeprefix(PARTITION)).type)
+        for name in added.column_names
+        if name.startswith(PARTITION)
+    }
+    paths, sizes = added["path"].to_pylist(), added["size_bytes"].to_pylist()
+    return [
+        DataFile(unquote(path), size_bytes, {name: column[index] for name, column in partitions.items()})
+        for index, (path, size_bytes) in enumerate(zip(paths, sizes, strict=True))
+    ]
+
+
+def with_columns(pieces: Iterable[pa.Table], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yields rows with the columns of a schema, which are null where the rows lack them."""
+    for rows in pieces:
+        if rows.num_rows:
+            yield from pa.table([_cast(rows, field) for field in wanted], schema=wanted).to_batches()
+
+
+def _wanted(schema: pa.Schema, name: str, operation: str, value: Any) -> pa.Array:
+    """Returns what a filter compares with, in the type of its column."""
+    return column_of([*value] if operation == "in" else [value], schema.field(name).type)
+
+
+def _passes(column: pa.ChunkedArray, operation: str, wanted: pa.Array) -> pa.ChunkedArray:
+    return pc.is_in(column, value_set=wanted) if operation == "in" else COMPARE[operation](column, wanted[0])
+
+
+def _can_pass(added: pa.Table, name: str, operation: str, wanted: pa.Array) -> pa.ChunkedArray | None:
+    """Returns which files can hold rows that pass a filter; None if the log tells nothing of the column."""
+    kind = wanted.type
+    if PARTITION + name in added.column_names:
+        return _passes(added[PARTITION + name].cast(kind), operation, wanted)
+    if f"min.{name}" not in added.column_names:
+        return None
+    least, greatest = added[f"min.{name}"].cast(kind), added[f"max.{name}"].cast(kind)
+    if pa.types.is_timestamp(kind):
+        greatest = pc.add(greatest, scalar_of(CUT_US, pa.duration("us")))
+    if operation in FROM_BELOW:
+        could = COMPARE[operation](least, wanted[0])
+    elif operation in FROM_ABOVE:
+        could = COMPARE[operation](greatest, wanted[0])
+    else:
+        could = pc.and_kleene(pc.less_equal(least, pc.max(wanted)), pc.greater_equal(greatest, pc.min(wanted)))
+    return pc.fill_null(could, scalar_of(True, pa.bool_()))  # a bound that the log does not tell
+
+
+def _column(batch: pa.RecordBatch, file: DataFile, field: pa.Field) -> pa.Array:
+    """Returns a column of some rows of a file, in the type that it has in the table."""
+    if field.name in file.partition:
+        return pa.repeat(file.partition[field.name], batch.num_rows)
+    return _cast(batch, field)
+
+
+def _cast(rows: pa.Table | pa.RecordBatch, field: pa.Field) -> pa.ChunkedArray | pa.Array:
+    if field.name not in rows.schema.names:
+        return pa.nulls(rows.num_rows, field.type)
+    column = rows.column(field.name)
+    return column if column.type == field.type else column.cast(field.type)
+
+
+def _some_at_once(files: Sequence[DataFile], pieces: Callable[[DataFile], Iterator[pa.Table]]) -> Iterator[pa.Table]:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        reading: deque[Future[list[pa.Table]]] = deque()
+        for file in files:
+            is_read_ahead = file.size_bytes <= SMALL_BYTES and len(files) > 1
+            if is_read_ahead:
+                reading.append(pool.submit(_all, pieces, file))
+            while reading and (not is_read_ahead or len(reading) > AT_ONCE):
+                yield from reading.popleft().result()
+            if not is_read_ahead:
+                yield from pieces(file)
+        for each in reading:
+            yield from each.result()
+
+
+def _all(pieces: Callable[[DataFile], Iterator[pa.Table]], file: DataFile) -> list[pa.Table]:
+    return [*pieces(file)]

@@ -1,0 +1,104 @@
+"""Takes Python's values into Arrow's columns and out of them again, as pyarrow does, but without pandas.
+
+pyarrow asks of whatever it makes an array or a scalar of whether it comes from pandas, and of an instant with a zone
+whether pandas is to have it. For that it imports pandas where it is installed, which takes a third of a question's
+time. So nothing on a question's way may call `pa.array`, `pa.scalar` or `from_pylist`, compare a column with a plain
+value, or take instants out by `to_pylist`: they are made here, by the types that filters and small tables have.
+"""
+
+from __future__ import annotations
+
+from array import array
+from datetime import date, datetime, timedelta, timezone
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+EPOCH = datetime.fromtimestamp(0, timezone.utc)
+MICROSECOND = timedelta(microseconds=1)
+BYTE = 8
+
+
+def column_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Returns texts, whole numbers, truth values, dates, or instants in microseconds, and None among them."""
+    if pa.types.is_string(kind):
+        texts = [b"" if value is None else value.encode() for value in values]
+        ends = array("i", accumulate(map(len, texts), initial=0))
+        data = [pa.py_buffer(ends), pa.py_buffer(b"".join(texts))]
+        return pa.Array.from_buffers(kind, len(values), [_validity(values), *data])
+    numbers = array("q", (0 if value is None else _number(value) for value in values))
+    column = pa.Array.from_buffers(pa.int64(), len(values), [_validity(values), pa.py_buffer(numbers)])
+    return column.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else column.cast(kind)
+
+
+def scalar_of(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return column_of([value], kind)[0]
+
+
+def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    columns = [column_of([row[field.name] for row in rows], field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def table_from(stream: object) -> pa.Table:
+    """Returns a table of another library that speaks Arrow's C interface, as delta-rs's do."""
+    return pa.RecordBatchReader.from_stream(stream).read_all()
+
+
+def rows_of(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+    """Returns rows as dicts; instants are in UTC."""
+    columns = [values_of(column) for column in table.columns]
+    names = table.column_names
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)] if names else []
+
+
+def value_of(scalar: pa.Scalar) -> Any:
+    return _in_utc(scalar.cast(_without_zone(scalar.type)).as_py())
+
+
+def values_of(column: pa.ChunkedArray | pa.Array) -> list[Any]:
+    kind = _without_zone(column.type)
+    if kind == column.type:
+        values: list[Any] = column.to_pylist()
+        return values
+    return [_in_utc(value) for value in column.cast(kind).to_pylist()]
+
+
+def _number(value: int | datetime | date) -> int:
+    """Returns what Arrow keeps of a value: microseconds of an instant, days of a date."""
+    if isinstance(value, datetime):
+        return (value - EPOCH) // MICROSECOND
+    return value.toordinal() - EPOCH.toordinal() if isinstance(value, date) else int(value)
+
+
+def _validity(values: Sequence[Any]) -> pa.Buffer | None:
+    """Returns a bit for each value that is there, the lowest of a byte first; None if all are."""
+    if all(value is not None for value in values):
+        return None
+    bits = bytearray(-(-len(values) // BYTE))
+    for index, value in enumerate(values):
+        bits[index // BYTE] |= (value is not None) << index % BYTE
+    return pa.py_buffer(bytes(bits))
+
+
+def _without_zone(kind: pa.DataType) -> pa.DataType:
+    """Returns a type with instants that are in UTC but do not say so."""
+    if pa.types.is_timestamp(kind) and kind.tz == "UTC" and kind.unit != "ns":
+        return pa.timestamp(kind.unit)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_zone(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_without_zone(field.type)) for field in kind])
+    return kind
+
+
+def _in_utc(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=timezone.utc)
+    if isinstance(value, list):
+        return [_in_utc(each) for each in value]
+    return {name: _in_utc(each) for name, each in value.items()} if isinstance(value, dict) else value
