@@ -8,7 +8,7 @@ SEEDS ?= 3
 FAULTS ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-data demo-kafka test test-fast check format bench fuzz faults differential rules chart lock clean
+.PHONY: help setup demo demo-data demo-kafka test test-fast test-cluster check format bench fuzz faults differential rules chart lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -26,10 +26,14 @@ demo-kafka: setup ## the same steps on a real broker with real consumers
 	@$(BIN)/python -m lab.kafka.demo
 
 test: check ## everything that CI runs: lint, types, unit, property, Spark, broker and fault tests
-	$(BIN)/python -m pytest -n 2 --durations=30
+	$(BIN)/python -m pytest -n 2 --durations=30 -m "not cluster"
 
 test-fast: setup ## the tests that need no Java: under half a minute
-	$(BIN)/python -m pytest -n 2 -q -m "not spark and not broker and not fault and not java and not browser and not slow"
+	$(BIN)/python -m pytest -n 2 -q -m "not spark and not broker and not fault and not java and not browser and not slow and not cluster"
+
+test-cluster: setup ## a warehouse in an S3 bucket, and a cluster of Spark's with two workers (fetches both; ten minutes)
+	@$(PYTHON) tools/setup.py --with-cluster
+	$(BIN)/python -m pytest -m cluster tests/cluster
 
 check: setup ## lint, format, types and import contracts
 	$(BIN)/ruff check .
@@ -90,7 +94,8 @@ lock: setup ## resolve the newest allowed versions into requirements/*.lock (nee
 	$(COMPILE) --constraint requirements/project.lock pyproject.toml --output-file requirements/ask.lock
 	$(COMPILE) --constraint requirements/project.lock --extra spark --extra quality pyproject.toml \
 		--output-file requirements/writer.lock
+	printf 'moto[s3]\nflask\nflask-cors\n' | $(COMPILE) - --output-file requirements/s3-server.lock
 	printf 'setuptools\nwheel\n' | $(COMPILE) - --output-file requirements/build.lock
 
 clean: ## remove what set-up and runs leave behind, but not the caches of JARs
-	rm -rf .venv build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .s3-server build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

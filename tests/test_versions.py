@@ -8,6 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import pyspark
+
 ROOT = Path(__file__).parent.parent
 LOCKS = ("ask", "writer", "project")
 
@@ -18,10 +20,13 @@ def ivy_versions(name: str) -> dict[str, str]:
 
 
 def test_jars_and_packages_are_of_one_version() -> None:
-    """Goal: Delta's JAR is its package's, and the connector is of pyspark's minor version."""
+    """Goal: Delta's JAR is its package's, the connector is of pyspark's minor version, and Hadoop's client of S3 is of
+    pyspark's Hadoop."""
     jars = ivy_versions("spark")
     assert jars["delta-spark_4.0_2.13"] == version("delta-spark")
     assert jars["spark-sql-kafka-0-10_2.13"].rsplit(".", 1)[0] == version("pyspark").rsplit(".", 1)[0]
+    (hadoop,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    assert hadoop.name == f"hadoop-client-api-{ivy_versions('s3')['hadoop-aws']}.jar"
 
 
 def test_the_broker_and_its_tools_are_of_one_version() -> None:

@@ -5,6 +5,8 @@ its inputs, so a second run does nothing, and a changed lock file or JAR list is
 - `.venv/`   from requirements/build.lock and requirements/project.lock, every file checked by its hash.
 - `.jars/`   by `groupledger setup` (`jobs.process.jars`): what Spark needs, and a whole Kafka broker for tests, demo
              and benchmarks.
+With `--with-cluster`, for `make test-cluster`, also Hadoop's S3 client, and
+- `.s3-server/`  from requirements/s3-server.lock: an environment apart with a server of S3's interface.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv"
+S3_SERVER = ROOT / ".s3-server"
+WITH_CLUSTER = "--with-cluster"
+PIP_OPTIONS = ("--quiet", "--disable-pip-version-check", "--require-virtualenv", "--no-deps")
 PYTHON = ENVIRONMENT / "bin" / "python"
 JAVA_VERSIONS = (17, 21)
 PYTHON_MINIMUM = (3, 10)
@@ -33,7 +38,12 @@ def main() -> int:
         check_python()
         find_java()
         build_environment()
-        run([str(ENVIRONMENT / "bin" / "groupledger"), "setup", "--with-broker"])
+        own_setup = [str(ENVIRONMENT / "bin" / "groupledger"), "setup", "--with-broker"]
+        if WITH_CLUSTER in sys.argv[1:]:
+            build_s3_server()
+            run([*own_setup, "--with-s3"])
+            return 0
+        run(own_setup)
         install_browser()
     except SetupError as error:
         print(f"setup: {error}", file=sys.stderr)
@@ -68,10 +78,9 @@ def find_java() -> None:
 
 def build_environment() -> None:
     locks = [ROOT / "requirements" / "build.lock", ROOT / "requirements" / "project.lock"]
-    pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-virtualenv"]
     # pyspark comes as source only. The build tools come from a lock of their own, for an isolated build would fetch
     # whatever is newest that day.
-    pip += ["--no-build-isolation", "--no-deps"]
+    pip = [str(PYTHON), "-m", "pip", "install", *PIP_OPTIONS, "--no-build-isolation"]
     environment = Stamp(ENVIRONMENT / ".stamp", locks)
     if not environment.is_current():
         print("setup: building .venv (pyspark is a download of 450 MB; some minutes the first time)", flush=True)
@@ -83,6 +92,17 @@ def build_environment() -> None:
     if not project.is_current():
         run([*pip, "--editable", str(ROOT)])
         project.write()
+
+
+def build_s3_server() -> None:
+    lock = ROOT / "requirements" / "s3-server.lock"
+    stamp = Stamp(S3_SERVER / ".stamp", [lock])
+    if not stamp.is_current():
+        print("setup: building .s3-server", flush=True)
+        run([sys.executable, "-m", "venv", "--clear", str(S3_SERVER)])
+        pip = [str(S3_SERVER / "bin" / "python"), "-m", "pip", "install", *PIP_OPTIONS]
+        run([*pip, "--require-hashes", "--requirement", str(lock)])
+        stamp.write()
 
 
 class Stamp:

@@ -22,7 +22,7 @@ from groupledger.jobs.kafka.offsets_topic import (
     describe_offsets_topic,
     described,
 )
-from groupledger.jobs.process.errors import JobError
+from groupledger.jobs.process.errors import InputError, JobError
 from groupledger.jobs.process.jars import JAVA_REMEDY, JAVA_VERSIONS, java_major, java_path, java_words
 from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.places import local_path
@@ -173,6 +173,8 @@ def write_check(warehouse: str) -> Check:
         is_new = storage.create(name, "doctor") and not storage.create(name, "another")
         text = storage.read(name)
         storage.delete(name)
+    except InputError:  # a store of which it is known
+        is_new, text = False, None
     except OSError as error:
         return Check("warehouse", BAD, f"{warehouse}: {error.strerror}", remedy)
     except Py4JJavaError as error:

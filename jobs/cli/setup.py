@@ -14,15 +14,17 @@ from groupledger.jobs.process.output import say
     "--offline",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="Take the JARs from a folder, where another machine's setup has put them, and not from the network.",
+    help="Take the JARs from a folder, where another machine's setup has put them"
+    " (for --with-s3 from the folder s3 in it), and not from the network.",
 )
+@click.option("--with-s3", is_flag=True, help="Also Hadoop's client for a warehouse at s3a://.")
 @click.option("--with-broker", is_flag=True, help="Also a Kafka broker, for the tests of a checkout.")
-def setup(*, offline: Path | None, with_broker: bool) -> None:
+def setup(*, offline: Path | None, with_s3: bool, with_broker: bool) -> None:
     """Fetch Delta Lake and the Kafka connector for Spark, and keep Spark's classes for its JVM.
 
     Once for each release, into a folder of the user's cache; GROUPLEDGER_JARS names another one. Questions and `serve`
     need none of it."""
-    from groupledger.jobs.process.jars import jar_folder, set_up
+    from groupledger.jobs.process.jars import BROKER, S3, SPARK, jar_folder, set_up
 
-    folder = jar_folder()
-    set_up(folder, lambda text: say(f"setup: {text}"), offline=offline, with_broker=with_broker)
+    parts = [SPARK, *([S3] if with_s3 else []), *([BROKER] if with_broker else [])]
+    set_up(jar_folder(), lambda text: say(f"setup: {text}"), offline=offline, parts=parts)

@@ -1,6 +1,7 @@
 """Fetches what Spark's JVM needs beside pyspark, once, and knows where it lies.
 
     spark/              Delta Lake and the Kafka connector (conf/ivy/spark.xml)
+    s3/                 Hadoop's client for a warehouse at s3a:// (conf/ivy/s3.xml), if it was asked for
     kafka/              a whole Kafka broker, for the tests of a checkout only (conf/ivy/kafka.xml)
     spark-classes.jsa   the classes of a Spark session, ready for the JVM that made it (`class_archive`)
     .ivy/               Ivy's cache
@@ -27,9 +28,9 @@ from groupledger import conf
 from groupledger.jobs.process.errors import InputError, OutsideError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-SPARK, BROKER, ARCHIVE = "spark", "kafka", "spark-classes.jsa"
+SPARK, S3, BROKER, ARCHIVE = "spark", "s3", "kafka", "spark-classes.jsa"
 IVY_FOLDER = ".ivy"
 JAVA_VERSIONS = (17, 21)
 JAVA_REMEDY = "install a Java 17 or 21 runtime, or point JAVA_HOME at one"
@@ -37,7 +38,7 @@ CONF = Path(conf.__file__).resolve().parent
 ROOT = Path(__file__).resolve().parents[2]
 LAST_WORDS = 300
 # What a folder of JARs has to hold, by the beginnings of their names.
-NEEDED = ("delta-spark_", "spark-sql-kafka-0-10_")
+NEEDED = {SPARK: ("delta-spark_", "spark-sql-kafka-0-10_"), S3: ("hadoop-aws-", "s3-"), BROKER: ("kafka_",)}
 
 
 def is_checkout() -> bool:
@@ -78,8 +79,11 @@ def java_major(words: str) -> int | None:
 # Fetching
 
 
-def set_up(folder: Path, say: Callable[[str], None], *, offline: Path | None = None, with_broker: bool = False) -> None:
-    """Brings a folder up to date. `offline` is a folder of JARs that were fetched elsewhere, in place of the network.
+def set_up(
+    folder: Path, say: Callable[[str], None], *, offline: Path | None = None, parts: Sequence[str] = (SPARK,)
+) -> None:
+    """Brings parts of a folder up to date. `offline` is a folder of JARs that were fetched elsewhere, in place of the
+    network; those of other parts lie in folders of their own in it.
 
     Raises InputError if Java is not there, or the offline folder lacks a JAR, OutsideError if fetching fails.
     """
@@ -88,13 +92,13 @@ def set_up(folder: Path, say: Callable[[str], None], *, offline: Path | None = N
     words = java_words(java) if shutil.which(java) else ""
     if java_major(words) not in JAVA_VERSIONS:
         raise InputError(f"There is no Java 17 or 21 at {java!r}: {JAVA_REMEDY}.")
-    for name in (SPARK, BROKER) if with_broker else (SPARK,):
+    for name in parts:
         stamp = Stamp(folder / name / ".stamp", CONF / "ivy" / f"{name}.xml", CONF / "ivysettings.xml")
         if stamp.is_current():
             continue
         shutil.rmtree(folder / name, ignore_errors=True)
         if offline is not None:
-            copy_jars(offline, folder / name)
+            copy_jars(offline if name == SPARK else offline / name, folder / name)
         else:
             say(f"fetching the JARs of conf/ivy/{name}.xml")
             fetch_jars(java, ivy, folder, name)
@@ -105,11 +109,11 @@ def set_up(folder: Path, say: Callable[[str], None], *, offline: Path | None = N
 def copy_jars(source: Path, target: Path) -> None:
     """Copies JARs. Raises InputError if the source lacks one that is needed."""
     jars = sorted(source.glob("*.jar"))
-    missing = [name for name in NEEDED if not any(jar.name.startswith(name) for jar in jars)]
+    missing = [name for name in NEEDED[target.name] if not any(jar.name.startswith(name) for jar in jars)]
     if missing:
         raise InputError(
             f"The folder {source} has no JAR {' and none '.join(f'{name}*' for name in missing)}: copy the folder"
-            f" {jar_folder() / SPARK} of a machine where `groupledger setup` has run."
+            f" {jar_folder() / target.name} of a machine where `groupledger setup` has run."
         )
     target.mkdir(parents=True)
     for jar in jars:
@@ -138,7 +142,9 @@ def fetch_jars(java: str, ivy: Path, folder: Path, name: str) -> None:
 def archive_classes(folder: Path, java_says: str, say: Callable[[str], None]) -> None:
     """Makes the archive of classes. Without it every command that starts Spark takes some seconds longer."""
     program = Path(__file__).with_name("class_archive.py")
-    stamp = Stamp(folder / f"{ARCHIVE}.stamp", program, CONF / "ivy" / f"{SPARK}.xml", fact=java_says)
+    # Of the class path, in its order.
+    parts = [CONF / "ivy" / f"{name}.xml" for name in (SPARK, S3) if (folder / name).is_dir()]
+    stamp = Stamp(folder / f"{ARCHIVE}.stamp", program, *parts, fact=java_says)
     target = folder / ARCHIVE
     if stamp.is_current() and target.is_file():
         return

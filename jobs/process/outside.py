@@ -60,6 +60,7 @@ NUMBERS = {
     "SocketTimeoutException": errno.ETIMEDOUT,
     "error sending request": errno.EHOSTUNREACH,
     "503 Service Unavailable": errno.ETIMEDOUT,
+    "403 Forbidden": errno.EACCES,
 }
 NUMBER = re.compile(rf"\(os error (\d+)\)|\[Errno (\d+)\]|({'|'.join(map(re.escape, NUMBERS))})")
 
@@ -104,7 +105,17 @@ SENTENCES: dict[str, JobError] = {
         "This file system does not keep two writers apart: name the warehouse by the object store below it (s3a://,"
         " abfss://, gs://)."
     ),
-    "No FileSystem for scheme": InputError("Spark has no client for such a URI: add its JAR, or use a directory."),
+    **dict.fromkeys(
+        ("NoSuchBucket", "UnknownStoreException"),
+        InputError("There is no such bucket: check the name in --warehouse, and AWS_ENDPOINT_URL if it is set."),
+    ),
+    "URL scheme is not allowed": InputError(
+        "The endpoint of the store has no TLS: give one with https://, or set AWS_ALLOW_HTTP=true in your own network."
+    ),
+    "S3AFileSystem not found": InputError("Spark has no client for S3: run `groupledger setup --with-s3`."),
+    "No FileSystem for scheme": InputError(
+        "Spark has no client for such a URI: name an S3 bucket by s3a://, or add the JAR of another client."
+    ),
 }
 # What an installation may lack, by the module that is not found.
 _WITH_SPARK = ("Spark, which this command needs,", "run `pip install 'groupledger[spark]'`, then `groupledger setup`")

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 
 from groupledger import conf
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.process.jars import ARCHIVE, SPARK, jar_folder
+from groupledger.jobs.process.jars import ARCHIVE, S3, SPARK, jar_folder
+from groupledger.jobs.process.object_store import s3_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 SHIPPED = Path(conf.__file__).parent
 SPARK_JARS = jar_folder() / SPARK
+S3_JARS = jar_folder() / S3
 CLASS_ARCHIVE = jar_folder() / ARCHIVE
 
 # For a JVM that lives some minutes: the first compiler's code is ready sooner than the second's is fast. Alone it gets
@@ -82,6 +84,7 @@ def own_settings(java_options: str) -> dict[str, str]:
     options = (defaults["spark.driver.extraJavaOptions"], logging, scratch, class_archive_options(), java_options)
     return {
         **defaults,
+        **s3_settings(os.environ),
         "spark.driver.extraClassPath": os.pathsep.join(local_jars()),
         "spark.driver.extraJavaOptions": " ".join(options),
         # Hadoop's client takes no notice of the process's own.
@@ -114,9 +117,8 @@ def left_open(submitted: Mapping[str, str]) -> dict[str, str]:
     """Returns the defaults that count beside what was submitted."""
     is_local = LOCAL_MASTER.fullmatch(submitted["spark.master"]) is not None
     not_ours = OF_THE_MACHINE if is_local else (*OF_THE_MACHINE, *OF_LOCAL_MASTER)
-    return {
-        key: value for key, value in spark_defaults().items() if not key.startswith(not_ours) and key not in submitted
-    }
+    ours = {**spark_defaults(), **s3_settings(os.environ)}
+    return {key: value for key, value in ours.items() if not key.startswith(not_ours) and key not in submitted}
 
 
 def task_count(spark: SparkSession, wanted: int | None) -> int:
@@ -134,4 +136,4 @@ def local_jars() -> list[str]:
     jars = sorted(str(path) for path in SPARK_JARS.glob("*.jar"))
     if not jars:
         raise InputError("The JARs of Delta Lake and the Kafka connector are missing: run `groupledger setup`.")
-    return jars
+    return jars + sorted(str(path) for path in S3_JARS.glob("*.jar"))

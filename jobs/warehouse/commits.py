@@ -11,7 +11,8 @@ transaction id `writer/<lease>`, the highest token that has written it:
 
 Delta's own writers do not compare the tokens: delta-rs would take a lower one, and Spark would skip it without a word.
 And on a local disk Spark checks for a log file and then renames its own, which can replace a commit, where delta-rs
-makes a link, which can't. So no rows are committed by Spark, anywhere.
+makes a link, which can't; on S3 it looks and then writes, where delta-rs makes a conditional write. So nothing is
+committed by Spark, anywhere.
 
 A `Batch` names rows that must be there exactly once. A table takes each batch once, in the order of their numbers.
 """
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from groupledger.jobs.warehouse.lease import Lease
+    from groupledger.jobs.warehouse.migrate import Plan
     from groupledger.jobs.warehouse.task_files import WrittenFile
     from groupledger.schemas.tables.table import Table
 
@@ -212,6 +214,27 @@ class Commits:
 
         self._commit(table, act, is_next=True)
 
+    def alter(self, table: Table, needed: Plan) -> None:
+        """Brings a table's schema, properties and comment to today's, where they differ. It changes no row."""
+
+        def with_schema(delta: DeltaTable, properties: CommitProperties) -> None:
+            # Of all that delta-rs does, only an overwrite takes a whole schema. It replaces the rows of no partition.
+            nowhere: list[PartitionFilter] = [(table.partition_columns[0], "in", [])]
+            _add(delta, properties, [], mode="overwrite", partition_filters=nowhere, schema=table.schema.json())
+
+        def with_properties(delta: DeltaTable, properties: CommitProperties) -> None:
+            delta.alter.set_table_properties(needed.properties, raise_if_not_exists=False, commit_properties=properties)
+
+        def with_comment(delta: DeltaTable, properties: CommitProperties) -> None:
+            delta.alter.set_table_description(table.comment, commit_properties=properties)
+
+        if needed.is_new_schema:
+            self._commit(table, with_schema, is_next=True)
+        if needed.properties:
+            self._commit(table, with_properties, is_next=True)
+        if needed.is_new_comment:
+            self._commit(table, with_comment, is_next=True)
+
     def delete(self, table: Table, condition: str) -> None:
         """Deletes the rows for which a condition holds."""
         self._commit(table, lambda delta, properties: delta.delete(condition, commit_properties=properties))
@@ -320,7 +343,7 @@ def _texts(partition: Mapping[str, Any] | None) -> dict[str, str | None]:
     return {name: None if value is None else str(value) for name, value in (partition or {}).items()}
 
 
-def _add(
+def _add(  # noqa: PLR0913 - as many as a commit can tell
     delta: DeltaTable,
     properties: CommitProperties,
     files: Sequence[WrittenFile],
@@ -328,6 +351,7 @@ def _add(
     partition_filters: list[PartitionFilter] | None = None,
     removed: Sequence[RemoveAction] = (),
     *,
+    schema: str | None = None,
     is_new_data: bool = True,
 ) -> None:
     actions: list[AddAction | RemoveAction] = [
@@ -340,7 +364,7 @@ def _add(
     delta.create_write_transaction(
         actions,
         mode,
-        delta.schema(),
+        delta.schema() if schema is None else Schema.from_json(schema),
         delta.metadata().partition_columns,
         partition_filters,
         commit_properties=properties,

@@ -6,8 +6,7 @@ have to write all rows again, and other readers do not understand the features o
 column mapping). If a table is changed while a writer of another cluster commits, Delta tells that writer that the
 metadata has changed, and it can be started again.
 
-`plan` compares a table's metadata in Delta's log with its file in `schemas/tables`, and gives the SQL that brings the
-table there. All names and comments in the SQL come from `schemas/tables`, and the path is quoted.
+`plan` compares a table's metadata in Delta's log with its file in `schemas/tables`; `Commits.alter` does the rest.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from deltalake import Metadata
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructField
@@ -29,28 +26,27 @@ if TYPE_CHECKING:
 
     Path = tuple[str, ...]
 
+MAPPING, NO_MAPPING = "delta.columnMapping.mode", "none"
+
 
 @dataclass
 class Changes:
-    """The differences between an older schema and today's: new columns by path, with the SQL of their position; new
-    comments by path; and sentences about differences that can't be mended."""
+    """The differences between an older schema and today's: the paths of new columns, and of new comments; and sentences
+    about differences that can't be mended."""
 
-    added: list[tuple[Path, StructField, str]] = field(default_factory=list)
-    comments: list[tuple[Path, str]] = field(default_factory=list)
+    added: list[Path] = field(default_factory=list)
+    comments: list[Path] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
     def of_fields(self, old: StructType, new: StructType, path: Path = ()) -> None:
         """Adds the changes from one struct to another."""
-        position = "FIRST"
         for each in new:
             place = (*path, each.name)
             if each.name in old.names:
                 self._of_comment(place, old[each.name], each)
                 self._of_type(old[each.name].dataType, each.dataType, place)
             else:
-                self.added.append((place, each, position))
-                self.comments.extend(comments(each.dataType, place))
-            position = f"AFTER {quoted(each.name)}"
+                self.added.append(place)
         for name in old.names:
             if name not in new.names:
                 self.refused.append(f"it has a column {shown((*path, name))}, which is not known here")
@@ -58,7 +54,7 @@ class Changes:
     def _of_comment(self, path: Path, old: StructField, new: StructField) -> None:
         comment = new.metadata.get("comment")
         if comment is not None and comment != old.metadata.get("comment"):
-            self.comments.append((path, comment))
+            self.comments.append(path)
 
     def _of_type(self, old: DataType, new: DataType, path: Path) -> None:
         if isinstance(old, StructType) and isinstance(new, StructType):
@@ -73,38 +69,37 @@ class Changes:
 
 @dataclass(frozen=True)
 class Plan:
-    """The SQL that brings a table to today's definition, and sentences about why it can't be brought there. A table
-    that is repartitioned is written again, which also brings it most of the rest."""
+    """What brings a table to today's definition: whether its schema and its comment change, and the properties that do;
+    and sentences about why it can't be brought there. A table that is repartitioned is written again, which also brings
+    it most of the rest."""
 
-    statements: list[str]
+    is_new_schema: bool
+    properties: dict[str, str]
+    is_new_comment: bool
     refused: list[str]
     is_repartitioned: bool
 
     @property
     def is_needed(self) -> bool:
-        return bool(self.statements or self.refused or self.is_repartitioned)
+        return bool(
+            self.is_new_schema or self.properties or self.is_new_comment or self.refused or self.is_repartitioned
+        )
 
 
-def plan(schema: str, metadata: Metadata, table: Table, path: str) -> Plan:
+def plan(schema: str, metadata: Metadata, table: Table) -> Plan:
     """Returns the plan for a table, from its schema in Delta's JSON and the rest of its metadata."""
     changes = Changes()
     changes.of_fields(StructType.fromJson(json.loads(schema)), table.schema)
-    name = f"delta.{quoted(path)}"
-    statements = [
-        f"ALTER TABLE {name} ADD COLUMNS ({shown(place)} {each.dataType.simpleString()}{comment_of(each)} {position})"
-        for place, each, position in changes.added
-    ]
-    for place, comment in changes.comments:
-        statements.append(f"ALTER TABLE {name} ALTER COLUMN {shown(place)} COMMENT {literal(comment)}")
-    before = metadata.configuration
-    properties = {key: value for key, value in table.properties.items() if before.get(key) != value}
-    if properties:
-        pairs = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
-        statements.append(f"ALTER TABLE {name} SET TBLPROPERTIES ({pairs})")
-    if metadata.description != table.comment:
-        statements.append(f"COMMENT ON TABLE {name} IS {literal(table.comment)}")
-    is_repartitioned = tuple(metadata.partition_columns) != table.partition_columns
-    return Plan(statements, changes.refused, is_repartitioned)
+    before = {MAPPING: NO_MAPPING, **metadata.configuration}
+    if before[MAPPING] != NO_MAPPING:
+        changes.refused.append(f"its columns have other names in its files ({MAPPING})")
+    return Plan(
+        is_new_schema=bool(changes.added or changes.comments),
+        properties={key: value for key, value in table.properties.items() if before.get(key) != value},
+        is_new_comment=metadata.description != table.comment,
+        refused=changes.refused,
+        is_repartitioned=tuple(metadata.partition_columns) != table.partition_columns,
+    )
 
 
 def with_all_columns(rows: DataFrame, table: Table) -> DataFrame:
@@ -114,32 +109,5 @@ def with_all_columns(rows: DataFrame, table: Table) -> DataFrame:
     return rows.to(table.schema) if changes.added else rows
 
 
-def comments(data_type: DataType, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yields the comments of the fields in a type, which its SQL leaves out."""
-    if isinstance(data_type, ArrayType):
-        yield from comments(data_type.elementType, (*path, "element"))
-    elif isinstance(data_type, MapType):
-        yield from comments(data_type.valueType, (*path, "value"))
-    elif isinstance(data_type, StructType):
-        for each in data_type:
-            if "comment" in each.metadata:
-                yield (*path, each.name), each.metadata["comment"]
-            yield from comments(each.dataType, (*path, each.name))
-
-
-def comment_of(column: StructField) -> str:
-    return f" COMMENT {literal(column.metadata['comment'])}" if "comment" in column.metadata else ""
-
-
 def shown(path: Path) -> str:
-    return ".".join(quoted(name) for name in path)
-
-
-def quoted(name: str) -> str:
-    """Returns the name as an identifier of Spark's SQL."""
-    return "`{}`".format(name.replace("`", "``"))
-
-
-def literal(value: str) -> str:
-    """Returns the text as a string literal of Spark's SQL."""
-    return "'{}'".format(value.replace("\\", "\\\\").replace("'", "\\'"))
+    return ".".join(f"`{name}`" for name in path)

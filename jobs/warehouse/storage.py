@@ -3,8 +3,8 @@
 The warehouse is a local directory or any URI that Hadoop knows (`hdfs://`, `s3a://`, ...). `create` must be atomic: if
 two processes create the same name at once, one of them gets False.
 - Local: a hard link to a finished temporary file, which fails if the name is taken and never shows half a file.
-- Hadoop: create without overwrite, whose atomicity is the file system's (HDFS and object stores with conditional
-  writes have it).
+- S3: a conditional write (`s3_create`).
+- Elsewhere in Hadoop: create without overwrite, whose atomicity is the file system's (HDFS, ABFS and GCS have it).
 
 `write` replaces a file in one step: a kill leaves the old text or the new one, and nobody reads half of it.
 - Local and HDFS: a finished temporary file is renamed over it. Hadoop's other file systems delete and rename then, and
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.places import local_path
+from groupledger.jobs.warehouse.s3_create import SCHEMES, S3Create
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -168,8 +169,10 @@ class HadoopStorage:
         self._files = self._path_of(root).getFileSystem(configuration)
         self._root = self._files.makeQualified(self._path_of(root))
         self._rename_over: Callable[[Any, Any], None] | None = None
-        if self._root.toUri().getScheme().lower() in ONE_STEP_RENAME:
+        scheme = self._root.toUri().getScheme().lower()
+        if scheme in ONE_STEP_RENAME:
             self._rename_over = renaming(spark, self._root, configuration)
+        self._s3 = S3Create(spark, self._files) if scheme in SCHEMES else None
 
     def read(self, name: str) -> str | None:
         path = self._path(name)
@@ -197,6 +200,8 @@ class HadoopStorage:
     def create(self, name: str, text: str) -> bool:
         from py4j.protocol import Py4JJavaError
 
+        if self._s3 is not None:
+            return self._s3.create(self._path(name), text)
         try:
             self._put(name, text, overwrite=False)
         except Py4JJavaError as error:

@@ -4,8 +4,8 @@ A table is created from its file in `schemas/tables`, with its comments, partiti
 first brings all older tables of the warehouse to today's definition (`migrate`). A job that only reads changes nothing,
 and sees nulls in the columns that an older table lacks.
 
-A table that was partitioned in another way is written again as a whole, in one commit. All other changes are ALTER
-statements, which change no row.
+A table that was partitioned in another way is written again as a whole, in one commit. All other changes are to its
+metadata, and change no row.
 """
 
 from __future__ import annotations
@@ -47,11 +47,10 @@ def migrate(tables: Tables, commits: Commits) -> None:
     for table, needed in plans.items():
         if needed.is_repartitioned:
             commits.write_again(table)
-        for statement in (plan_for(tables, table) if needed.is_repartitioned else needed).statements:
-            tables.spark.sql(statement)
+        commits.alter(table, plan_for(tables, table) if needed.is_repartitioned else needed)
 
 
 def plan_for(tables: Tables, table: Table) -> Plan:
     """Returns what brings a table that is there to today's definition."""
     found = open_table(tables.warehouse, table)
-    return plan(found.schema().to_json(), found.metadata(), table, tables.path(table))
+    return plan(found.schema().to_json(), found.metadata(), table)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
+from groupledger.schemas.definitions import table_names
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.transforms.history.rules.state import load
 
@@ -34,10 +35,10 @@ def row_text(row: dict[str, Any], name: str) -> str:
     return repr(sorted(row.items()))
 
 
-def contents(warehouse: Path) -> dict[str, Counter[str]]:
+def contents(warehouse: Path | str) -> dict[str, Counter[str]]:
     """Returns the rows of each table, with how often they are there."""
-    names = sorted(path.parent.name for path in warehouse.glob("*/_delta_log"))
-    return {name: rows_of(DeltaTable(str(warehouse / name)), name) for name in names if name not in ABOUT_RUNS}
+    places = {name: f"{warehouse}/{name}" for name in sorted(table_names() - ABOUT_RUNS)}
+    return {name: rows_of(DeltaTable(at), name) for name, at in places.items() if DeltaTable.is_deltatable(at)}
 
 
 def differences(found: dict[str, Counter[str]], expected: dict[str, Counter[str]]) -> list[str]:

@@ -114,7 +114,7 @@ class LedgerProcess:
     def __init__(
         self,
         command: str,
-        warehouse: Path,
+        warehouse: Path | str,
         *arguments: str,
         words: int | IO[str] = subprocess.PIPE,
         environment: Mapping[str, str] | None = None,

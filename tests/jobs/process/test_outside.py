@@ -113,6 +113,22 @@ def test_a_damaged_capture_is_bad_input() -> None:
 
 
 @pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError("Generic S3 error: 404 Not Found <Code>NoSuchBucket</Code>"), "There is no such bucket"),
+        (Py4JError("org.apache.hadoop.fs.s3a.UnknownStoreException: `s3a://b/w'"), "There is no such bucket"),
+        (OSError("Generic S3 error: builder error: URL scheme is not allowed"), "set AWS_ALLOW_HTTP=true"),
+        (Py4JError("Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"), "run `groupledger setup --with-s3`"),
+    ],
+)
+def test_a_store_that_was_named_wrongly(error: BaseException, told: str) -> None:
+    """Goal: a bucket that is not there, an endpoint without TLS and a client that lacks are the user's to mend."""
+    found = explain(error)
+    assert isinstance(found, InputError)
+    assert told in str(found)
+
+
+@pytest.mark.parametrize(
     "error",
     [
         ValueError("No space left on device"),

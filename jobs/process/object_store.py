@@ -1,0 +1,30 @@
+"""Tells Hadoop's S3 client where the store is, by the variables of the environment that delta-rs reads.
+
+Credentials need no telling: both look into the environment, then at the role of the machine or the pod.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ENDPOINT = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+REGION = ("AWS_REGION", "AWS_DEFAULT_REGION")
+# A name of delta-rs: whether the bucket stands in the name of the host, or in the path.
+IS_BUCKET_IN_HOST = "AWS_VIRTUAL_HOSTED_STYLE_REQUEST"
+
+
+def s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns Spark's settings of an S3 store that is not Amazon's, and of a region that is named."""
+    endpoint = next((environment[name] for name in ENDPOINT if environment.get(name)), None)
+    region = next((environment[name] for name in REGION if environment.get(name)), None)
+    settings = {}
+    if endpoint is not None:
+        is_in_host = environment.get(IS_BUCKET_IN_HOST, "").lower() in ("1", "true", "yes", "on", "y", "t")
+        settings["spark.hadoop.fs.s3a.endpoint"] = endpoint
+        settings["spark.hadoop.fs.s3a.path.style.access"] = str(not is_in_host).lower()
+    if region is not None:
+        settings["spark.hadoop.fs.s3a.endpoint.region"] = region
+    return settings
