@@ -27,7 +27,7 @@ class S3Server:
 
     def __enter__(self) -> Self:
         command = [str(PYTHON), str(Path(__file__).with_name("s3_server.py"))]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self.address = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
         self._ask(f"/{BUCKET}", method="PUT")
@@ -36,7 +36,6 @@ class S3Server:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.kill()
         self._process.communicate()
 
     @property

@@ -1,13 +1,14 @@
-"""Runs moto's S3 server on a free port of this machine, and prints the port. It needs moto, and nothing of ours.
+"""Runs moto's S3 server on a free port of this machine, and prints the port; it ends when its standard input does. It
+needs moto, and nothing of ours.
 
     python s3_server.py
 
 What moto itself does not do:
 - A PUT is one step: moto looks first and writes then, which real stores with conditional writes don't.
 - `POST /_control` with a JSON object sets what is broken. `ignores_conditions`: a PUT takes no notice of
-  `If-None-Match`, as older stores do. `held`: a regular expression; a PUT of a path that it finds waits, and is
-  then dropped, so that its writer can be killed meanwhile; `is_held_after`: it waits with the answer, and is carried
-  out. `refused`: a conditional PUT of a path that it finds is answered by the `status`, `times` times.
+  `If-None-Match`, as older stores do. `held`: a regular expression; the first PUT of a path that it finds waits for the
+  next POST, and is then carried out, or with `is_dropped` is not; with `is_held_after` it is carried out at once, and
+  its answer waits. `refused`: a conditional PUT of a path that it finds is answered by the `status`, `times` times.
 - `GET /_control` tells how many PUTs were held, and how many were conditional.
 """
 
@@ -52,6 +53,7 @@ class Server:
         self.released = threading.Event()
         self.ignores_conditions = wanted.get("ignores_conditions", False)
         self.held = re.compile(wanted.get("held", NO_PATH))
+        self.is_dropped = wanted.get("is_dropped", False)
         self.is_held_after = wanted.get("is_held_after", False)
         self.refused = re.compile(wanted.get("refused", NO_PATH))
         self.status = wanted.get("status", "")
@@ -67,20 +69,24 @@ class Server:
         self.counts["conditional"] += "HTTP_IF_NONE_MATCH" in environ
         if self.ignores_conditions:
             environ.pop("HTTP_IF_NONE_MATCH", None)
-        is_held, released = self.held.search(path), self.released
+        is_held, is_dropped, is_held_after = self.held.search(path), self.is_dropped, self.is_held_after
+        if is_held:
+            self.held = re.compile(NO_PATH)
+            if not is_held_after:
+                self.hold()
+            if is_dropped:
+                return error(environ, start_response, "503 Service Unavailable")
         if self.refused.search(path) and "HTTP_IF_NONE_MATCH" in environ and self.times_left:
             self.times_left -= 1
             return error(environ, start_response, self.status)
-        if is_held and not self.is_held_after:
-            self.hold(released)
-            return error(environ, start_response, "503 Service Unavailable")
         with self.lock:
             answer = list(self.moto(environ, start_response))
-        if is_held:
-            self.hold(released)
+        if is_held and is_held_after:
+            self.hold()
         return answer
 
-    def hold(self, released: threading.Event) -> None:
+    def hold(self) -> None:
+        released = self.released
         self.counts["held"] += 1
         released.wait()
 
@@ -101,4 +107,5 @@ if __name__ == "__main__":
     server = make_server("127.0.0.1", 0, Server(), threaded=True, request_handler=Quiet)
     sys.stdout.write(f"{server.server_port}\n")
     sys.stdout.flush()
-    server.serve_forever()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    sys.stdin.read()

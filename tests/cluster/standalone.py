@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import pyspark
 
 from groupledger.jobs.process.session import SHORT_LIVED, local_jars
+from lab.kafka.local_broker import WATCHDOG
 from tools.build_archive import ROOT, build
 
 if TYPE_CHECKING:
@@ -105,10 +106,12 @@ def started(folder: Path, kind: str, class_: str, *arguments: str, name: str = "
         process = subprocess.Popen(
             command, stdout=file, stderr=subprocess.STDOUT, cwd=folder, env=without_ours(), start_new_session=True
         )
+    # It ends the process with us, even where we are killed.
+    watchdog = subprocess.Popen(["sh", "-c", WATCHDOG, str(process.pid)], stdin=subprocess.PIPE, start_new_session=True)
     try:
         yield said(process, words, STARTED[kind])
     finally:
-        process.terminate()
+        watchdog.communicate()
         process.wait()
 
 

@@ -170,7 +170,7 @@ def test_killed_in_a_commit(
     another one, and each row is there once."""
     warehouse = f"{warehouse}/{is_held_after}"
     arguments = ("--capture", str(simulated / "capture"))
-    s3.breaks(held=FIRST_ROWS, is_held_after=is_held_after)
+    s3.breaks(held=FIRST_ROWS, is_held_after=is_held_after, is_dropped=not is_held_after)
     before = s3.held()
     with LedgerProcess("ingest", warehouse, *arguments) as killed:
         wait_until(lambda: s3.held() > before or killed.process.poll() is not None, "the commit")
@@ -190,17 +190,19 @@ def test_a_writer_that_slept(
     arguments = ("--capture", str(simulated / "capture"), "--conf", str(tmp_path / "settings.yaml"))
     s3.breaks(held=FIRST_ROWS)
     before = s3.held()
-    with LedgerProcess("ingest", warehouse, *arguments) as sleeper:
+    # It would give a request up after 30 s, and sleeps for longer.
+    patient = {"AWS_TIMEOUT": "3600s"}
+    with LedgerProcess("ingest", warehouse, *arguments, environment=patient) as sleeper:
         wait_until(lambda: s3.held() > before or sleeper.process.poll() is not None, "the commit")
         held = f"Another writer holds this warehouse: `groupledger ingest`, process {sleeper.process.pid}"
         code, said = LedgerProcess("ingest", warehouse, *arguments).finish()
         assert code == 3
         assert held in said
         os.killpg(sleeper.process.pid, signal.SIGSTOP)
-        s3.breaks()
         while held in said:  # until the lease has run out
             code, said = LedgerProcess("ingest", warehouse, *arguments).finish()
         assert code == 0, said
+        s3.breaks()  # the store takes up the commit only now
         os.killpg(sleeper.process.pid, signal.SIGCONT)
         code, said = sleeper.finish()
     assert code == 3
