@@ -10,7 +10,7 @@ from groupledger.jobs.process.errors import UnknownNameError
 from groupledger.jobs.process.terminal import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from groupledger.jobs.ask.snapshots import Snapshots
 
@@ -23,14 +23,14 @@ def clusters_of(snapshots: Snapshots) -> list[str]:
     return sorted(names)
 
 
-def cluster_asked(known: Sequence[str], given: str | None, usual: str) -> str:
-    """Returns the cluster that was given or, where none was, the usual one or else the only one. Raises
-    UnknownNameError, with the clusters that there are."""
-    name = given or usual
-    if name in known or not known:
-        return name
+def cluster_asked(known: Sequence[str], given: str | None, usual: Callable[[], str]) -> str:
+    """Returns the cluster that was given or, where none was, the only one or else the usual one, which takes a while to
+    find out. Raises UnknownNameError, with the clusters that there are."""
     if given is None and len(known) == 1:
         return known[0]
+    name = given or usual()
+    if name in known or not known:
+        return name
     raise UnknownNameError(
         f"The warehouse has no cluster {name}: it has {', '.join(map(printable, known))}; give one with --cluster."
     )

@@ -62,15 +62,13 @@ class Job:
     def cluster_asked(self) -> str:
         """The cluster of a question, which need not be named if it is the only one. Settings take longer to read than
         to answer with, and are read where they have a say: a file of the user's, which may be wrong, or a name that is
-        needed and not given, or not known."""
+        needed and not given."""
         from groupledger.jobs.ask.clusters import cluster_asked, clusters_of
         from groupledger.jobs.ask.snapshots import Snapshots
 
         usual = None if self.conf is None else self.settings.cluster
         known = clusters_of(Snapshots(self.warehouse))
-        if usual is None and (self.cluster in known or (self.cluster is None and len(known) == 1)):
-            return self.cluster or known[0]
-        return cluster_asked(known, self.cluster, usual or self.settings.cluster)
+        return cluster_asked(known, self.cluster, lambda: usual or self.settings.cluster)
 
     def rows(self) -> ClusterRows:
         """Reads the cluster's rows without Spark."""
