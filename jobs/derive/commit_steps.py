@@ -12,16 +12,15 @@ What is kept ends at an instant until which everything is known: all records, an
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
 from groupledger.jobs.process.clock import DAY_MS
-from groupledger.jobs.warehouse.ledger import is_behind, records_since
-from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
+from groupledger.jobs.warehouse.ledger import day_before, is_behind, known_ends, records_since
+from groupledger.jobs.warehouse.progress import drop_progress, note_progress, read_progress
 from groupledger.jobs.warehouse.task_files import write_files
 from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
 from groupledger.schemas.tables.coverage import COVERAGE
@@ -76,8 +75,7 @@ def commit_steps_until(ledger: Ledger, as_of_ms: int, rules: Rules) -> DataFrame
 
 def drop_commit_steps(ledger: Ledger) -> None:
     """Forgets how far they reach, because records that they rest on are others now."""
-    if ledger.storage.read(_name(ledger)) is not None:
-        ledger.storage.delete(_name(ledger))
+    drop_progress(ledger, COMMIT_STEPS.name)
 
 
 def _keep(ledger: Ledger, kept: Kept, until_ms: int, gap_ms: int) -> Kept:
@@ -91,12 +89,12 @@ def _keep(ledger: Ledger, kept: Kept, until_ms: int, gap_ms: int) -> Kept:
     steps = with_ends(steps_of(lines, gap_ms, until_ms), _new_samples(ledger, kept), until_ms)
     rows = as_rows(with_earlier(steps, lines)).withColumn("cluster", F.lit(ledger.cluster))
     files = write_files(conform(rows, COMMIT_STEPS), COMMIT_STEPS, ledger.warehouse)
-    replaced = [("cluster", "=", ledger.cluster), *([("is_open", "=", "1")] if kept.until_ms else [])]
     number = last_sampled_at_ms(ledger, COMMIT_STEPS) + 1
+    replaced = {"cluster": ledger.cluster} | ({"is_open": "1"} if kept.until_ms else {})
     old = ledger.commits.paths(COMMIT_STEPS, replaced)
     ledger.commits.replace_files(COMMIT_STEPS, old, files, batch=batch_of(ledger, COMMIT_STEPS, number))
     found = Kept(number, gap_ms, until_ms, positions, kept.ingested_from_ms if since is None else since * DAY_MS)
-    ledger.storage.write(_name(ledger), json.dumps(asdict(found)))
+    note_progress(ledger, COMMIT_STEPS.name, found)
     return found
 
 
@@ -114,13 +112,9 @@ def _positions_at(ledger: Ledger, records: DataFrame, until_ms: int) -> dict[int
 
 
 def settled_ms(ledger: Ledger) -> int:
-    """Returns an instant until which all records and samples are known, 0 if there is none."""
-    newest: dict[int, int] = {}
-    for row in ledger.arrow(COVERAGE, columns=["kafka_partition", "to_time"]).to_pylist():
-        known_ms = 0 if row["to_time"] is None else int(row["to_time"].timestamp() * 1_000)
-        newest[row["kafka_partition"]] = max(known_ms, newest.get(row["kafka_partition"], 0))
+    """Returns an instant until which all records and samples are known, 0 or less if there is none."""
     sampled_ms = last_sampled_at_ms(ledger, WATERMARKS)
-    return min([*newest.values(), *([sampled_ms] if sampled_ms else [])], default=0)
+    return min([*known_ends(ledger).values(), *([sampled_ms] if sampled_ms else [])], default=0)
 
 
 def _new_records(ledger: Ledger, kept: Kept) -> DataFrame:
@@ -132,8 +126,7 @@ def _new_samples(ledger: Ledger, kept: Kept) -> DataFrame | None:
     have been set back."""
     if not ledger.exists(WATERMARKS):
         return None
-    since = F.date_from_unix_date(F.lit(kept.until_ms // DAY_MS - 1).cast("int"))
-    return ledger.rows(WATERMARKS).where(F.col("sample_date") >= since)
+    return ledger.rows(WATERMARKS).where(F.col("sample_date") >= day_before(kept.until_ms))
 
 
 def _rows(ledger: Ledger, kept: Kept) -> DataFrame:
@@ -141,16 +134,7 @@ def _rows(ledger: Ledger, kept: Kept) -> DataFrame:
 
 
 def _kept(ledger: Ledger, gap_ms: int) -> Kept:
-    found = read_parsed(ledger.storage, _name(ledger), _parsed, "remove it: all commits are then read again")
+    found = read_progress(ledger, COMMIT_STEPS.name, Kept, "remove it: all commits are then read again")
     if found is None or found.gap_ms != gap_ms or found.number > last_sampled_at_ms(ledger, COMMIT_STEPS):
         return Kept()
     return found
-
-
-def _parsed(text: str) -> Kept:
-    fields = json.loads(text)
-    return Kept(**{**fields, "positions": {int(key): at for key, at in fields["positions"].items()}})
-
-
-def _name(ledger: Ledger) -> str:
-    return f"{STATE_FOLDER}/{ledger.cluster}/commit_steps.json"

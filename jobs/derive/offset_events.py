@@ -16,8 +16,7 @@ carried over.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -31,15 +30,14 @@ from groupledger.jobs.derive.history import CHECKPOINT_NAME, RECORDS_PER_DRIVER_
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
-from groupledger.jobs.warehouse.ledger import is_behind
+from groupledger.jobs.warehouse.ledger import is_behind, known_ends
+from groupledger.jobs.warehouse.progress import note_progress, read_progress
 from groupledger.jobs.warehouse.readers import reader_of
 from groupledger.jobs.warehouse.rebuilds import is_requested, is_unfinished
 from groupledger.jobs.warehouse.source import read_source
-from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
 from groupledger.jobs.warehouse.upsert import replace_cluster, upsert, upsert_arrow
 from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
@@ -116,12 +114,12 @@ def update_offset_events(ledger: Ledger) -> int:
         ledger.create(*TABLES)
         reached, count = _tell_records(ledger, done, history.query_id, reader.next_version)
         done = replace(reached, round_ms=done.round_ms)
-        _note(ledger, done)
+        note_progress(ledger, OFFSET_EVENTS.name, done)
         events += count
     if round_ms > done.round_ms:
         ledger.create(OFFSET_EVENTS)
         events += _tell_samples(ledger, done.round_ms, round_ms)
-        _note(ledger, replace(done, round_ms=round_ms))
+        note_progress(ledger, OFFSET_EVENTS.name, replace(done, round_ms=round_ms))
     if events:
         ledger.say(f"offset events: {events:,}")
     return events
@@ -134,7 +132,7 @@ def _tell_records(ledger: Ledger, done: Progress, history: str, next_version: in
     """Returns how far it came, and the number of events."""
     is_rebuild = done.history != history
     positions = {} if is_rebuild else dict(done.positions)
-    ends = _known_ends(ledger)
+    ends = known_ends(ledger)
     is_newest = next_version > ledger.version(COORDINATOR_RECORDS)
     stored = ledger.rows(COORDINATOR_RECORDS, None if is_newest else next_version - 1)
     records = stored.where(is_behind(positions)).selectExpr(*RECORD_COLUMNS).persist()
@@ -146,19 +144,6 @@ def _tell_records(ledger: Ledger, done: Progress, history: str, next_version: in
     finally:
         records.unpersist()
     return Progress(history, None if is_waiting else next_version, {**positions, **reached}), count
-
-
-def _known_ends(ledger: Ledger) -> dict[int, int]:
-    """Returns by partition until when all records are known that were written by then, in milliseconds."""
-    if not ledger.exists(COVERAGE):
-        return {}
-    rows = ledger.arrow(COVERAGE, columns=["kafka_partition", "to_time"]).to_pylist()
-    ends: dict[int, int] = {}
-    for row in rows:
-        if row["to_time"] is not None:
-            known_ms = round(row["to_time"].timestamp() * 1_000)
-            ends[row["kafka_partition"]] = max(known_ms, ends.get(row["kafka_partition"], 0))
-    return ends
 
 
 def _reach(records: DataFrame, ends: Mapping[int, int]) -> tuple[dict[int, int], bool, int]:
@@ -290,17 +275,4 @@ def _read(ledger: Ledger) -> Progress:
     if not all(ledger.exists(table) for table in TABLES):
         return Progress()
     remedy = "remove it: all events are then told again"
-    return read_parsed(ledger.storage, _name(ledger), _parsed, remedy) or Progress()
-
-
-def _parsed(text: str) -> Progress:
-    fields = json.loads(text)
-    return Progress(**{**fields, "positions": {int(key): at for key, at in fields["positions"].items()}})
-
-
-def _note(ledger: Ledger, progress: Progress) -> None:
-    ledger.storage.write(_name(ledger), json.dumps(asdict(progress)))
-
-
-def _name(ledger: Ledger) -> str:
-    return f"{STATE_FOLDER}/{ledger.cluster}/offset_events.json"
+    return read_progress(ledger, OFFSET_EVENTS.name, Progress, remedy) or Progress()

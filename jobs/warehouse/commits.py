@@ -132,11 +132,10 @@ class Commits:
 
         return self._commit(table, act, batch)
 
-    def paths(self, table: Table, partition: Sequence[PartitionFilter]) -> list[str]:
-        """Returns the files of some partitions, as `replace_files` names them."""
+    def paths(self, table: Table, partition: Mapping[str, str]) -> list[str]:
+        """Returns the files with some values of partition columns, as `replace_files` names them."""
         found = pa.table(self.open(table).get_add_actions(flatten=False)).select(["path", "partition"]).to_pylist()
-        wanted = {name: value for name, _, value in partition}
-        return [each["path"] for each in found if wanted.items() <= _texts(each["partition"]).items()]
+        return [each["path"] for each in found if partition.items() <= _texts(each["partition"]).items()]
 
     def replace_files(
         self,

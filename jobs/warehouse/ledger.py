@@ -176,8 +176,12 @@ def records_since(tables: Tables, ingested_from_ms: int | None) -> DataFrame:
     records = tables.rows_if_any(COORDINATOR_RECORDS)
     if ingested_from_ms is None:
         return records
-    since = F.date_from_unix_date(F.lit(ingested_from_ms // DAY_MS - 1).cast("int"))
-    return records.where(F.col("ingest_date").isNull() | (F.col("ingest_date") >= since))
+    return records.where(F.col("ingest_date").isNull() | (F.col("ingest_date") >= day_before(ingested_from_ms)))
+
+
+def day_before(at_ms: int) -> Column:
+    """Returns the date before that of an instant: clocks may have been set back."""
+    return F.date_from_unix_date(F.lit(at_ms // DAY_MS - 1).cast("int"))
 
 
 def is_behind(positions: Mapping[int, int]) -> Column:
@@ -185,6 +189,18 @@ def is_behind(positions: Mapping[int, int]) -> Column:
     partition, offset = F.col("kafka_partition"), F.col("kafka_offset")
     is_new = [(partition == key) & (offset >= position) for key, position in positions.items()]
     return reduce(or_, is_new, ~partition.isin(*positions)) if positions else F.lit(True)
+
+
+def known_ends(tables: ClusterTables) -> dict[int, int]:
+    """Returns by partition until when all records are known that were written by then, in milliseconds; -1 where nobody
+    knows."""
+    if not tables.exists(COVERAGE):
+        return {}
+    ends: dict[int, int] = {}
+    for row in tables.arrow(COVERAGE, columns=["kafka_partition", "to_time"]).to_pylist():
+        known_ms = -1 if row["to_time"] is None else round(row["to_time"].timestamp() * 1_000)
+        ends[row["kafka_partition"]] = max(known_ms, ends.get(row["kafka_partition"], -1))
+    return ends
 
 
 def known_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[int, int]:

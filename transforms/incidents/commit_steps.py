@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
 
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
@@ -40,29 +41,24 @@ _NAMES = {
     "sampled_until": "sampled_until_ms",
 }
 """Columns of the table that are called otherwise here, where instants are milliseconds."""
+_COLUMNS = [
+    (field.name, _NAMES.get(field.name, field.name), isinstance(field.dataType, TimestampType))
+    for field in COMMIT_STEPS.without("cluster")
+]
+"""The columns of the table, as they are called there and here, and whether they are instants."""
 
 
 def as_steps(rows: DataFrame) -> DataFrame:
     """Returns rows of the table as the steps that they were."""
-    types = {field.name: field.dataType.typeName() for field in COMMIT_STEPS.schema}
     return rows.select(
-        *[
-            (F.unix_millis(name) if types[name] == "timestamp" else F.col(name)).alias(_NAMES.get(name, name))
-            for name in COMMIT_STEPS.schema.names
-            if name != "cluster"
-        ]
+        *[(F.unix_millis(there) if is_at else F.col(there)).alias(here) for there, here, is_at in _COLUMNS]
     )
 
 
 def as_rows(steps: DataFrame) -> DataFrame:
     """Returns steps as rows of the table, without `cluster`."""
-    types = {field.name: field.dataType.typeName() for field in COMMIT_STEPS.schema}
-    named = {name: _NAMES.get(name, name) for name in COMMIT_STEPS.schema.names if name != "cluster"}
     return steps.select(
-        *[
-            (F.timestamp_millis(here) if types[name] == "timestamp" else F.col(here)).alias(name)
-            for name, here in named.items()
-        ]
+        *[(F.timestamp_millis(here) if is_at else F.col(here)).alias(there) for there, here, is_at in _COLUMNS]
     )
 
 

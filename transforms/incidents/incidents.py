@@ -46,10 +46,7 @@ from groupledger.transforms.incidents.rules import (
     request_fact,
 )
 from groupledger.transforms.incidents.rules import incidents as incidents_of
-from groupledger.transforms.incidents.rules.facts import (
-    COORDINATOR_AWAY,
-    EPOCH_HEARTBEAT_NAMES,
-)
+from groupledger.transforms.incidents.rules.facts import COORDINATOR_AWAY, EPOCH_HEARTBEAT_NAMES
 from groupledger.transforms.incidents.rules.inferred import KIND_OF_LEAVE
 from groupledger.transforms.incidents.rules.patterns import FLAPPING_WINDOW_MS
 

@@ -140,7 +140,7 @@ def test_any_cut_and_any_kill(
     killers: list[tuple[str, Callable[..., None]] | None] = [
         None,
         ("upsert_arrow", kill_before_the_last),
-        ("_note", kill),
+        ("note_progress", kill),
     ]
     begin = 0
     for end, killer in zip([*cuts(recorded), 10**6], [*killers, None], strict=True):

@@ -1,0 +1,44 @@
+"""Keeps small files, `_groupledger/<cluster>/<name>.json`, that say how far a job has come in a table.
+
+A file is written behind the tables that it is about: if a job was killed in between, it is made again from the older
+one, and finds the same.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+Progress = TypeVar("Progress")
+POSITIONS = "positions"
+
+
+def read_progress(ledger: Ledger, name: str, kind: Callable[..., Progress], remedy: str) -> Progress | None:
+    """Returns what `note_progress` has written of a dataclass, or None; `positions` in it are by partition."""
+
+    def parsed(text: str) -> Progress:
+        fields = json.loads(text)
+        return kind(**{**fields, POSITIONS: {int(key): at for key, at in fields[POSITIONS].items()}})
+
+    return read_parsed(ledger.storage, _path(ledger, name), parsed, remedy)
+
+
+def note_progress(ledger: Ledger, name: str, progress: Any) -> None:
+    ledger.storage.write(_path(ledger, name), json.dumps(asdict(progress)))
+
+
+def drop_progress(ledger: Ledger, name: str) -> None:
+    """Makes the job begin anew."""
+    ledger.storage.delete(_path(ledger, name))
+
+
+def _path(ledger: Ledger, name: str) -> str:
+    return f"{STATE_FOLDER}/{ledger.cluster}/{name}.json"
