@@ -54,10 +54,11 @@ class Case:
     client: str
     strategy: str
     is_static: bool = False
+    prefix: str = ""  # of the group's name, where another test has the same case on the same broker
 
     @property
     def group(self) -> str:
-        return f"{self.client}-{self.strategy}" + ("-static" if self.is_static else "")
+        return f"{self.prefix}{self.client}-{self.strategy}" + ("-static" if self.is_static else "")
 
 
 SHORT = (

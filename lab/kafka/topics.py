@@ -20,7 +20,8 @@ READY_MS_MAX = 120_000
 
 
 def make_topics(bootstrap_servers: str, partitions: Mapping[str, int]) -> None:
-    """Creates topics by their number of partitions where they are missing, and returns when all have leaders."""
+    """Creates topics by their number of partitions where they are missing, and returns when all have leaders. Raises
+    ValueError if a topic was there with another number of partitions."""
     wanted = {name: {"num_partitions": count, "replication_factor": 1} for name, count in partitions.items()}
     with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers, bootstrap_timeout_ms=READY_MS_MAX)) as admin:
         created = admin.create_topics(wanted, raise_errors=False)
@@ -29,3 +30,6 @@ def make_topics(bootstrap_servers: str, partitions: Mapping[str, int]) -> None:
             if error not in (NoError, RequestTimedOutError, TopicAlreadyExistsError):
                 raise error(f"The topic {topic['name']} was not created: {topic['error_message']}.")
         admin.wait_for_topics(list(wanted), timeout_ms=READY_MS_MAX)
+        there = {topic["name"]: len(topic["partitions"]) for topic in admin.describe_topics(list(wanted))}
+    if there != dict(partitions):
+        raise ValueError(f"The broker has {there}, wanted are {dict(partitions)}: another test has made these topics.")

@@ -28,10 +28,11 @@ CASES = (
     matrix.Case(matrix.LIBRDKAFKA, matrix.CONSUMER, is_static=True),
     matrix.Case(matrix.KAFKA_PYTHON, "cooperative-sticky"),
 )
+# test_history_matrix.py has some of these cases on the same broker.
 TWINS = (
-    matrix.Case(matrix.LIBRDKAFKA, "roundrobin"),
-    matrix.Case(matrix.LIBRDKAFKA, matrix.CONSUMER),
-    matrix.Case(matrix.JAVA, "cooperative-sticky"),
+    matrix.Case(matrix.LIBRDKAFKA, "roundrobin", prefix="twin-"),
+    matrix.Case(matrix.LIBRDKAFKA, matrix.CONSUMER, prefix="twin-"),
+    matrix.Case(matrix.JAVA, "cooperative-sticky", prefix="twin-"),
 )
 PERIODS = {False: 8, True: 8}
 
