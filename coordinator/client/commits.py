@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from groupledger.coordinator.client.events import CommitFailed, CommitSucceeded
 from groupledger.coordinator.client.fetch_state import FetchState
-from groupledger.coordinator.client.membership import MemberGeneration, MemberState
+from groupledger.coordinator.client.membership import MemberGeneration
 from groupledger.coordinator.client.network import backoff_ms
-from groupledger.coordinator.client.reactions import Reset, Then, reaction_to
+from groupledger.coordinator.client.reactions import Then, reaction_to
 from groupledger.coordinator.model.messages import NO_LEADER_EPOCH, OffsetCommitRequest, OffsetToCommit
 from groupledger.schemas.kafka.errors import Error
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.coordinator_lookup import CoordinatorLookup
     from groupledger.coordinator.client.events import ClientError, Emit
     from groupledger.coordinator.client.membership import Membership
+    from groupledger.coordinator.client.modern_membership import ModernMembership
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
     from groupledger.coordinator.model.messages import OffsetCommitResponse
@@ -49,7 +50,7 @@ class OffsetCommits:
         config: ConsumerConfig,
         network: Network,
         lookup: CoordinatorLookup,
-        membership: Membership,
+        membership: Membership | ModernMembership,
         subscriptions: Subscriptions,
         *,
         emit: Emit,
@@ -155,7 +156,7 @@ class OffsetCommits:
     def _send(self, commit: _Commit, now_ms: int) -> None:
         if not self._subscriptions.topics:  # it is not a member of the group: nobody checks its commits
             sent_for, group_instance_id = MemberGeneration(), None
-        elif self._membership.state is MemberState.STABLE:
+        elif self._membership.may_commit:
             sent_for, group_instance_id = self._membership.generation, self._config.group_instance_id
         else:
             self._fail(commit, None, self._membership.generation, now_ms, was_sent=False)
@@ -183,20 +184,10 @@ class OffsetCommits:
         self._lookup.send(request, now_ms, answered, lost)
 
     def _refused(self, commit: _Commit, error: Error, sent_for: MemberGeneration, now_ms: int) -> None:
-        membership = self._membership
         reaction = reaction_to(error, OffsetCommitRequest)
-        is_stale = membership.generation != sent_for
         if reaction.rediscover:
             self._lookup.give_up(f"error response {error.name}", now_ms)
-        if error is Error.REBALANCE_IN_PROGRESS:
-            membership.request_rejoin("offset commit failed since group is already rebalancing", now_ms)
-        elif error is Error.FENCED_INSTANCE_ID and not is_stale:
-            self._fenced = membership.fenced(now_ms)
-        elif reaction.reset is not Reset.NOTHING and not (
-            # Unlike other requests, a stale commit resets too, unless the next rebalance has begun already.
-            is_stale and membership.state is MemberState.PREPARING_REBALANCE
-        ):
-            membership.reset_on_error(OffsetCommitRequest, error, now_ms)
+        self._fenced = self._membership.commit_refused(error, sent_for, now_ms) or self._fenced
         self._fail(commit, error, sent_for, now_ms, may_retry=reaction.then is Then.BACK_OFF)
 
     def _fail(

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 from groupledger.coordinator.assignors import ASSIGNORS
 
+CLASSIC, CONSUMER = "classic", "consumer"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig:
-    """`assignors` is partition.assignment.strategy. Raises ValueError for what Kafka's own client refuses."""
+    """`assignors` is partition.assignment.strategy. With the group protocol `consumer` (KIP-848) the broker has session
+    timeout, heartbeat interval and assignors. Raises ValueError for what Kafka's own client refuses."""
 
     group_id: str
     client_id: str
@@ -21,6 +24,8 @@ class ConsumerConfig:
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = 5_000
     assignors: tuple[str, ...] = ("range", "cooperative-sticky")
+    group_protocol: str = CLASSIC
+    server_assignor: str | None = None  # group.remote.assignor: the broker's choice if None
     auto_offset_reset: str = "latest"  # or earliest, none
     client_rack: str | None = None
     max_poll_records: int = 500
@@ -38,6 +43,8 @@ class ConsumerConfig:
             )
         if self.auto_offset_reset not in ("earliest", "latest", "none"):
             raise ValueError(f"auto.offset.reset is earliest, latest or none, not {self.auto_offset_reset!r}")
+        if self.group_protocol not in (CLASSIC, CONSUMER):
+            raise ValueError(f"group.protocol is classic or consumer, not {self.group_protocol!r}")
         if not self.assignors or len(set(self.assignors)) != len(self.assignors):
             raise ValueError("partition.assignment.strategy names at least one assignor, and none twice")
         unknown = [name for name in self.assignors if name not in ASSIGNORS]

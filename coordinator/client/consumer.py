@@ -1,4 +1,4 @@
-"""One consumer of a group: Kafka's classic Java consumer (4.2) without clock, threads and sockets.
+"""One consumer of a group: Kafka's Java consumer (4.2) without clock, threads and sockets, of either group protocol.
 
 The parts, and the classes of Kafka's client that they model:
 
@@ -7,6 +7,7 @@ The parts, and the classes of Kafka's client that they model:
     coordinator_lookup   AbstractCoordinator        who coordinates the group
     membership           AbstractCoordinator        join, sync, heartbeat, leave
     rebalance            ConsumerCoordinator        what a rebalance does to partitions; the leader's assignment
+    modern_membership    ConsumerMembershipManager  both of these, of a member of a KIP-848 group
     commits              ConsumerCoordinator        committing offsets
     positions            OffsetFetcher              where to begin
     fetcher              Fetcher                    records
@@ -22,6 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.coordinator.client.commits import OffsetCommits
+from groupledger.coordinator.client.config import CLASSIC
 from groupledger.coordinator.client.coordinator_lookup import CoordinatorLookup
 from groupledger.coordinator.client.events import ClientError, FatalError
 from groupledger.coordinator.client.fetcher import Fetcher
@@ -29,6 +31,7 @@ from groupledger.coordinator.client.heartbeat import Heartbeat
 from groupledger.coordinator.client.membership import Membership, MemberState
 from groupledger.coordinator.client.messages import Destination
 from groupledger.coordinator.client.metadata import Metadata
+from groupledger.coordinator.client.modern_membership import ModernMembership, ModernState
 from groupledger.coordinator.client.network import Network
 from groupledger.coordinator.client.positions import Positions
 from groupledger.coordinator.client.rebalance import Rebalance
@@ -55,13 +58,16 @@ class Consumer:
 
     Nothing here blocks. To model an application that is blocked in poll(Duration), call `poll` again after each
     `receive`, `advance` and `disconnected`; while the application processes records, call nothing. Between polls,
-    answers wait as they do in Java: only a member whose heartbeat thread runs (completing_rebalance, stable) reads from
-    the network in the background. So a simulator delivers whenever something arrives, and the consumer decides when it
-    sees it. To model a process that stands still, call nothing at all; when it goes on, `advance` before `poll` lets
-    the heartbeat thread wake first, and `poll` before `advance` the application.
+    answers wait as they do in Java: of a classic group only a member whose heartbeat thread runs (completing_rebalance,
+    stable) reads from the network in the background, of a KIP-848 group each member. So a simulator delivers whenever
+    something arrives, and the consumer decides when it sees it. To model a process that stands still, call nothing at
+    all; when it goes on, `advance` before `poll` lets the heartbeat thread wake first, and `poll` before `advance` the
+    application.
     """
 
     def __init__(self, config: ConsumerConfig, new_request_id: Callable[[], int], new_uuid: Callable[[], str]) -> None:
+        """`new_uuid` draws what the broker draws for a member of a classic group, in Java's form, or the id that a
+        member of a KIP-848 group gives itself, in Kafka's form."""
         self.config = config
         self._events: list[ConsumerEvent] = []
         emit = self._events.append
@@ -70,21 +76,28 @@ class Consumer:
         self._subscriptions = Subscriptions()
         self._metadata = Metadata(config, self._network, self._subscriptions)
         self._lookup = CoordinatorLookup(config, self._network, self._metadata, heartbeat, emit)
-        self._membership = Membership(config, self._network, self._lookup, heartbeat, emit=emit, new_uuid=new_uuid)
-        group = self._lookup, self._membership, self._subscriptions
-        self._commits = OffsetCommits(config, self._network, *group, emit=emit)
-        self._rebalance = Rebalance(
-            config, self._metadata, self._subscriptions, self._membership, self._commits, emit=emit
-        )
-        self._membership.hooks = self._rebalance
+        self._membership: Membership | ModernMembership
+        self._rebalance: Rebalance | ModernMembership
+        if config.group_protocol == CLASSIC:
+            classic = Membership(config, self._network, self._lookup, heartbeat, emit=emit, new_uuid=new_uuid)
+            self._commits = OffsetCommits(config, self._network, self._lookup, classic, self._subscriptions, emit=emit)
+            rebalance = Rebalance(config, self._metadata, self._subscriptions, classic, self._commits, emit=emit)
+            self._membership, self._rebalance, classic.hooks = classic, rebalance, rebalance
+        else:
+            modern = ModernMembership(
+                *(config, self._network, self._lookup, self._metadata, self._subscriptions),
+                emit=emit,
+                member_id=new_uuid(),
+            )
+            self._commits = OffsetCommits(config, self._network, self._lookup, modern, self._subscriptions, emit=emit)
+            self._membership = self._rebalance = modern
+            modern.commits = self._commits
         self._positions = Positions(
             config, self._network, self._lookup, self._metadata, self._subscriptions, self._membership, emit=emit
         )
         self._fetcher = Fetcher(config, self._network, self._metadata, self._subscriptions)
-        self._parts = (
-            *(self._network, self._metadata, self._lookup, self._membership),
-            *(self._rebalance, self._commits, self._positions, self._fetcher),
-        )
+        parts = self._network, self._metadata, self._lookup, self._membership, self._rebalance
+        self._parts = tuple(dict.fromkeys((*parts, self._commits, self._positions, self._fetcher)))
         self._served_ms = -1
         self._close_until_ms: int | None = None
         self._has_left = False
@@ -225,7 +238,7 @@ class Consumer:
         return taken
 
     @property
-    def state(self) -> MemberState:
+    def state(self) -> MemberState | ModernState:
         return self._membership.state
 
     @property

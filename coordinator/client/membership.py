@@ -31,6 +31,7 @@ from groupledger.coordinator.model.messages import (
     JoinGroupResponse,
     LeaveGroupRequest,
     LeavingMember,
+    OffsetCommitRequest,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -142,6 +143,10 @@ class Membership:
     @property
     def is_rebalancing(self) -> bool:
         return self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+
+    @property
+    def may_commit(self) -> bool:
+        return self.state is MemberState.STABLE
 
     @property
     def rejoin_needed(self) -> bool:
@@ -324,6 +329,20 @@ class Membership:
             self._lookup.give_up(f"error response {error.name}", now_ms)
         if reaction.reset is not Reset.NOTHING and self.generation == sent_for:
             self.reset_on_error(api, error, now_ms)
+
+    def commit_refused(self, error: Error, sent_for: MemberGeneration, now_ms: int) -> ClientError | None:
+        """Takes the error of a commit, beside the coordinator's being given up. Returns what ends the consumer."""
+        is_stale = self.generation != sent_for
+        if error is Error.REBALANCE_IN_PROGRESS:
+            self.request_rejoin("offset commit failed since group is already rebalancing", now_ms)
+        elif error is Error.FENCED_INSTANCE_ID and not is_stale:
+            return self.fenced(now_ms)
+        elif reaction_to(error, OffsetCommitRequest).reset is not Reset.NOTHING and not (
+            # Unlike other requests, a stale commit resets too, unless the next rebalance has begun already.
+            is_stale and self.state is MemberState.PREPARING_REBALANCE
+        ):
+            self.reset_on_error(OffsetCommitRequest, error, now_ms)
+        return None
 
     def reset_on_error(self, api: type[Request], error: Error, now_ms: int) -> None:
         reason = f"encountered {error.name} from {API_OF_REQUEST[api].name} response"

@@ -118,6 +118,9 @@ class Metadata:
         found = known.partitions[number]
         return None if found.leader_id == NO_NODE else Leader(found.leader_id, found.leader_epoch)
 
+    def topic_name(self, topic_id: str) -> str | None:
+        return next((name for name, topic in self._topics.items() if topic.topic_id == topic_id), None)
+
     def snapshot(self) -> Snapshot:
         """Returns what a leader compares to find out whether it must assign again."""
         knows_rack = self._config.client_rack is not None

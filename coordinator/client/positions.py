@@ -9,11 +9,12 @@ Source: Kafka ClassicKafkaConsumer#updateFetchPositions, ConsumerCoordinator, Of
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from groupledger.coordinator.client.config import CONSUMER
 from groupledger.coordinator.client.events import ClientError, OffsetReset
 from groupledger.coordinator.client.fetch_state import FetchState, PartitionState, Position
-from groupledger.coordinator.client.membership import MemberState
 from groupledger.coordinator.client.messages import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.membership import MemberGeneration, Membership
     from groupledger.coordinator.client.messages import EpochEndOffset, ListedOffset
     from groupledger.coordinator.client.metadata import Metadata
+    from groupledger.coordinator.client.modern_membership import ModernMembership
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
 
@@ -59,7 +61,7 @@ class Positions:
         lookup: CoordinatorLookup,
         metadata: Metadata,
         subscriptions: Subscriptions,
-        membership: Membership,
+        membership: Membership | ModernMembership,
         *,
         emit: Emit,
     ) -> None:
@@ -101,8 +103,7 @@ class Positions:
         partitions = self._subscriptions.in_state(FetchState.INITIALIZING)
         if not partitions:
             return True
-        is_stable = self._membership.state is MemberState.STABLE
-        question = partitions, self._membership.generation if is_stable else None
+        question = partitions, self._membership.generation if self._membership.may_commit else None
         if self._asked == question:
             if self._answer is None:
                 return False
@@ -123,7 +124,10 @@ class Positions:
                 self._asked = None
                 self._back_off(then_ms)
 
-        group = OffsetFetchGroup(self._config.group_id, question[0])
+        partitions, member = question
+        group = OffsetFetchGroup(self._config.group_id, partitions)
+        if member is not None and self._config.group_protocol == CONSUMER:
+            group = replace(group, member_id=member.member_id, member_epoch=member.generation_id)
         request = OffsetFetchRequest(self._network.new_request_id(), (group,), require_stable=True)
         self._lookup.send(request, now_ms, answered, lost)
 

@@ -11,7 +11,8 @@ says what happens to the operation:
     IGNORE    it goes on as if it had succeeded
 
 Kafka's client does not expect an error that a table lacks; `UNEXPECTED` says what happens then.
-Source: the response handlers of Kafka's AbstractCoordinator and ConsumerCoordinator, FetchCollector.
+Source: the response handlers of Kafka's AbstractCoordinator and ConsumerCoordinator, FetchCollector,
+AbstractHeartbeatRequestManager.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.coordinator.client.messages import FetchRequest
 from groupledger.coordinator.model.messages import (
+    ConsumerGroupHeartbeatRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     OffsetCommitRequest,
@@ -96,9 +98,26 @@ REACTIONS: Mapping[type[Request], Mapping[Error, Reaction]] = {
         Error.FENCED_INSTANCE_ID: Reaction(Then.RAISE, Reset.MEMBER),
         Error.GROUP_AUTHORIZATION_FAILED: _BACK_OFF,
     },
+    ConsumerGroupHeartbeatRequest: {
+        Error.COORDINATOR_LOAD_IN_PROGRESS: _BACK_OFF,
+        Error.COORDINATOR_NOT_AVAILABLE: _REDISCOVER,
+        Error.NOT_COORDINATOR: _REDISCOVER,
+        Error.UNKNOWN_MEMBER_ID: Reaction(Then.AT_ONCE, Reset.MEMBER),
+        Error.FENCED_MEMBER_EPOCH: Reaction(Then.AT_ONCE, Reset.MEMBER),
+        Error.UNRELEASED_INSTANCE_ID: _RAISE,
+        Error.FENCED_INSTANCE_ID: _RAISE,
+        Error.INVALID_REQUEST: _RAISE,
+        Error.GROUP_MAX_SIZE_REACHED: _RAISE,
+        Error.UNSUPPORTED_ASSIGNOR: _RAISE,
+        Error.UNSUPPORTED_VERSION: _RAISE,
+        Error.INVALID_REGULAR_EXPRESSION: _RAISE,
+        Error.GROUP_AUTHORIZATION_FAILED: _RAISE,
+        Error.TOPIC_AUTHORIZATION_FAILED: _RAISE,
+    },
     OffsetCommitRequest: {
         Error.COORDINATOR_LOAD_IN_PROGRESS: _BACK_OFF,
         Error.UNKNOWN_TOPIC_OR_PARTITION: _BACK_OFF,
+        Error.STALE_MEMBER_EPOCH: _BACK_OFF,  # with the epoch of then
         Error.COORDINATOR_NOT_AVAILABLE: _REDISCOVER,
         Error.NOT_COORDINATOR: _REDISCOVER,
         Error.REQUEST_TIMED_OUT: _REDISCOVER,
@@ -115,6 +134,8 @@ REACTIONS: Mapping[type[Request], Mapping[Error, Reaction]] = {
         Error.COORDINATOR_LOAD_IN_PROGRESS: _BACK_OFF,
         Error.COORDINATOR_NOT_AVAILABLE: _REDISCOVER,
         Error.NOT_COORDINATOR: _REDISCOVER,
+        Error.STALE_MEMBER_EPOCH: _BACK_OFF,  # with the epoch of then
+        Error.UNKNOWN_MEMBER_ID: _BACK_OFF,  # until a heartbeat tells a member of a KIP-848 group that it is out
         Error.UNSTABLE_OFFSET_COMMIT: _BACK_OFF,  # a transaction is open
         Error.UNKNOWN_TOPIC_OR_PARTITION: _RAISE,
         Error.TOPIC_AUTHORIZATION_FAILED: _RAISE,
@@ -140,6 +161,7 @@ UNEXPECTED: Mapping[type[Request], Reaction] = {
     JoinGroupRequest: _RAISE,
     SyncGroupRequest: _RAISE,
     HeartbeatRequest: _BACK_OFF,
+    ConsumerGroupHeartbeatRequest: _RAISE,
     OffsetCommitRequest: _GIVE_UP,
     OffsetFetchRequest: _RAISE,
     FetchRequest: _RAISE,

@@ -1,6 +1,7 @@
 """Which API each request to the coordinator belongs to."""
 
 from groupledger.coordinator.model.messages import (
+    ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
@@ -18,6 +19,7 @@ API_OF_REQUEST: dict[type[Request], ApiKey] = {
     JoinGroupRequest: ApiKey.JOIN_GROUP,
     SyncGroupRequest: ApiKey.SYNC_GROUP,
     HeartbeatRequest: ApiKey.HEARTBEAT,
+    ConsumerGroupHeartbeatRequest: ApiKey.CONSUMER_GROUP_HEARTBEAT,
     LeaveGroupRequest: ApiKey.LEAVE_GROUP,
     OffsetCommitRequest: ApiKey.OFFSET_COMMIT,
     TxnOffsetCommitRequest: ApiKey.TXN_OFFSET_COMMIT,

@@ -123,9 +123,9 @@ def partition_for(group_id: str, num_partitions: int) -> int:
 class Coordinator:
     """Leads no partition until `load`ed with one. Times never go back."""
 
-    def __init__(self, config: Config | None = None) -> None:
+    def __init__(self, config: Config | None = None, topics: dict[str, Topic] | None = None) -> None:
         self.config = config or Config()
-        self.topics: dict[str, Topic] = {}  # by name: what assignors of the broker's own are told
+        self.topics = {} if topics is None else topics  # by name: what assignors of the broker's own are told
         self.is_active = True  # False before startup and after shutdown: everything is refused
         self._deadlines = Deadlines()
         self._shards: dict[int, Shard | None] = {}  # None while the partition is loading

@@ -15,6 +15,8 @@ from groupledger.coordinator.simulator.partition_log import PartitionLog
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.config import Config
+    from groupledger.coordinator.model.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.consumer.topics import Topic
     from groupledger.coordinator.model.messages import Request
 
 
@@ -22,7 +24,8 @@ class Brokers:
     def __init__(self, config: Config, broker_count: int, *, is_compacted_first: bool = False) -> None:
         partitions = range(config.offsets_topic_num_partitions)
         self.config = config
-        self.coordinators: dict[int, Coordinator] = {broker: Coordinator(config) for broker in range(broker_count)}
+        self.topics: dict[str, Topic] = {}  # by name, as all coordinators know them
+        self.coordinators = {broker: Coordinator(config, self.topics) for broker in range(broker_count)}
         self.is_up = dict.fromkeys(self.coordinators, True)
         self.leaders = [partition % broker_count for partition in partitions]
         self.logs = [PartitionLog(is_compacted_first=is_compacted_first) for _ in partitions]
@@ -42,8 +45,18 @@ class Brokers:
         return broker if self.is_up[broker] else None
 
     def generation_of(self, group_id: str) -> int | None:
-        group = self.coordinators[self.leaders[self.partition_for(group_id)]].group(group_id)
+        """Returns the generation of a group, or its epoch; None if there is no such group."""
+        group, consumers = self._leader_of(group_id).group(group_id), self.consumer_group(group_id)
+        if consumers is not None:
+            return consumers.epoch
         return None if group is None else group.generation_id
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """Returns the group of KIP-848, to look at."""
+        return self._leader_of(group_id).consumer_group(group_id)
+
+    def _leader_of(self, group_id: str) -> Coordinator:
+        return self.coordinators[self.leaders[self.partition_for(group_id)]]
 
     def handle(self, broker: int, request: Request, now_ms: int) -> Result:
         """Gives a broker one request, after the timers that are due by now."""
@@ -67,7 +80,7 @@ class Brokers:
     def crash(self, broker: int) -> list[int]:
         """Crashes a broker, and returns the partitions that it led."""
         self.is_up[broker] = False
-        self.coordinators[broker] = Coordinator(self.config)
+        self.coordinators[broker] = Coordinator(self.config, self.topics)
         return [partition for partition, leader in enumerate(self.leaders) if leader == broker]
 
     def elect(self, partitions: list[int]) -> None:

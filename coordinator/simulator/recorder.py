@@ -14,6 +14,7 @@ from groupledger.coordinator.model.log_lines import render
 from groupledger.coordinator.model.messages import JoinGroupRequest, JoinGroupResponse
 from groupledger.coordinator.model.subscription import topics_of_subscription
 from groupledger.coordinator.simulator.changes import Roster, Seat, changes_between, has_added_partitions, revokers
+from groupledger.coordinator.simulator.modern_recorder import PREFIX, ModernRecorder
 from groupledger.coordinator.simulator.rejections import group_of, refusal_error, rejection
 from groupledger.coordinator.simulator.truth import Action, Cause, Owner, Tenure, TrueGeneration, Truth
 from groupledger.schemas.codec.consumer_protocol import decode_assignment, decode_subscription
@@ -25,8 +26,9 @@ from groupledger.schemas.kinds.changes import COOPERATIVE_FOLLOW_UP, PARTITIONS_
 from groupledger.schemas.words import LeaveCause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from groupledger.coordinator.model.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.log_lines import LogEvent
     from groupledger.coordinator.model.messages import Request
     from groupledger.coordinator.model.operation import Batch, Result
@@ -108,11 +110,18 @@ class _Call(NamedTuple):
 
 
 class Recorder:
-    def __init__(self, generation_of: Callable[[str], int | None]) -> None:
+    def __init__(
+        self,
+        generation_of: Callable[[str], int | None],
+        consumer_group_of: Callable[[str], ConsumerGroup | None],
+        topic_of: Callable[[str], str],
+        session_timeout_ms: int,
+    ) -> None:
         self.truth = Truth()
         self._incarnations: dict[str, _Incarnation] = {}
         self._identities: dict[tuple[str, str], _Identity] = {}  # by group and member id
         self._planted: dict[str, str] = {}
+        self._modern = ModernRecorder(self.truth, consumer_group_of, topic_of, self._planted, session_timeout_ms)
         self._generation_of = generation_of
         self._handlers: dict[str, Callable[[_Incarnation, LogEvent, _Call], None]] = {
             "preparing_rebalance": self._preparing,
@@ -135,27 +144,36 @@ class Recorder:
 
     def observe(self, result: Result, exchanges: list[Exchange], request: Request | None) -> None:
         """Takes one call of a coordinator: its result, the answered exchanges, and the request, if it was one."""
-        call = _Call(request, self._note_answers(exchanges), written := {})
-        dead = []
-        for batch in result.batches:
-            for offset, record in enumerate(batch.records, batch.base_offset):
-                group_id = record.key["group_id"]
-                is_group = record.record_type == "group_metadata"
-                if record.value is not None:
-                    self._begin_incarnation(group_id, batch, offset, is_birth=is_group)
-                    if is_group:
-                        written[group_id] = _Written(offset, batch.timestamp_ms)
-                elif is_group:
-                    dead.append((self._incarnations[group_id], batch.timestamp_ms))
+        written: dict[str, _Written] = {}
+        call = _Call(request, self._note_answers(exchanges), written)
+        self._modern.observe(result, request)
+        dead = [*self._note_records(result, written)]
         for event in result.events:
             handler = self._handlers.get(event.kind)
             group = self._incarnations.get(event.fields.get("group_id", ""))
             if handler is not None and group is not None:
                 handler(group, event, call)
-        for group, now_ms in dead:
+        for group, tombstone in dead:
             group.is_over = True
-            if group.generation is not None:
-                group.generation.ended_at_ms = now_ms
+            if group.generation is not None:  # it has owners and members where it becomes a group of KIP-848
+                group.generation.ended_at_ms = tombstone.recorded_at_ms
+                self._own(group, group.generation, {}, tombstone)
+            group.leave([*group.tenures], tombstone.recorded_at_ms, LeaveCause.UPGRADED)
+
+    def _note_records(self, result: Result, written: dict[str, _Written]) -> Iterator[tuple[_Incarnation, _Written]]:
+        """Notes where the records of classic groups are, and yields the groups that end, with their tombstones."""
+        for batch in result.batches:
+            for offset, record in enumerate(batch.records, batch.base_offset):
+                group_id = record.key["group_id"]
+                is_group = record.record_type == "group_metadata"
+                if record.record_type.startswith(PREFIX) or (not is_group and self._modern.has(group_id)):
+                    continue
+                if record.value is not None:
+                    self._begin_incarnation(group_id, batch, offset, is_birth=is_group)
+                    if is_group:
+                        written[group_id] = _Written(offset, batch.timestamp_ms)
+                elif is_group:
+                    yield self._incarnations[group_id], _Written(offset, batch.timestamp_ms)
 
     def _note_answers(self, exchanges: list[Exchange]) -> dict[str, JoinGroupResponse]:
         """Learns the members' identities, and notes refusals. Returns the answers to leaders, by group."""

@@ -65,7 +65,7 @@ def rejection(
         member_id=getattr(request, "member_id", ""),
         group_instance_id=getattr(request, "group_instance_id", None),
         client_id=exchange.client_id,
-        claimed_generation=getattr(request, "generation_id", None),
+        claimed_generation=getattr(request, "generation_id", getattr(request, "member_epoch", None)),
         current_generation=generation_of(group_id),
         partitions=tuple(TopicPartition(each.topic, each.partition) for each in offsets),
         offsets=tuple(each.offset for each in offsets),

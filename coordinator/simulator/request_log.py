@@ -39,10 +39,12 @@ _ATTRIBUTES = {
     names.COMMITTED_LEADER_EPOCH: "leader_epoch",
     names.COMMITTED_METADATA: "metadata",
     names.ERROR_CODE: "error",
+    names.TOPIC_PARTITIONS: "owned",
 }
 # What the coordinator's messages leave out.
 _LEFT_OUT: dict[str, Callable[[Any], Any]] = {
     names.THROTTLE_TIME_MS: lambda _: 0,
+    names.ERROR_MESSAGE: lambda _: None,
     names.TRANSACTIONAL_ID: lambda request: f"transaction-{request.producer_id}",
 }
 
@@ -110,10 +112,16 @@ def _struct(fields: Fields, source: Any, request: Request) -> dict[str, Any]:
 
 def _value(name: str, source: Any) -> Any:
     value = getattr(source, _attribute(name), _LEFT_OUT)
-    return _LEFT_OUT[name](source) if value is _LEFT_OUT else _plain(value)
+    if value is _LEFT_OUT:
+        return _LEFT_OUT[name](source)
+    plain = _plain(value)
+    return {names.TOPIC_PARTITIONS: plain} if isinstance(value, dict) and name == names.ASSIGNMENT else plain
 
 
 def _plain(value: Any) -> Any:
+    """Returns a value as it is printed; a dict has partitions by topic id."""
+    if isinstance(value, dict):
+        return [{names.TOPIC_ID: topic_id, names.PARTITIONS: numbers} for topic_id, numbers in value.items()]
     return b64encode(value).decode() if isinstance(value, bytes) else value
 
 

@@ -26,7 +26,15 @@ from groupledger.coordinator.client.messages import (
     OffsetForLeaderEpochResponse,
 )
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.messages import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE
+from groupledger.coordinator.model.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from groupledger.coordinator.simulator.brokers import Brokers
 from groupledger.coordinator.simulator.network import Connection, Exchange
 from groupledger.coordinator.simulator.random_source import RandomSource
@@ -34,6 +42,7 @@ from groupledger.coordinator.simulator.recorder import Recorder
 from groupledger.coordinator.simulator.topics import Topics
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.words import GroupType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,14 +81,16 @@ class SimulatedWatermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedGroupState:
-    """A group as DescribeGroups described it. `error` is the name of the error, or null."""
+    """A group as DescribeGroups or ConsumerGroupDescribe described it. `error` is the name of the error, or null."""
 
     sampled_at_ms: int
     group_id: str
+    group_type: str = GroupType.CLASSIC
     state: str
     protocol_type: str
     protocol: str
     member_count: int
+    group_epoch: int | None = None
     error: str | None
 
 
@@ -101,11 +112,16 @@ class Simulation:
         self.cluster_id = self.source.kafka_id()
         self.offsets_topic_id = self.source.kafka_id()
         self.began_at_ms = self.now_ms = began_at_ms
-        self.topics = Topics()
         self.brokers = Brokers(
             self.settings.config, self.settings.broker_count, is_compacted_first=self.settings.is_compacted
         )
-        self.recorder = Recorder(self.brokers.generation_of)
+        self.topics = Topics(self.brokers.topics)
+        self.recorder = Recorder(
+            self.brokers.generation_of,
+            self.brokers.consumer_group,
+            self.topics.name_of,
+            self.settings.config.group_consumer_session_timeout_ms,
+        )
         self.group_ids: list[str] = []  # of the groups that samples describe
         self.request_count = 0
         self.outputs = Outputs()
@@ -341,12 +357,17 @@ class Simulation:
             if broker is not None:
                 by_broker.setdefault(broker, []).append(group_id)
         for broker, group_ids in by_broker.items():
-            request = DescribeGroupsRequest(self.new_id(), tuple(group_ids))
-            result = self.brokers.handle(broker, request, now_ms)
-            self._settle(broker, result)
-            for response in result.responses:
-                if isinstance(response, DescribeGroupsResponse):
-                    self.outputs.group_states += [_group_state(now_ms, group) for group in response.groups]
+            modern = tuple(group_id for group_id in group_ids if self.brokers.consumer_group(group_id) is not None)
+            classic = tuple(group_id for group_id in group_ids if group_id not in modern)
+            for request in (
+                *([DescribeGroupsRequest(self.new_id(), classic)] if classic else ()),
+                *([ConsumerGroupDescribeRequest(self.new_id(), group_ids=modern)] if modern else ()),
+            ):
+                result = self.brokers.handle(broker, request, now_ms)
+                self._settle(broker, result)
+                for response in result.responses:
+                    if isinstance(response, (DescribeGroupsResponse, ConsumerGroupDescribeResponse)):
+                        self.outputs.group_states += [_group_state(now_ms, group) for group in response.groups]
 
 
 def watermarks(brokers: Brokers, offsets_topic_id: str, topics: Topics, now_ms: int) -> list[SimulatedWatermark]:
@@ -380,14 +401,18 @@ def watermarks(brokers: Brokers, offsets_topic_id: str, topics: Topics, now_ms: 
     return found
 
 
-def _group_state(now_ms: int, group: DescribedGroup) -> SimulatedGroupState:
-    error = group.error.name if group.error else None
+def _group_state(now_ms: int, group: DescribedGroup | DescribedConsumerGroup) -> SimulatedGroupState:
+    told: dict[str, Any]
+    if isinstance(group, DescribedGroup):
+        told = {"protocol_type": group.protocol_type, "protocol": group.protocol_data}
+    else:
+        told = {"group_type": GroupType.CONSUMER, "protocol": group.assignor, "group_epoch": group.group_epoch}
+        told["protocol_type"] = CONSUMER_PROTOCOL_TYPE
     return SimulatedGroupState(
         sampled_at_ms=now_ms,
         group_id=group.group_id,
         state=group.group_state,
-        protocol_type=group.protocol_type,
-        protocol=group.protocol_data,
         member_count=len(group.members),
-        error=error,
+        error=group.error.name if group.error else None,
+        **told,
     )

@@ -21,6 +21,7 @@ from groupledger.coordinator.client.messages import (
     PartitionMetadata,
     TopicMetadata,
 )
+from groupledger.coordinator.model.consumer.topics import Topic as ToldTopic
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -79,8 +80,11 @@ class Topic:
 class Topics:
     """All topics of the cluster by name, without the internal one."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: dict[str, ToldTopic] | None = None) -> None:
+        """`told` is what coordinators know of topics, and is kept up to date."""
         self.by_name: dict[str, Topic] = {}
+        self._told = {} if told is None else told
+        self._names: dict[str, str] = {}
 
     def create(
         self,
@@ -105,11 +109,17 @@ class Topics:
         while len(topic.partitions) < count:
             start = 0 if source is None else source.between(0, 1_000_000)
             topic.partitions.append(PartitionOfTopic([now_ms], [start], [records_per_minute]))
+        self._names[topic.topic_id] = name
+        self._told[name] = ToldTopic(name, topic.topic_id, len(topic.partitions))
 
     def produce(self, name: str, records_per_minute: int, now_ms: int) -> None:
         """Changes the rate of every partition."""
         for partition in self.by_name[name].partitions:
             partition.produce(records_per_minute, now_ms)
+
+    def name_of(self, topic_id: str) -> str:
+        """Returns the name of a topic that is or was there."""
+        return self._names[topic_id]
 
     # What a broker answers
 

@@ -8,7 +8,9 @@ null. Partitions are in order.
     generations  group_id, incarnation, generation, revision
     owners       group_id, incarnation, topic, partition, from_kafka_offset: one ownership interval
     causes       group_id, incarnation, to_generation: one rebalance, with what started it and what it changed
-    members      group_id, incarnation, member_id, joined_at_ms: one tenure
+    members      group_id, incarnation, member_id, joined_at_ms: one tenure, of groups of either protocol
+    epochs       group_id, incarnation, epoch: one epoch of a KIP-848 group
+    holdings     group_id, incarnation, topic, partition, member_id, from_kafka_offset: one interval of a KIP-848 group
     rejections   requested_at_ms, group_id, member_id, api: one refused request, with the planted root cause
     actions      happened_at_ms, group_id, action: what the scenario did
 """
@@ -109,6 +111,42 @@ class Tenure:
     leave_reason: str | None = None
 
 
+@dataclass(slots=True, kw_only=True)
+class Epoch:
+    """An epoch of a KIP-848 group, from the operation that began it. `trigger` is what the operation did first, and
+    `member_ids` are those to whom it was done; `planted` is the scenario's last action on the group before."""
+
+    group_id: str
+    incarnation: int
+    epoch: int
+    kafka_partition: int
+    trigger: str
+    member_ids: tuple[str, ...]
+    planted: str | None
+    started_at_ms: int
+    ended_at_ms: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Holding:
+    """An interval in which a member of a KIP-848 group had a partition, or had yet to give it up.
+
+    It goes from operation to operation: `from_kafka_offset` and `to_kafka_offset` are behind their last records.
+    """
+
+    group_id: str
+    incarnation: int
+    topic: str
+    partition: int
+    member_id: str
+    client_id: str
+    kafka_partition: int
+    from_kafka_offset: int
+    valid_from_ms: int
+    to_kafka_offset: int | None = None
+    valid_to_ms: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
     """A request that was refused. Two errors belong to normal operation and count as no refusal: MEMBER_ID_REQUIRED,
@@ -147,5 +185,7 @@ class Truth:
     owners: list[Owner] = field(default_factory=list)
     causes: list[Cause] = field(default_factory=list)
     members: list[Tenure] = field(default_factory=list)
+    epochs: list[Epoch] = field(default_factory=list)
+    holdings: list[Holding] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)

@@ -12,7 +12,6 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.model.consumer import topics as model_topics
 from groupledger.coordinator.simulator.brokers import Brokers
 from groupledger.coordinator.simulator.random_source import RandomSource
 from groupledger.coordinator.simulator.topics import Topic, Topics
@@ -62,7 +61,7 @@ class World:
         self.offsets_topic_id = self.source.kafka_id()
         self.brokers = Brokers(self.config, self.node_count, is_compacted_first=not self.is_recorded)
         self.brokers.start(self.began_at_ms)
-        self.topics = Topics()
+        self.topics = Topics(self.brokers.topics)
         self._by_id: dict[UUID, Topic] = {}
         for name, partitions in self.topic_partitions.items():
             self.add_topic(name, partitions, self.began_at_ms)
@@ -78,20 +77,12 @@ class World:
         )
         self.topics.add_partitions(name, partitions, records_per_minute=rate, now_ms=now_ms)
         self._by_id[uuid_of(topic.topic_id)] = topic
-        self._tell(topic)
 
     def add_partitions(self, name: str, partitions: int, now_ms: int) -> None:
         """Raises the number of a topic's partitions, which begin empty; a topic that is not there stays away."""
         if name in self.topics.by_name:
             rate = self.topics.by_name[name].partitions[0].records_per_minute[-1]
             self.topics.add_partitions(name, partitions, records_per_minute=rate, now_ms=now_ms)
-            self._tell(self.topics.by_name[name])
-
-    def _tell(self, topic: Topic) -> None:
-        """Tells all coordinators of a topic, for which they assign partitions themselves."""
-        for coordinator in self.brokers.coordinators.values():
-            known = model_topics.Topic(topic.name, topic.topic_id, len(topic.partitions))
-            coordinator.topics[topic.name] = known
 
     @cached_property
     def cluster(self) -> Cluster:

@@ -76,6 +76,8 @@ TABLES_OF_TRUTH = {
     "owners": truth.Owner,
     "causes": truth.Cause,
     "members": truth.Tenure,
+    "epochs": truth.Epoch,
+    "holdings": truth.Holding,
     "rejections": truth.Rejection,
     "actions": truth.Action,
 }

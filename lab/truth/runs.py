@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from groupledger.coordinator.assignors import ASSIGNORS
 from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS, Scenario
+from groupledger.coordinator.simulator.scenarios.modern import MODERN
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.rules import Coverage, Event, GroupTombstone, group_record
@@ -68,7 +69,10 @@ PROTOCOL_RUNS = {
         ASSIGNORS, {"dynamic": (False, False), "static": (True, True), "mixed": (True, False)}.items()
     )
 }
-RUNS = {**{name: scenario for name, scenario in SCENARIOS.items() if name != "day"}, **PROTOCOL_RUNS}
+RUNS = {
+    **{name: scenario for name, scenario in SCENARIOS.items() if name != "day" and scenario not in MODERN},
+    **PROTOCOL_RUNS,
+}
 
 
 def play_run(name: str, seed: int) -> list[GroupLog]:

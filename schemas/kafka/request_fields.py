@@ -46,6 +46,8 @@ ERROR_CODE = "errorCode"
 TRANSACTIONAL_ID = "transactionalId"
 RESPONSES = "responses"  # the topics in the answer to ShareAcknowledge
 THROTTLE_TIME_MS = "throttleTimeMs"
+TOPIC_PARTITIONS, ASSIGNMENT = "topicPartitions", "assignment"
+ERROR_MESSAGE = "errorMessage"
 
 
 class ListOf(NamedTuple):
@@ -101,6 +103,14 @@ BODIES = {
         ),
     ),
     ApiKey.HEARTBEAT: Bodies(4, (GROUP_ID, GENERATION_ID, *_MEMBER), (THROTTLE_TIME_MS, ERROR_CODE)),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Bodies(
+        1,
+        (
+            *(GROUP_ID, MEMBER_ID, MEMBER_EPOCH, INSTANCE_ID, "rackId", "rebalanceTimeoutMs"),
+            *("subscribedTopicNames", "subscribedTopicRegex", "serverAssignor", TOPIC_PARTITIONS),
+        ),
+        (THROTTLE_TIME_MS, ERROR_CODE, ERROR_MESSAGE, MEMBER_ID, MEMBER_EPOCH, "heartbeatIntervalMs", ASSIGNMENT),
+    ),
     ApiKey.LEAVE_GROUP: Bodies(
         5,
         (GROUP_ID, ListOf(MEMBERS, (*_MEMBER, REASON))),
@@ -110,9 +120,9 @@ BODIES = {
         5,
         (
             *(GROUP_ID, GENERATION_ID, *_MEMBER, "protocolType", "protocolName"),
-            ListOf("assignments", (MEMBER_ID, "assignment")),
+            ListOf("assignments", (MEMBER_ID, ASSIGNMENT)),
         ),
-        (THROTTLE_TIME_MS, ERROR_CODE, "protocolType", "protocolName", "assignment"),
+        (THROTTLE_TIME_MS, ERROR_CODE, "protocolType", "protocolName", ASSIGNMENT),
     ),
     ApiKey.TXN_OFFSET_COMMIT: Bodies(
         5,

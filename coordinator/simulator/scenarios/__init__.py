@@ -5,11 +5,12 @@ from types import MappingProxyType
 from groupledger.coordinator.simulator.scenarios.day import DAY, DEMO, SINGLE
 from groupledger.coordinator.simulator.scenarios.failures import ABOUT_REBALANCES
 from groupledger.coordinator.simulator.scenarios.jobs import JOBS
+from groupledger.coordinator.simulator.scenarios.modern import MODERN
 from groupledger.coordinator.simulator.scenarios.registry import Scenario
 from groupledger.coordinator.simulator.scenarios.topics import ABOUT_TOPICS
 
 SCENARIOS = MappingProxyType(
-    {scenario.name: scenario for scenario in (*SINGLE, *ABOUT_TOPICS, *ABOUT_REBALANCES, *JOBS, DAY, DEMO)}
+    {scenario.name: scenario for scenario in (*SINGLE, *ABOUT_TOPICS, *ABOUT_REBALANCES, *JOBS, *MODERN, DAY, DEMO)}
 )
 
 __all__ = ["SCENARIOS", "Scenario"]

@@ -6,15 +6,19 @@ most of its groups work for some hours only, as jobs do, and all of them send fe
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.simulator.scenarios import failures, membership, offsets
+from groupledger.coordinator.simulator.scenarios.modern import MODERN
 from groupledger.coordinator.simulator.scenarios.registry import Scenario
 from groupledger.coordinator.simulator.scenarios.script import MINUTE_MS
 from groupledger.coordinator.simulator.simulation import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from groupledger.coordinator.simulator.scenarios.script import Script
 
 SINGLE = (
@@ -39,6 +43,7 @@ SINGLE = (
     offsets.compaction,
     offsets.transactional_commits,
 )
+OF_A_DAY = (*SINGLE, *MODERN)
 _HOURS = 24
 _HOUR_MS = 60 * MINUTE_MS
 _PERCENT_BY_HOUR = (
@@ -74,7 +79,7 @@ _DEMO_NAMES = (
 def play(group: Script) -> None:
     at_pace_of_day(group)
     group.delay_ms = _some_hour_ms(group)
-    _play(group, 0, _HOURS)
+    _play(group, OF_A_DAY, 0, _HOURS)
 
 
 def play_demo(group: Script) -> None:
@@ -82,16 +87,16 @@ def play_demo(group: Script) -> None:
     group.processing_ms = _DEMO_PROCESSING_MS
     if group.number % _OF_EIGHT in _ALL_DAY:
         group.delay_ms = _some_hour_ms(group)
-        _play(group, 0, _HOURS)
+        _play(group, SINGLE, 0, _HOURS)
         return
     if group.number % _OF_EIGHT in _LATE:
         start_ms = _HOURS * _HOUR_MS - group.source.between(*_LATE_MINUTES) * MINUTE_MS
         group.began_at_ms += start_ms
-        _play(group, start_ms // _HOUR_MS, 2)
+        _play(group, SINGLE, start_ms // _HOUR_MS, 2)
         return
     start_ms = _some_hour_ms(group)
     group.began_at_ms += start_ms
-    _play(group, start_ms // _HOUR_MS, _SHIFT_HOURS)
+    _play(group, SINGLE, start_ms // _HOUR_MS, _SHIFT_HOURS)
     group.plan(_SHIFT_HOURS * 60, "end_of_shift", _end_shift, group)
 
 
@@ -99,9 +104,9 @@ def _some_hour_ms(group: Script) -> int:
     return group.source.between(0, (_HOURS - 2) * 60) * MINUTE_MS
 
 
-def _play(group: Script, start_hour: int, hours: int) -> None:
+def _play(group: Script, scenarios: Sequence[Scenario], start_hour: int, hours: int) -> None:
     """Plays the scenario that the group's number chooses; production follows the hours of the day."""
-    SINGLE[group.number % len(SINGLE)].play(group)
+    scenarios[group.number % len(scenarios)].play(group)
     for hour in range(hours):
         percent = _PERCENT_BY_HOUR[(start_hour + hour) % _HOURS]
         group.simulation.at(group.began_at_ms + hour * _HOUR_MS, group.produce, percent)
@@ -124,8 +129,8 @@ DAY = Scenario(
     summary="A day of many groups, each with one of the other scenarios at its own hour.",
     play=play,
     hours=_HOURS,
-    settings=Settings(_CONFIG),
-    groups=len(SINGLE),
+    settings=Settings(replace(_CONFIG, group_consumer_heartbeat_interval_ms=_PACE["heartbeat_interval_ms"])),
+    groups=len(OF_A_DAY),
 )
 DEMO = Scenario(
     name="demo",

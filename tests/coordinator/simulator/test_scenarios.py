@@ -12,7 +12,7 @@ from groupledger.coordinator.model.operation import Batch
 from groupledger.coordinator.model.states import State
 from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
-from groupledger.coordinator.simulator.scenarios.day import SINGLE
+from groupledger.coordinator.simulator.scenarios.day import OF_A_DAY, SINGLE
 from groupledger.schemas.codec.records import decode_record, encode_record
 from tests.coordinator import fold
 
@@ -375,8 +375,8 @@ def test_day() -> None:
     """Goal: a day begins with every scenario's group at work, and the same cluster carries them all."""
     simulation = prepare(SCENARIOS["day"], 7)
     simulation.run(simulation.now_ms + 600_000)
-    assert len(simulation.group_ids) == len(SINGLE)
-    sampled = simulation.take().group_states[-len(SINGLE) :]
+    assert len(simulation.group_ids) == len(OF_A_DAY)
+    sampled = simulation.take().group_states[-len(OF_A_DAY) :]
     assert {row.group_id for row in sampled} == set(simulation.group_ids)
     assert {row.state for row in sampled} == {"Stable"}
 

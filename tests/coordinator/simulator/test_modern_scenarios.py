@@ -1,0 +1,87 @@
+"""Goal: each scenario of KIP-848 shows what it says, to whoever reads the truth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from groupledger.coordinator.simulator.scenarios.modern import DELAY_MS, MODERN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.coordinator.simulator.conftest import Played
+
+pytestmark = pytest.mark.slow
+
+JOINED_3 = ["joined"] * 3
+STALE = ("OFFSET_COMMIT", "STALE_MEMBER_EPOCH")
+# What began each epoch, what was refused, and why members went.
+SHOWN: dict[str, tuple[list[str], set[tuple[str, str]], list[str]]] = {
+    "consumer-scale": ([*JOINED_3, "joined", "joined", "left", "left"], {STALE}, ["left", "left"]),
+    "consumer-slow-release": (JOINED_3, set(), []),
+    "consumer-crash": ([*JOINED_3, "session_expired", "joined"], set(), ["session_expired"]),
+    "consumer-poll-timeout": ([*JOINED_3, "left", "joined"], {STALE}, ["left"]),
+    "consumer-pause": (
+        [*JOINED_3, "session_expired", "joined"],
+        {("CONSUMER_GROUP_HEARTBEAT", "UNKNOWN_MEMBER_ID"), ("OFFSET_COMMIT", "UNKNOWN_MEMBER_ID")},
+        ["session_expired"],
+    ),
+    "consumer-restart-static": (
+        [*JOINED_3, "session_expired", "joined"],
+        {STALE},
+        [*["replaced"] * 3, "session_expired"],
+    ),
+    "consumer-instance-taken": (["joined"] * 2, {("CONSUMER_GROUP_HEARTBEAT", "UNRELEASED_INSTANCE_ID")}, []),
+    "consumer-topics": ([*JOINED_3, *["metadata_changed"] * 3, "topics_changed"], set(), []),
+    "consumer-failover": (
+        [*JOINED_3, "joined"],
+        {
+            ("CONSUMER_GROUP_HEARTBEAT", "COORDINATOR_LOAD_IN_PROGRESS"),
+            ("CONSUMER_GROUP_HEARTBEAT", "NOT_COORDINATOR"),
+            STALE,
+        },
+        [],
+    ),
+    "consumer-migration": (
+        ["joined", "left", "joined", "left", "joined"],
+        {STALE},
+        ["upgraded", "upgraded", "left", "left", "left"],
+    ),
+}
+
+
+def test_all_are_here() -> None:
+    assert [scenario.name for scenario in MODERN] == [*SHOWN]
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_it_shows(play: Callable[[str], Played], name: str) -> None:
+    """Goal: the epochs' causes, the refusals and the departures."""
+    truth = play(name).truth
+    refusals = {(row.api, row.error) for row in truth.rejections}
+    causes = [row.leave_cause for row in truth.members if row.leave_cause is not None]
+    assert ([row.trigger for row in truth.epochs], refusals, causes) == SHOWN[name]
+
+
+def test_who_waits_for_whom(play: Callable[[str], Played]) -> None:
+    """Goal: while a member works on its records, nobody has what it is to give up, and it keeps it."""
+    played = play("consumer-slow-release")
+    third = played.truth.epochs[-1]
+    (newcomer,) = third.member_ids
+    quick, late = sorted({row.valid_from_ms for row in played.truth.holdings if row.member_id == newcomer})
+    assert quick - third.started_at_ms < 20_000
+    assert 0.8 * DELAY_MS < late - third.started_at_ms < DELAY_MS + 20_000
+
+
+def test_everything_is_consumed_once(play: Callable[[str], Played]) -> None:
+    """Goal: no two members hold a partition at the same time, in no scenario."""
+    for name in SHOWN:
+        until: dict[tuple[str, int], int | None] = {}
+        for row in sorted(play(name).truth.holdings, key=lambda row: row.from_kafka_offset):
+            place = row.topic, row.partition
+            before = until.get(place, 0)
+            assert before is not None, (name, row)
+            assert before <= row.from_kafka_offset, (name, row)
+            until[place] = row.to_kafka_offset
