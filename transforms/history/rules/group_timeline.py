@@ -4,8 +4,9 @@ Who came and went is in the tenures of `members`, and what moved in the interval
 offset of the record; the other changes, the trigger and the pauses are in `rebalances`. Over a hole an entry states
 only the generations, and the members of the record that were not seen before.
 
-In a KIP-848 group these lie around the record of the epoch: who came and went stands in the records before it, and what
-moved in those behind it, up to the next one. Who had to wait for whom is in `member_epochs`.
+In a KIP-848 group these lie around the record of the epoch: who came and went, with what he had then, stands in the
+records before it, and what else moved in those behind it, up to the next one. Who had to wait for whom is in
+`member_epochs`.
 """
 
 from __future__ import annotations
@@ -70,7 +71,13 @@ def timeline(
     places = _Epochs(ordered)
     joined = _by_offset(members, "from_offset", places.caused_by)
     left = _by_offset(members, "to_offset", places.caused_by)
-    moves = _at_epochs(moves_by_offset(assignments), places)
+    departures = {(row["member_id"], row["left_at"]) for row in members}
+
+    def end_of(row: Row) -> int | None:
+        offset: int | None = row["to_offset"]
+        return places.caused_by(offset) if (row["member_id"], row["valid_to"]) in departures else offset
+
+    moves = _at_epochs(moves_by_offset(assignments, end_of), places)
     waits = waits_by_epoch(steps)
     entries: list[Entry] = []
     for row in ordered:
@@ -205,9 +212,11 @@ def _turnover(joined: Iterable[Row], left: Iterable[Row], changes: Iterable[Row]
     }
 
 
-def moves_by_offset(assignments: Iterable[Row]) -> defaultdict[int | None, list[Entry]]:
+def moves_by_offset(
+    assignments: Iterable[Row], end_of: Callable[[Row], int | None] = itemgetter("to_offset")
+) -> defaultdict[int | None, list[Entry]]:
     """Returns which partitions changed hands at each record, from the last owner to the next, even if nobody owned them
-    in between."""
+    in between. `end_of` gives the record at which an interval ended."""
     moves = defaultdict(list)
     last: dict[tuple[Any, ...], Row] = {}
     for row in sorted(assignments, key=itemgetter("from_offset", "topic", "partition")):
@@ -217,11 +226,11 @@ def moves_by_offset(assignments: Iterable[Row]) -> defaultdict[int | None, list[
             owner_before = None if before is None else before["member_id"]
             moves[row["from_offset"]].append(_move(row, owner_before, row["member_id"]))
         if before is not None and before["to_offset"] != row["from_offset"]:
-            moves[before["to_offset"]].append(_move(before, before["member_id"], None))
+            moves[end_of(before)].append(_move(before, before["member_id"], None))
         last[place] = row
     for row in last.values():
         if row["to_offset"] is not None:
-            moves[row["to_offset"]].append(_move(row, row["member_id"], None))
+            moves[end_of(row)].append(_move(row, row["member_id"], None))
     return moves
 
 

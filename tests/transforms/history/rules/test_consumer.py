@@ -228,6 +228,9 @@ def test_the_timeline(log: list[dict[str, Any]]) -> None:
     moved = {(each["partition"], each["to_member_id"]) for each in joins["moves"]}
     assert moved == {(2, joins["joined"][0]["member_id"]), (3, joins["joined"][0]["member_id"])}
     assert [len(each["left"]) for each in entries["dynamic"]] == [0, 0, 0, 1, 0, 1, 1]
+    for each in entries["dynamic"]:  # who leaves releases at that moment, and nobody else then
+        assert {move["from_member_id"] for move in each["moves"]} >= {member["member_id"] for member in each["left"]}
+    assert {move["to_member_id"] for move in entries["dynamic"][-1]["moves"]} == {None}
     events = [(each["event"], len(each["joined"]), len(each["left"])) for each in entries["migrated"]]
     assert events == [
         ("group_started", 0, 0),
@@ -246,7 +249,7 @@ def timeline_of(tables: dict[str, Table]) -> list[dict[str, Any]]:
     """Returns the timeline of rows whose instants are microseconds, as those of a table."""
 
     def of_table(name: str) -> list[dict[str, Any]]:
-        instants = ("started_at", "ended_at", "targeted_at", "converged_at", "valid_from", "valid_to")
+        instants = ("started_at", "ended_at", "targeted_at", "converged_at", "valid_from", "valid_to", "left_at")
         return [
             row | {each: EPOCH + timedelta(microseconds=row[each]) for each in instants if row.get(each) is not None}
             for row in tables[name].values()

@@ -14,7 +14,9 @@ def test_the_order_of_rows_does_not_matter() -> None:
     generation |= dict.fromkeys(("protocol_type", "protocol", "leader", "ended_at", "started_at"))
     generation |= {"incarnation": 1, "generation": 1, "revision": 0, "kafka_offset": 1, "member_count": 3}
     generation |= {"is_start_known": True}
-    who = dict.fromkeys(("client_id", "client_host", "group_instance_id", "leave_cause", "leave_cause_confidence"))
+    who = dict.fromkeys(
+        ("client_id", "client_host", "group_instance_id", "left_at", "leave_cause", "leave_cause_confidence")
+    )
     span = {"incarnation": 1, "from_offset": 1, "to_offset": None}
     for names in permutations("abc"):
         members = [{**who, **span, "member_id": name} for name in names]
