@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.simulator.scenarios import failures, membership, offsets
+from groupledger.coordinator.simulator.scenarios import failures, membership, modern, offsets
 from groupledger.coordinator.simulator.scenarios.modern import MODERN
 from groupledger.coordinator.simulator.scenarios.registry import Scenario
 from groupledger.coordinator.simulator.scenarios.script import MINUTE_MS
@@ -44,6 +44,8 @@ SINGLE = (
     offsets.transactional_commits,
 )
 OF_A_DAY = (*SINGLE, *MODERN)
+_MODERN_OF_THE_DEMO = (modern.scale, modern.slow_release, modern.restart_static, modern.migration)
+_OF_THE_DEMO = (*SINGLE, *SINGLE[: -len(_MODERN_OF_THE_DEMO)], *_MODERN_OF_THE_DEMO)
 _HOURS = 24
 _HOUR_MS = 60 * MINUTE_MS
 _PERCENT_BY_HOUR = (
@@ -59,7 +61,6 @@ _PROCESSING_MS = (5_000, 20_000)
 _DEMO_PACE = {"session_timeout_ms": 240_000, "heartbeat_interval_ms": 80_000, "auto_commit_interval_ms": 120_000}
 # With a longer processing time a group that changes its protocol never comes to rest: some member is always late.
 _DEMO_PROCESSING_MS = (25_000, 45_000)
-_DEMO_GROUPS = 2 * len(SINGLE)
 _SHIFT_HOURS = 3
 # Of eight groups, one works all day, and two begin so late that they still work when the day ends.
 _OF_EIGHT = 8
@@ -87,16 +88,16 @@ def play_demo(group: Script) -> None:
     group.processing_ms = _DEMO_PROCESSING_MS
     if group.number % _OF_EIGHT in _ALL_DAY:
         group.delay_ms = _some_hour_ms(group)
-        _play(group, SINGLE, 0, _HOURS)
+        _play(group, _OF_THE_DEMO, 0, _HOURS)
         return
     if group.number % _OF_EIGHT in _LATE:
         start_ms = _HOURS * _HOUR_MS - group.source.between(*_LATE_MINUTES) * MINUTE_MS
         group.began_at_ms += start_ms
-        _play(group, SINGLE, start_ms // _HOUR_MS, 2)
+        _play(group, _OF_THE_DEMO, start_ms // _HOUR_MS, 2)
         return
     start_ms = _some_hour_ms(group)
     group.began_at_ms += start_ms
-    _play(group, SINGLE, start_ms // _HOUR_MS, _SHIFT_HOURS)
+    _play(group, _OF_THE_DEMO, start_ms // _HOUR_MS, _SHIFT_HOURS)
     group.plan(_SHIFT_HOURS * 60, "end_of_shift", _end_shift, group)
 
 
@@ -134,11 +135,11 @@ DAY = Scenario(
 )
 DEMO = Scenario(
     name="demo",
-    summary="The same, two groups for each scenario, and with consumers that take their time:"
+    summary="The same with forty groups, some of them of KIP-848, whose consumers take their time:"
     " what `groupledger demo` plays.",
     play=play_demo,
     hours=_HOURS,
     settings=Settings(_CONFIG, sample_interval_ms=5 * MINUTE_MS),
-    groups=_DEMO_GROUPS,
+    groups=len(_OF_THE_DEMO),
     names=_DEMO_NAMES,
 )
