@@ -23,6 +23,7 @@ from groupledger.jobs.warehouse.commits import Batch, Commits, application_id, a
 from groupledger.jobs.warehouse.delta_log import dataset, rows_where
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.local_files import local_files
+from groupledger.jobs.warehouse.migrate import Plan
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
@@ -61,6 +62,7 @@ def writer(warehouse: Path | str, held: Lease) -> Commits:
     return commits
 
 
+NO_CHANGE = Plan(is_new_schema=False, properties={}, is_new_comment=False, refused=[], is_repartitioned=False)
 WAYS: dict[str, Callable[[Commits], object]] = {
     "append": lambda commits: commits.append(TOPIC_NAMES, names("late")),
     "batch": lambda commits: commits.append(TOPIC_NAMES, names("late"), Batch("query", 9)),
@@ -70,6 +72,9 @@ WAYS: dict[str, Callable[[Commits], object]] = {
     "delete": lambda commits: commits.delete(TOPIC_NAMES, "topic = 'first'"),
     "compact": lambda commits: commits.compact(TOPIC_NAMES, [], 1 << 20),
     "write again": lambda commits: commits.write_again(TOPIC_NAMES),
+    "alter schema": lambda commits: commits.alter(TOPIC_NAMES, replace(NO_CHANGE, is_new_schema=True)),
+    "alter properties": lambda commits: commits.alter(TOPIC_NAMES, replace(NO_CHANGE, properties={"a": "b"})),
+    "alter comment": lambda commits: commits.alter(TOPIC_NAMES, replace(NO_CHANGE, is_new_comment=True)),
     "fence": lambda commits: commits.fence(TOPIC_NAMES),
 }
 
