@@ -158,7 +158,7 @@ class Lab:
             [
                 sys.executable,
                 "-m",
-                "groupledger.jobs.cli.main",
+                "groupledger.jobs.cli.script",
                 *typed.split(),
                 *options.split(),
             ],
