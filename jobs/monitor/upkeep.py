@@ -61,9 +61,8 @@ class Maintenance:
 
 
 class Upkeep:
-    """The work in the pauses of one cluster's monitor. `open_incidents` has by group, kind and
-    severity how many are open, `found_incidents` by kind, severity and evidence how many were found; `steps` has what
-    was done when."""
+    """The work in the pauses of one cluster's monitor. `open_incidents` has by group, kind and severity how many are
+    open, `found_incidents` by kind, severity and evidence how many were found; `steps` has what was done when."""
 
     def __init__(self, ledger: Ledger, maintenance: Maintenance) -> None:
         self.open_incidents: Mapping[tuple[str, str, str], int] = {}

@@ -410,12 +410,16 @@ def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
             raise InputError(f"The settings file {user_file} can't be read: it is no text in UTF-8.") from error
         merged = overlay(merged, parse_yaml(text, str(user_file)))
     merged.update({key: value for key, value in overrides.items() if value is not None})
+    which = ""
     try:
         settings = Settings.model_validate(merged)
         own = settings.clusters.get(settings.cluster)
-        return settings if own is None else Settings.model_validate(overlay(merged, own.model_dump(exclude=ITS_PLACE)))
+        if own is None:
+            return settings
+        which = f" of the cluster {settings.cluster}"
+        return Settings.model_validate(overlay(merged, own.model_dump(exclude=ITS_PLACE)))
     except ValidationError as error:
-        raise InputError(f"The settings are wrong: {describe(error)}.") from error
+        raise InputError(f"The settings{which} are wrong: {describe(error)}.") from error
 
 
 def parse_yaml(text: str, name: str) -> dict[str, Any]:

@@ -93,7 +93,10 @@ def test_rules_are_filled_by_name(tmp_path: Path) -> None:
         ("clusters: {../up: {bootstrap_servers: b}}", "clusters.../up.[key]: String should match pattern"),
         ("clusters: {east: {}}", "clusters.east.bootstrap_servers: Field required"),
         ("clusters: {east: {bootstrap_servers: b, storage: {umask: '027'}}}", "clusters.east.storage: Extra inputs"),
-        ("clusters: {default: {bootstrap_servers: b, lag: {window_m: 1}}}", "lag.window_m: Extra inputs"),
+        (
+            "clusters: {default: {bootstrap_servers: b, lag: {window_m: 1}}}",
+            "the cluster default are wrong: lag.window_m: ",
+        ),
         ("clusters: {default: {bootstrap_servers: b, kafka: {sasl_password: hunter2}}}", "kafka.sasl_password: Input"),
         ("- a list", "must hold settings"),
         ("a: [", "is not valid YAML: line 1, column 5: "),
