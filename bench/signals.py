@@ -240,14 +240,16 @@ class Trial:
         said = self.wait(process, shim)
         is_over = process.poll() is not None
         took_s, rest = self.signal(process, shim)
-        wrong = self.problems(process.returncode, took_s, "".join(said) + rest, is_over=is_over)
+        # As a shell tells of it: when all is done, Python gives its handlers back, and whoever is killed then was stopped.
+        code = process.returncode if process.returncode >= 0 else ENDED_BY_A_SIGNAL - process.returncode
+        wrong = self.problems(code, took_s, "".join(said) + rest, is_over=is_over)
         found = lab.tables(self.command)
         lab.finish(self.command)
         wrong += differences(lab.tables(self.command), expected)
         last = (rest.strip().splitlines() or ["(nothing)"])[-1]
         behind = "over before" if is_over else "equal behind the next run" if expected else "none"
         print(
-            f"| {self.command} | {self.moment} | {self.sent} | {took_s:.1f} | {process.returncode} |"
+            f"| {self.command} | {self.moment} | {self.sent} | {took_s:.1f} | {code} |"
             f" {len(found)} then; {'; '.join(wrong) or behind} | {last} |",
             flush=True,
         )
