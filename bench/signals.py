@@ -240,7 +240,7 @@ class Trial:
         said = self.wait(process, shim)
         is_over = process.poll() is not None
         took_s, rest = self.signal(process, shim)
-        # As a shell tells of it: when all is done, Python gives its handlers back, and whoever is killed then was stopped.
+        # As a shell tells it: when all is done Python gives its handlers back, and a signal kills it.
         code = process.returncode if process.returncode >= 0 else ENDED_BY_A_SIGNAL - process.returncode
         wrong = self.problems(code, took_s, "".join(said) + rest, is_over=is_over)
         found = lab.tables(self.command)
