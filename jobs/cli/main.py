@@ -1,4 +1,4 @@
-"""The console script `groupledger`: arguments in, exit codes out. Everything it does lies in the jobs.
+"""The command line `groupledger`: arguments in, exit codes out. Everything it does lies in the jobs.
 
 Errors are one sentence on standard error, a traceback only with `--debug`; what is asked for goes to standard output,
 all talk about progress to standard error. Spark is imported inside the commands, so that `--help` answers at once.

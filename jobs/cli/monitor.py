@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.options import on_warehouse
+from groupledger.jobs.cli.options import on_warehouse, settings_of
 from groupledger.jobs.monitor.rules import interval_seconds
+from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.signals import StopOnSignal
+from groupledger.jobs.process.terminal import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from groupledger.jobs.cli.options import Job
+    from groupledger.jobs.process.settings import Settings
 
 BOOTSTRAP_SERVERS = click.option(
     "--bootstrap-servers", required=True, metavar="HOST:PORT", help="The cluster whose groups these are."
@@ -42,15 +48,45 @@ def seconds_of(_context: click.Context, _parameter: click.Parameter, text: str) 
 
 
 @click.command()
-@BOOTSTRAP_SERVERS
+@click.option(
+    "--bootstrap-servers",
+    metavar="HOST:PORT",
+    help="The cluster whose groups these are; without it, --cluster or all `clusters` of the settings.",
+)
 @on_warehouse
 @click.option("--interval", callback=seconds_of, default="15s", show_default=True, help="How often lag is computed.")
 @click.option(
     "--metrics-port", type=click.IntRange(0, 65_535), default=METRICS_PORT, show_default=True, help="0 for a free one."
 )
-def monitor(job: Job, *, bootstrap_servers: str, interval: int, metrics_port: int) -> None:
+def monitor(job: Job, *, bootstrap_servers: str | None, interval: int, metrics_port: int) -> None:
     """Follow the topic and the brokers, compute lag, serve it as metrics and keep it, until told to stop."""
-    from groupledger.jobs.monitor.monitor import MonitorRun, run_monitor
+    places = places_of(job, bootstrap_servers)
+    settings = {name: settings_of(job.conf, name) for name in places}
+    check_logs(settings)
+    from groupledger.jobs.monitor.clusters import MonitoredCluster, run_monitor
 
-    with StopOnSignal() as stop, job.ledger() as ledger:
-        run_monitor(ledger, MonitorRun(bootstrap_servers, interval, metrics_port), stop)
+    clusters = [MonitoredCluster(settings[name], place) for name, place in places.items()]
+    with StopOnSignal() as stop:
+        run_monitor(job.warehouse, clusters, interval, metrics_port, stop)
+
+
+def places_of(job: Job, bootstrap_servers: str | None) -> dict[str, str]:
+    """Returns where the clusters to monitor are, by name: the one that is given, or those of the settings."""
+    if bootstrap_servers is not None:
+        return {job.settings.cluster: bootstrap_servers}
+    places = {name: each.bootstrap_servers for name, each in job.settings.clusters.items()}
+    if job.cluster is not None:
+        places = {name: place for name, place in places.items() if name == job.cluster}
+    if not places:
+        raise click.UsageError("Give --bootstrap-servers, or name the cluster and its brokers in `clusters` of --conf.")
+    return places
+
+
+def check_logs(settings: Mapping[str, Settings]) -> None:
+    """Raises InputError if a log is named for several clusters: nothing in it says of which it is."""
+    named = Counter(path for each in settings.values() for path in (*each.logs.request_logs, *each.logs.server_logs))
+    for path, times in named.items():
+        if times > 1:
+            raise InputError(
+                f"The settings are wrong: logs: {printable(str(path))} is a log of one cluster: name it in `clusters`."
+            )

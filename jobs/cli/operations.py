@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.options import AS_JSON, CONF, WAREHOUSE, on_warehouse, settings_of
+from groupledger.jobs.cli.options import AS_JSON, CLUSTER, CONF, WAREHOUSE, on_warehouse, settings_of
 from groupledger.jobs.process.output import print_answers, say
 
 if TYPE_CHECKING:
@@ -68,11 +68,14 @@ def check_quality(ledger: Ledger) -> bool:
 @click.command()
 @click.option("--warehouse", metavar="DIR", help="Also look whether the tables can be written there.")
 @click.option("--bootstrap-servers", metavar="HOST:PORT", help="Also look at the cluster, its topic and our rights.")
+@CLUSTER
 @CONF
 @AS_JSON
-def doctor(*, warehouse: str | None, bootstrap_servers: str | None, conf: Path | None, as_json: bool) -> bool:
+def doctor(
+    *, warehouse: str | None, bootstrap_servers: str | None, cluster: str | None, conf: Path | None, as_json: bool
+) -> bool:
     """Look whether everything is in place, and say what to do where it is not; exit code 1 then."""
-    settings = settings_of(conf)
+    settings = settings_of(conf, cluster)
     from groupledger.jobs.cli.doctor import BAD, diagnose, print_checks
 
     checks = diagnose(settings, warehouse, bootstrap_servers)

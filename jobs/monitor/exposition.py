@@ -1,7 +1,8 @@
 """Keeps the metrics of the last round as bytes, in Prometheus' text format and in OpenMetrics.
 
 Encoding takes longer than a scrape should, so it is done when a round is published, for each format that was ever asked
-for; the first scrape in the other format waits for it once.
+for; the first scrape in the other format waits for it once. Each cluster's round is encoded by itself: a scrape only
+puts together what the clusters have of each family, since a format tells a family once.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 OPEN_METRICS = "application/openmetrics-text"
+FAMILY, END = b"\n# HELP ", b"# EOF\n"
 
 
 class Round:
@@ -39,21 +41,35 @@ def registry_of(metrics: Sequence[Metric]) -> CollectorRegistry:
     return registry
 
 
+def joined(bodies: Sequence[bytes]) -> bytes:
+    """Returns one body, in which the samples of a family stand together. A name that a client chose begins no line."""
+    families: dict[bytes, list[bytes]] = {}
+    is_open_metrics = any(body.endswith(END) for body in bodies)
+    for body in bodies:
+        for family in (b"\n" + body.removesuffix(END)[:-1]).split(FAMILY)[1:]:
+            of_help, of_type, samples = (family + b"\n").split(b"\n", 2)
+            families.setdefault(FAMILY[1:] + of_help + b"\n" + of_type + b"\n", []).append(samples)
+    return b"".join(part for head, samples in families.items() for part in (head, *samples)) + END * is_open_metrics
+
+
 class Exposition:
-    """What `/metrics` answers with; nothing before the first round."""
+    """What `/metrics` answers with: for each cluster its last round, nothing before the first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._encoders: dict[str, Encoder] = {}
-        self._published = registry_of(())
-        self._bodies: dict[str, bytes] = {}
+        self._published = {"": registry_of(())}
+        self._bodies: dict[str, dict[str, bytes]] = {}
         self.answer("")  # the plain text is always asked for
 
-    def publish(self, metrics: Sequence[Metric]) -> None:
+    def publish(self, name: str, metrics: Sequence[Metric]) -> None:
+        """Publishes what a cluster has, in the place of what it had before."""
         published = registry_of(metrics)
         bodies = {content_type: encoder(published) for content_type, encoder in self._encoders.copy().items()}
         with self._lock:
-            self._published, self._bodies = published, bodies
+            self._published[name] = published
+            for content_type, body in bodies.items():
+                self._bodies[content_type][name] = body
 
     def answer(self, accept: str) -> tuple[str, bytes]:
         """Returns the content type that suits a header `Accept`, and the body."""
@@ -61,7 +77,6 @@ class Exposition:
         encoder, content_type = choose_encoder(OPEN_METRICS if OPEN_METRICS in accept else "")
         with self._lock:
             self._encoders[content_type] = encoder
-            body = self._bodies.get(content_type)
-            if body is None:
-                body = self._bodies[content_type] = encoder(self._published)
-        return content_type, body
+            bodies = self._bodies.setdefault(content_type, {})
+            bodies |= {name: encoder(of) for name, of in self._published.items() if name not in bodies}
+            return content_type, joined([*bodies.values()])

@@ -5,9 +5,10 @@ It goes to standard error with all other talk, and only if that is a terminal; n
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -32,9 +33,11 @@ LINES_AROUND = 5  # title, headings, rules
 
 
 class LagScreen:
-    """A context manager; `show` replaces what was shown before."""
+    """A context manager; `show` replaces what was shown of the cluster before. Clusters share the lines."""
 
     def __init__(self, console: Console | None = None) -> None:
+        self._lock = threading.Lock()
+        self._shown: dict[str, tuple[str, list[Rollup]]] = {}
         self._console = console or Console(stderr=True)
         self._live = Live(console=self._console, auto_refresh=False)
 
@@ -48,11 +51,15 @@ class LagScreen:
     ) -> None:
         self._live.stop()
 
-    def show(self, title: str, rollups: Iterable[Rollup]) -> None:
+    def show(self, cluster: str, title: str, rollups: list[Rollup]) -> None:
         """Shows the rollups of a round; those of topics are passed over."""
-        if self._console.is_terminal:
-            lines = max(self._console.height - LINES_AROUND, 1)
-            self._live.update(table_of(title, rollups, lines), refresh=True)
+        if not self._console.is_terminal:
+            return
+        with self._lock:
+            self._shown[cluster] = title, rollups
+            lines = max(self._console.height // len(self._shown) - LINES_AROUND, 1)
+            tables = [table_of(*shown, lines) for _, shown in sorted(self._shown.items())]
+            self._live.update(Group(*tables), refresh=True)
 
 
 def table_of(title: str, rollups: Iterable[Rollup], lines: int) -> Table:

@@ -1,6 +1,7 @@
-"""`groupledger monitor`: lag as it is now, every interval, served as metrics and kept in the tables.
+"""What `groupledger monitor` does for a cluster: lag as it is now, every interval, served as metrics and kept in the
+tables. `jobs.monitor.clusters` does it for one or several.
 
-One Spark application does all of this at once, each in a thread of its own:
+All of this is done at once, each in a thread of its own:
 
     ingest    the stream of `ingest --continuous`, with the same checkpoint
     rounds    at each interval: sample the brokers, wait until the ingest has passed the ends that were read first, take
@@ -30,7 +31,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -42,13 +43,11 @@ from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
 from groupledger.jobs.monitor.commits import behind, ingest_positions
 from groupledger.jobs.monitor.exposition import Exposition
-from groupledger.jobs.monitor.http import serve
-from groupledger.jobs.monitor.lag_screen import LagScreen
 from groupledger.jobs.monitor.own_metrics import MonitorReport, incident_metrics, monitor_metrics, step_metrics
 from groupledger.jobs.monitor.own_processes import OwnProcesses
 from groupledger.jobs.monitor.rules import INGEST_ENDED, Stalls, Vitals, await_none_missing, next_round_at, troubles
 from groupledger.jobs.monitor.state import MonitorState
-from groupledger.jobs.monitor.upkeep import Upkeep
+from groupledger.jobs.monitor.upkeep import Maintenance, Upkeep
 from groupledger.jobs.notify.notify import Notifier
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
@@ -59,63 +58,90 @@ from groupledger.schemas.tables.lag import LAG
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from prometheus_client import Metric
+    from pyspark.sql import SparkSession
 
     from groupledger.jobs.kafka.brokers import Brokers
     from groupledger.jobs.kafka.sampling import SampledRound, SampledWatermark
+    from groupledger.jobs.monitor.lag_screen import LagScreen
+    from groupledger.jobs.process.settings import MonitorSettings
     from groupledger.jobs.warehouse.ledger import Ledger
 
 CATCH_UP_POLL_S = 0.5
 HISTORY = "history"
 
 
-@dataclass(frozen=True, slots=True)
-class MonitorRun:
-    """What the user asked for."""
+class Common:
+    """What the monitors of all clusters of a process share."""
 
-    bootstrap_servers: str
-    interval_s: int
-    metrics_port: int
+    def __init__(
+        self,
+        spark: SparkSession,
+        warehouse: str,
+        interval_s: int,
+        screen: LagScreen,
+        settings: MonitorSettings,
+        stop: threading.Event,
+    ) -> None:
+        self.stop = stop
+        self.spark = spark
+        self.warehouse = warehouse
+        self.interval_s = interval_s
+        self.screen = screen
+        self.exposition = Exposition()
+        self.processes = OwnProcesses(spark)
+        self.maintenance = Maintenance(settings)
 
 
-def run_monitor(ledger: Ledger, run: MonitorRun, stop: threading.Event) -> None:
-    """Runs until `stop` is set. Raises what the ingest, the history or the rounds raise."""
+def watch_cluster(
+    ledger: Ledger, bootstrap_servers: str, common: Common, stop: threading.Event, begun: Callable[[RoundLoop], None]
+) -> None:
+    """Watches a cluster until `stop` is set; tells when it has begun. Raises what the ingest, the history or the rounds
+    raise, and has set `stop` then."""
     settings = ledger.settings
-    ingest = settings.ingest.model_copy(update={"trigger_interval_s": run.interval_s})
-    followed = KafkaIngest(settings.model_copy(update={"ingest": ingest}), run.bootstrap_servers, is_continuous=True)
-    with connect(run.bootstrap_servers, settings) as brokers:
+    ingest = settings.ingest.model_copy(update={"trigger_interval_s": common.interval_s})
+    followed = KafkaIngest(settings.model_copy(update={"ingest": ingest}), bootstrap_servers, is_continuous=True)
+    with connect(bootstrap_servers, settings) as brokers:
         ledger.create(*INGEST_TABLES, *SAMPLE_TABLES, LAG)
         ingesting = Worker("ingest", lambda: ingest_kafka(ledger, followed, stop))
-        rounds = RoundLoop(ledger, brokers, run, ingesting, stop)
-        context = ledger.spark.sparkContext
+        rounds = RoundLoop(ledger, brokers, bootstrap_servers, common, ingesting, stop)
+        context, tag = ledger.spark.sparkContext, history_of(ledger.cluster)
 
         def cancel_history() -> None:
-            context.setLogLevel("FATAL")  # what is broken off on purpose is no error
-            context.cancelJobsWithTag(HISTORY)
+            if common.stop.is_set():
+                context.setLogLevel("FATAL")  # what is broken off on purpose is no error
+            context.cancelJobsWithTag(tag)
 
-        address = settings.monitor.metrics_address
         with ExitStack() as stack:
+            hold(ledger.lease, common, stack)
             beside = beside_the_rounds(rounds, stop, stack)
             history = Worker(HISTORY, lambda: follow_history(rounds, stop), cancel_history)
-            troubles = dict.fromkeys(("/readyz", "/healthz"), rounds.troubles) | {"/livez": rounds.why_dead}
-            port = stack.enter_context(serve(address, run.metrics_port, rounds.exposition.answer, troubles))
-            stack.enter_context(rounds.screen)
             stack.enter_context(closing(rounds.state))
-            ledger.say(f"metrics at http://{address}:{port}/metrics, health at /livez and /readyz")
             stack.enter_context(working(stop, ingesting))
+            begun(rounds)
             rounds.catch_up()
             for worker in (history, *beside):
                 stack.enter_context(working(stop, worker))
             rounds.go_on((history, *beside))
-    ledger.say("stopped")
+
+
+def hold(lease: Lease, common: Common, stack: ExitStack) -> None:
+    """Lets the maintenance work under a lease, too, as long as it is held."""
+    common.maintenance.held.append(lease)
+    stack.callback(common.maintenance.held.remove, lease)
+
+
+def history_of(cluster: str) -> str:
+    """Returns the tag of a cluster's jobs, by which they are cancelled."""
+    return f"{HISTORY} of {cluster}"
 
 
 def follow_history(rounds: RoundLoop, stop: threading.Event) -> None:
     ledger, state = rounds.ledger, rounds.state
     context = ledger.spark.sparkContext
-    context.addJobTag(HISTORY)
+    context.addJobTag(history_of(ledger.cluster))
     state.start(stop)
     # Spark's jobs of this thread share the cores with those of the rounds, and don't stand before them in the queue.
     context.setLocalProperty("spark.scheduler.pool", HISTORY)
@@ -133,7 +159,7 @@ def beside_the_rounds(rounds: RoundLoop, stop: threading.Event, stack: ExitStack
     if logs.request_logs or logs.server_logs:
         name, duration_s = logs_of(ledger.cluster), ledger.settings.lease.duration_s
         lease = stack.enter_context(Lease(ledger.storage, name, "groupledger monitor", duration_s))
-        rounds.upkeep.held.append(lease)
+        hold(lease, rounds.common, stack)
         importing = ledger.under(lease)
 
         sources = LogSources(logs.request_logs, logs.server_logs)
@@ -144,29 +170,34 @@ def beside_the_rounds(rounds: RoundLoop, stop: threading.Event, stack: ExitStack
 
 
 class RoundLoop:
-    """The rounds of a run, one after the other, and what is published of the last."""
+    """The rounds of a cluster, one after the other, and what is published of the last."""
 
     def __init__(
-        self, ledger: Ledger, brokers: Brokers, run: MonitorRun, ingesting: Worker, stop: threading.Event
+        self,
+        ledger: Ledger,
+        brokers: Brokers,
+        bootstrap_servers: str,
+        common: Common,
+        ingesting: Worker,
+        stop: threading.Event,
     ) -> None:
+        self.common = common
         self.ledger = replace(ledger, give_way=self.wait_for_gap)
         self.state = MonitorState(self.ledger)
-        self.upkeep = Upkeep(self.ledger, [ledger.lease])
+        self.upkeep = Upkeep(self.ledger, common.maintenance)
         self.notifier = Notifier(self.ledger, stop)
-        self._processes = OwnProcesses(ledger.spark)
         self._brokers = brokers
-        self._run = run
+        self._bootstrap_servers = bootstrap_servers
+        self._interval_s = common.interval_s
         self._ingesting = ingesting
         self._stop = stop
         self._is_between_rounds = threading.Event()
         self._is_between_rounds.set()
         self._stalls = Stalls()
-        self._report = MonitorReport(interval_s=run.interval_s)
+        self._report = MonitorReport(interval_s=common.interval_s)
         self._published_ms: int | None = None
         self._ends_took_s = 0.0
         self._last_ms = last_round_ms(ledger)
-        self.exposition = Exposition()
-        self.screen = LagScreen()
 
     # What is served
 
@@ -177,7 +208,7 @@ class RoundLoop:
             lag_offsets=sum(self._report.lag_offsets.values()),
             stalled_ms=self._report.stalled_ms,
         )
-        return troubles(vitals, now_ms(), self._run.interval_s, self.ledger.settings.monitor.stalled_after_s)
+        return troubles(vitals, now_ms(), self._interval_s, self.ledger.settings.monitor.stalled_after_s)
 
     def why_dead(self) -> list[str]:
         """Returns why the monitor has to be started again, if it has to."""
@@ -189,7 +220,6 @@ class RoundLoop:
         upkeep = self.upkeep
         yield from incident_metrics(cluster, upkeep.open_incidents, self.notifier.counts.copy(), upkeep.found_incidents)
         yield from step_metrics(cluster, upkeep.steps)
-        yield from self._processes.metrics()
         if self._published_ms is not None:
             yield from self.state.metrics(self._report.round_s)
 
@@ -212,7 +242,7 @@ class RoundLoop:
                 worker.check()
             if not self.state.is_recovered.wait(CATCH_UP_POLL_S):
                 continue
-            at_s = next_round_at(time.time(), self._run.interval_s, self._ends_took_s)
+            at_s = next_round_at(time.time(), self._interval_s, self._ends_took_s)
             if not self._stop.wait(max(at_s - time.time(), 0)):
                 self._is_between_rounds.clear()
                 try:
@@ -223,7 +253,7 @@ class RoundLoop:
 
     def wait_for_gap(self) -> None:
         """Waits until no round is under way, but no longer than an interval."""
-        self._is_between_rounds.wait(self._run.interval_s)
+        self._is_between_rounds.wait(self._interval_s)
 
     def _round(self) -> None:
         began_s = time.monotonic()
@@ -231,7 +261,7 @@ class RoundLoop:
         try:
             ends = self._sample_ends()
             sampled = take_round(self._brokers, self.ledger.settings.sampling, self.state.topics(), at_ms, ends)
-            check_sampled_cluster(self.ledger, self._run.bootstrap_servers)
+            check_sampled_cluster(self.ledger, self._bootstrap_servers)
         except OutsideError as error:
             self.ledger.say(f"round not sampled: {error}")
             self._publish(replace(self._report, rounds_failed=self._report.rounds_failed + 1))
@@ -244,9 +274,8 @@ class RoundLoop:
         self._last_ms = at_ms
         self._published_ms = now_ms()
         self._publish(self._report_of(sampled, missing, time.monotonic() - began_s))
-        self.screen.show(
-            f"{self.ledger.cluster} at {iso(datetime.fromtimestamp(at_ms / 1000, timezone.utc))}", self.state.rollups
-        )
+        at = iso(datetime.fromtimestamp(at_ms / 1000, timezone.utc))
+        self.common.screen.show(self.ledger.cluster, f"{self.ledger.cluster} at {at}", self.state.rollups)
         self._say_missing(missing)
         self._ingesting.check()  # which also tells of a lost lease
         self.state.append(sampled)
@@ -266,7 +295,7 @@ class RoundLoop:
             self._ingesting.check()
             return behind(ingest_positions(self.ledger), ends)
 
-        return await_none_missing(missing, self._stop.wait, time.monotonic, self._run.interval_s)
+        return await_none_missing(missing, self._stop.wait, time.monotonic, self._interval_s)
 
     def _say_missing(self, missing: Mapping[int, int]) -> None:
         if missing:
@@ -278,7 +307,7 @@ class RoundLoop:
     def _report_of(self, sampled: SampledRound, missing: Mapping[int, int], round_s: float) -> MonitorReport:
         return MonitorReport(
             sampled_at_ms=sampled.sampled_at_ms,
-            interval_s=self._run.interval_s,
+            interval_s=self._interval_s,
             round_s=round_s,
             rounds=self._report.rounds + 1,
             rounds_failed=self._report.rounds_failed,
@@ -292,4 +321,5 @@ class RoundLoop:
 
     def _publish(self, report: MonitorReport) -> None:
         self._report = report
-        self.exposition.publish([*self._metrics()])
+        self.common.exposition.publish(self.ledger.cluster, [*self._metrics()])
+        self.common.exposition.publish("", [*self.common.processes.metrics()])

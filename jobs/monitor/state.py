@@ -119,6 +119,8 @@ class MonitorState:
 
     def update_history(self, stop: threading.Event) -> None:
         update_history(self._ledger, stop)
+        if stop.is_set():
+            return
         self._ledger.give_way()
         self._read_history()
         # Only now all tables have the columns of this release.

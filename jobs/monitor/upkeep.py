@@ -2,12 +2,14 @@
 
 Each piece of work has its interval, and takes a quarter of the time at most: where the past is long, and looking for
 incidents takes a minute, it is done every four. Between two writes it gives way to a round, as the history does. What
-is found open is kept for the metrics. The maintenance needs the leases of all clusters in the warehouse: while another
-one is written, it waits.
+is found open is kept for the metrics. The maintenance is of the whole warehouse: of the clusters of a process, one at a
+time does it for all. It needs the leases of all clusters in the warehouse: while another process writes one of them, it
+waits.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -30,9 +32,9 @@ from groupledger.schemas.tables.lag import LAG
 from groupledger.transforms.lag.rules import LagRules
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Mapping
 
+    from groupledger.jobs.process.settings import MonitorSettings
     from groupledger.jobs.warehouse.lease import Lease
     from groupledger.jobs.warehouse.ledger import Ledger
 
@@ -48,26 +50,32 @@ class Step:
     took_s: float
 
 
-class Upkeep:
-    """The work in the pauses of one monitor, which has the leases `held`. `open_incidents` has by group, kind and
-    severity how many are open, `found_incidents` by kind, severity and evidence how many were found; `steps` has what
-    was done when."""
+class Maintenance:
+    """When the warehouse is maintained by a process that has the leases `held`. One at a time has the `turn`."""
 
-    def __init__(self, ledger: Ledger, held: list[Lease]) -> None:
+    def __init__(self, settings: MonitorSettings) -> None:
+        self.held: list[Lease] = []
+        self.turn = threading.Lock()
+        self.pace = Pace(settings.maintain_interval_h * HOUR_S)
+        self.pace.done(time.monotonic(), time.monotonic())  # not at the start: whoever starts it waits for its numbers
+
+
+class Upkeep:
+    """The work in the pauses of one cluster's monitor. `open_incidents` has by group, kind and severity how many are
+    open, `found_incidents` by kind, severity and evidence how many were found; `steps` has what was done when."""
+
+    def __init__(self, ledger: Ledger, maintenance: Maintenance) -> None:
         self.open_incidents: Mapping[tuple[str, str, str], int] = {}
         self.found_incidents: Mapping[tuple[str, str, str], int] = {}
         self.steps: dict[str, Step] = {}
         self._began_at = datetime.now(timezone.utc)
         self._known: set[str] = set()
         self._ledger = ledger
-        self.held = held
+        self._maintenance = maintenance
         settings = ledger.settings
         self._incidents = Pace(settings.monitor.incidents_interval_s)
         self._seeds = Pace(HOUR_S)
-        self._maintenance = Pace(settings.monitor.maintain_interval_h * HOUR_S)
-        # Not at the start: whoever restarts a monitor waits for its numbers, and the seeds were just read.
-        for each in (self._seeds, self._maintenance):
-            each.done(time.monotonic(), time.monotonic())
+        self._seeds.done(time.monotonic(), time.monotonic())  # they were just read
 
     def work(self, stop: threading.Event) -> None:
         """Does what is due. Raises what the jobs raise, but for a maintenance that another writer keeps from the
@@ -76,8 +84,12 @@ class Upkeep:
             self._when_due(self._incidents, "incidents", self._look_for_incidents)
         if not stop.is_set() and self._ledger.exists(LAG):
             self._when_due(self._seeds, "lag_seeds", self._keep_seeds)
-        if not stop.is_set() and self._ledger.settings.monitor.maintain_interval_h:
-            self._when_due(self._maintenance, "maintenance", self._maintain)
+        is_wanted = not stop.is_set() and self._ledger.settings.monitor.maintain_interval_h
+        if is_wanted and self._maintenance.turn.acquire(blocking=False):
+            try:
+                self._when_due(self._maintenance.pace, "maintenance", self._maintain)
+            finally:
+                self._maintenance.turn.release()
 
     def timed(self, step: str, work: Callable[[], None]) -> None:
         """Does a piece of work, and keeps when."""
@@ -118,7 +130,7 @@ class Upkeep:
                 *(ledger.spark, ledger.warehouse, ledger.settings, now),
                 is_dry_run=False,
                 say=lambda _: ledger.give_way(),
-                held=self.held,
+                held=tuple(self._maintenance.held),
             )
         except OutsideError as error:
             ledger.lease.check()

@@ -61,6 +61,15 @@ def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_op
         return builder.getOrCreate()
 
 
+def beside_each_other(count: int) -> dict[str, str]:
+    """Returns overrides for so many pieces of work in one session on this machine, with which a piece whose tasks all
+    wait for something outside takes no core from the others."""
+    match = re.fullmatch(r"local\[(\d+)\]", spark_defaults()["spark.master"])
+    if SUBMITTED in os.environ or match is None:
+        return {}
+    return {"spark.master": f"local[{int(match[1]) * count}]", "spark.default.parallelism": match[1]}
+
+
 @contextmanager
 def kept_interrupt_handler() -> Iterator[None]:
     """Puts back who handles SIGINT. A SparkContext takes it, and calls Java from within the handler: that breaks a call

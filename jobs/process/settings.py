@@ -322,8 +322,32 @@ class QualitySettings(Section):
     pandas_rows_max: Annotated[int, Field(ge=1)]
 
 
+ITS_PLACE = {"bootstrap_servers"}
+# A part of a section, laid over it. It may hold a secret in a wrong place.
+Part = Annotated[dict[str, Any], Field(default_factory=dict, repr=False)]
+
+
+class ClusterSettings(Section):
+    """One of several clusters: where it is, and what of these sections is different for it."""
+
+    bootstrap_servers: Annotated[str, Field(min_length=1)]
+    kafka: Part
+    ingest: Part
+    sampling: Part
+    history: Part
+    offsets: Part
+    incidents: Part
+    lag: Part
+    metrics: Part
+    privacy: Part
+    logs: Part
+    teams: Part
+    notify: Part
+
+
 class Settings(Section):
     cluster: Name
+    clusters: dict[Name, ClusterSettings]
     kafka: KafkaSettings
     ingest: IngestSettings
     lease: LeaseSettings
@@ -370,7 +394,7 @@ def _filled(model: type[Rules], given: Mapping[str, Any]) -> Rules:
 
 def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
     """Returns the shipped settings, overlaid with the user's file, then with the `overrides` that are not None
-    (top-level keys).
+    (top-level keys), then with what `clusters` has for the cluster.
 
     Raises InputError that names the file and the wrong key.
     """
@@ -386,10 +410,16 @@ def load_settings(user_file: Path | None = None, **overrides: Any) -> Settings:
             raise InputError(f"The settings file {user_file} can't be read: it is no text in UTF-8.") from error
         merged = overlay(merged, parse_yaml(text, str(user_file)))
     merged.update({key: value for key, value in overrides.items() if value is not None})
+    which = ""
     try:
-        return Settings.model_validate(merged)
+        settings = Settings.model_validate(merged)
+        own = settings.clusters.get(settings.cluster)
+        if own is None:
+            return settings
+        which = f" of the cluster {settings.cluster}"
+        return Settings.model_validate(overlay(merged, own.model_dump(exclude=ITS_PLACE)))
     except ValidationError as error:
-        raise InputError(f"The settings are wrong: {describe(error)}.") from error
+        raise InputError(f"The settings{which} are wrong: {describe(error)}.") from error
 
 
 def parse_yaml(text: str, name: str) -> dict[str, Any]:

@@ -60,13 +60,14 @@ class StopOnSignal:
 @contextmanager
 def ending_in_time(say: Callable[[str], None]) -> Iterator[None]:
     """Ends the process if the block has not ended in time behind a signal, or at the next signal. Where nothing else is
-    said, SIGTERM breaks the block off as SIGINT does."""
+    said, either signal breaks the block off."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread of a process says what becomes of its signals
         return
     told, telling = socket.socketpair()
     telling.setblocking(False)
-    before = signal.signal(signal.SIGTERM, _break_off)
+    handlers = {signal.SIGTERM: _break_off, signal.SIGINT: signal.default_int_handler}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     told_before = signal.set_wakeup_fd(telling.fileno(), warn_on_full_buffer=False)
     watcher = threading.Thread(target=_watch, args=(told, say), name="signals", daemon=True)
     watcher.start()
@@ -74,7 +75,8 @@ def ending_in_time(say: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         signal.set_wakeup_fd(told_before)
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         telling.close()
         watcher.join()
         told.close()

@@ -14,12 +14,17 @@ And on a local disk Spark checks for a log file and then renames its own, which 
 makes a link, which can't; on S3 it looks and then writes, where delta-rs makes a conditional write. So nothing is
 committed by Spark, anywhere.
 
+A store may lose the answer to a commit, give it later than delta-rs waits, and carry the commit out later still. So a
+commit has a name, and is tried again only from a table whose log does not have that name. Whatever reaches the log
+behind that look has the same transaction id: of two attempts one succeeds, in whatever order they arrive.
+
 A `Batch` names rows that must be there exactly once. A table takes each batch once, in the order of their numbers.
 """
 
 from __future__ import annotations
 
 import random
+import sys
 import time
 import uuid
 from dataclasses import dataclass
@@ -51,6 +56,8 @@ PartitionFilter = tuple[str, str, Any]
 # Other clusters' writers, and a maintenance, may commit to the same table.
 ATTEMPTS = 20
 PAUSE_S_MAX = 0.5
+# Each takes as long as delta-rs waits for an answer, 30 s by itself.
+UNANSWERED_MAX = 3
 # A merge holds its rows in memory, several times over.
 ROWS_PER_MERGE = 250_000
 # No write of a single file takes as long.
@@ -248,6 +255,9 @@ class Commits:
             )
 
         self._commit(table, act)
+        if not counts:  # the answer was lost: the log has them
+            entries = self.open(table).history()
+            counts.append(next(entry["operationMetrics"] for entry in entries if entry["operation"] == "OPTIMIZE"))
         return counts[-1]["numFilesRemoved"], counts[-1]["numFilesAdded"]
 
     def vacuum(self, table: Table) -> None:
@@ -277,14 +287,14 @@ class Commits:
         *,
         is_next: bool = False,
     ) -> bool:
-        """Makes a commit, again and again if it conflicts. With `is_next` every commit in between is a conflict."""
-        name = uuid.uuid4().hex
+        """Makes a commit, again and again if it conflicts, and some times if the store gives no answer. With `is_next`
+        every commit in between is a conflict."""
+        name, since, unanswered = uuid.uuid4().hex, sys.maxsize, 0
         retries = 0 if is_next else None
-        for _ in range(ATTEMPTS):
-            for lease in self.leases:
-                lease.check()
-            delta = self.open(table)
-            version = delta.version()
+        for delta in self._opened(table):
+            since = min(since, delta.version())
+            if _has_landed(delta, name, since):
+                return True
             if batch is not None and _has(delta, batch):
                 return False
             transactions = [Transaction(application_id(lease), lease.token) for lease in self.leases]
@@ -293,20 +303,24 @@ class Commits:
             try:
                 act(delta, CommitProperties({COMMIT: name}, retries, transactions))
             except CommitFailedError:
-                # A storage may lose the answer to a commit that it has kept.
-                if self._has_landed(table, name, version):
-                    return True
                 time.sleep(random.uniform(0, PAUSE_S_MAX))  # noqa: S311 - so that two writers don't meet again
-                continue
-            return True
+            except OSError:
+                unanswered += 1
+                # A disk answers, and what it says is so.
+                if unanswered == UNANSWERED_MAX or local_files(table_uri(self.warehouse, table)) is not None:
+                    raise
+            else:
+                return True
         raise OutsideError(
             f"Other writers kept changing the table {table.name}, and nothing was written: run the command again."
         )
 
-    def _has_landed(self, table: Table, name: str, after_version: int) -> bool:
-        found = open_table(self.warehouse, table)
-        newer = found.history(found.version() - after_version) if found.version() > after_version else []
-        return any(entry.get(COMMIT) == name for entry in newer)
+    def _opened(self, table: Table) -> Iterator[DeltaTable]:
+        """Yields the table as it is now, for each attempt."""
+        for _ in range(ATTEMPTS):
+            for lease in self.leases:
+                lease.check()
+            yield self.open(table)
 
 
 def as_new(names: Iterable[str]) -> dict[str, str]:
@@ -327,6 +341,12 @@ def _with_all_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatc
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _has_landed(delta: DeltaTable, name: str, after_version: int) -> bool:
+    """Returns whether a commit of this name is among those behind a version."""
+    newer = delta.version() - after_version
+    return newer > 0 and any(entry.get(COMMIT) == name for entry in delta.history(newer))
 
 
 def _has(delta: DeltaTable, batch: Batch) -> bool:

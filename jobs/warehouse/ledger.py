@@ -32,7 +32,7 @@ from groupledger.schemas.tables.coverage import COVERAGE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.warehouse.checkpoint import Checkpoint
@@ -99,6 +99,21 @@ def open_ledger(
     """Starts Spark and takes the lease on the cluster's tables, or on part of them (`lease.logs_of`)."""
     say("starting Spark")
     spark = spark_session(f"groupledger {command}", java_options=java_options)
+    with ledger_in(spark, settings, warehouse, command, say, held=held) as ledger:
+        yield ledger
+
+
+@contextmanager
+def ledger_in(
+    spark: SparkSession,
+    settings: Settings,
+    warehouse: str,
+    command: str,
+    say: Callable[[str], None],
+    *,
+    held: str | None = None,
+) -> Iterator[Ledger]:
+    """Takes the lease as `open_ledger` does, in a session that is there."""
     storage = open_storage(spark, warehouse)
     with Lease(storage, held or settings.cluster, f"groupledger {command}", settings.lease.duration_s) as lease:
         yield Ledger(spark, warehouse, settings.cluster, storage=storage, lease=lease, say=say, settings=settings)

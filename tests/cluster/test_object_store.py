@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,12 @@ from groupledger.jobs.process.session import SHORT_LIVED, spark_session
 from groupledger.jobs.warehouse.lease import TAKEN_OVER
 from groupledger.jobs.warehouse.s3_create import NO_CONDITIONAL_WRITES
 from groupledger.jobs.warehouse.storage import open_storage
+from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 from lab.faults.contents import contents, differences
 from tests.cluster.conftest import CLUSTER, groupledger, sources
 from tests.cluster.s3 import BUCKET, S3Server
 from tests.fault.topic import LedgerProcess, wait_until
+from tests.jobs.warehouse.test_commits import WAYS, lease, names, writer
 from tests.jobs.warehouse.test_storage import keeps_its_promises
 
 if TYPE_CHECKING:
@@ -44,6 +47,8 @@ WRITERS = 4
 RACES = 20
 # Behind the table's own creation and the writer's fence: the first that brings rows.
 FIRST_ROWS = "coordinator_records/_delta_log/0{19}2.json"
+# Of two rows, by the way of committing.
+ROWS_AFTER = {"append": 3, "batch": 3, "merge": 3, "delete": 1, "replace": 0}
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +165,31 @@ def test_a_store_without_conditional_writes(
         storage.create("_groupledger/test/lease/1.json", "")
     assert str(refused.value) == NO_CONDITIONAL_WRITES
     assert storage.names("_groupledger/test/lease") == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("is_held_after", [False, True], ids=["before", "after"])
+def test_a_commit_without_an_answer(
+    s3: S3Server, warehouse: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, *, is_held_after: bool
+) -> None:
+    """Goal: a writer that waits in vain for the answer to a commit goes on, whether the store has the commit or takes
+    it up only when the next attempt is through, and what it wrote is there once."""
+    monkeypatch.setenv("AWS_TIMEOUT", "2s")
+    warehouse = f"{warehouse}/{is_held_after}/{way.replace(' ', '-')}"
+    with lease(tmp_path) as held:
+        commits = writer(warehouse, held)
+        commits.append(TOPIC_NAMES, names("first"))
+        commits.append(TOPIC_NAMES, names("second"))
+        before = commits.open(TOPIC_NAMES)
+        s3.breaks(held=f"/{before.version() + 1:020}.json", is_held_after=is_held_after)
+        count = s3.held()
+        WAYS[way](commits)
+        assert s3.held() == count + 1
+        s3.breaks()  # the store takes up what it held
+        time.sleep(1)
+        found = commits.open(TOPIC_NAMES)
+        assert found.version() == before.version() + 1
+        assert found.to_pyarrow_table().num_rows == ROWS_AFTER.get(way, 2)
 
 
 @pytest.mark.parametrize("is_held_after", [False, True], ids=["before", "after"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from typing import TYPE_CHECKING
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -22,13 +23,16 @@ SERVED = re.compile(r"metrics at (http://\S+)/metrics")
 
 
 class MonitorProcess(LedgerProcess):
-    """A running monitor. Its output goes to a file, so that it can be read meanwhile."""
+    """A running monitor, of a cluster or of those in the settings. Its output goes to a file, so that it can be read
+    meanwhile."""
 
-    def __init__(self, warehouse: Path, bootstrap_servers: str, log: Path, *arguments: str) -> None:
+    def __init__(self, warehouse: Path, bootstrap_servers: str | None, log: Path, *arguments: str) -> None:
         self._log = log
-        kafka = ("--bootstrap-servers", bootstrap_servers, "--metrics-port", "0")
+        given = () if bootstrap_servers is None else ("--bootstrap-servers", bootstrap_servers)
+        cluster = None if bootstrap_servers is None else "test"
         with log.open("w") as words:
-            super().__init__("monitor", warehouse, *kafka, *arguments, words=words)
+            every = (*given, "--metrics-port", "0", *arguments)
+            super().__init__("monitor", warehouse, *every, words=words, cluster=cluster)
 
     @property
     def words(self) -> str:
@@ -41,15 +45,24 @@ class MonitorProcess(LedgerProcess):
 
     def fetch(self, path: str) -> str:
         """Returns what is served, or an empty text while nothing is served or if there is an error."""
+        return self._ask(path)[0]
+
+    def trouble(self, path: str) -> str:
+        """Returns what is served with an error, or an empty text if there is none."""
+        return self._ask(path)[1]
+
+    def _ask(self, path: str) -> tuple[str, str]:
         served = SERVED.search(self.words)
         assert self.process.poll() is None, f"it ended with {self.process.poll()}:\n{self.words}"
         if served is None:
-            return ""
+            return "", ""
         try:
             with urlopen(f"{served[1]}{path}", timeout=TIMEOUT_S) as answer:  # noqa: S310 - our own monitor
-                return str(answer.read().decode())
+                return str(answer.read().decode()), ""
+        except HTTPError as error:
+            return "", error.read().decode()
         except OSError:
-            return ""
+            return "", ""
 
     def value(self, name: str, **labels: str) -> float | None:
         """Returns the value of the one sample of this name that has at least these labels."""

@@ -118,8 +118,9 @@ class LedgerProcess:
         *arguments: str,
         words: int | IO[str] = subprocess.PIPE,
         environment: Mapping[str, str] | None = None,
+        cluster: str | None = "test",
     ) -> None:
-        where = ["--warehouse", str(warehouse), "--cluster", "test"]
+        where = ["--warehouse", str(warehouse), *(() if cluster is None else ("--cluster", cluster))]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "groupledger.jobs.cli.main", command, *where, *arguments],
             stdout=subprocess.DEVNULL,

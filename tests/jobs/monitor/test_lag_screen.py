@@ -65,8 +65,19 @@ def test_only_on_a_terminal() -> None:
     for is_terminal in (True, False):
         text = io.StringIO()
         with LagScreen(Console(file=text, force_terminal=is_terminal, width=200, height=20)) as screen:
-            screen.show("Lag", [group("a", "ok", 1)])
+            screen.show("east", "Lag", [group("a", "ok", 1)])
         assert ("STATUS" in text.getvalue()) == is_terminal
+
+
+def test_clusters_share_the_lines() -> None:
+    """Goal: the tables of two clusters stand below each other, and fit together."""
+    text = io.StringIO()
+    with LagScreen(Console(file=text, force_terminal=True, width=200, height=20)) as screen:
+        for cluster in ("east", "west"):
+            screen.show(cluster, f"of {cluster}", [group(f"{cluster}-{number}", "ok", 1) for number in range(9)])
+    last = text.getvalue()[text.getvalue().rindex("of east") :]
+    assert "of west" in last
+    assert last.count("and 4 more") == 2
 
 
 def test_duration() -> None:

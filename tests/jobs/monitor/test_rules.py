@@ -11,10 +11,11 @@ from http.client import HTTPConnection
 from typing import TYPE_CHECKING
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from groupledger.jobs.monitor.commits import behind
-from groupledger.jobs.monitor.exposition import Exposition
+from groupledger.jobs.monitor.exposition import OPEN_METRICS, Exposition
 from groupledger.jobs.monitor.families import Counter, Gauge, family
 from groupledger.jobs.monitor.http import serve
 from groupledger.jobs.monitor.rules import (
@@ -146,7 +147,7 @@ def test_what_is_served() -> None:
     """Goal: metrics as they are now, health by its status, and nothing under other paths."""
     found: list[str] = []
     exposition = Exposition()
-    exposition.publish([family(Gauge, "up", "Up.", (), [((), 1.0)])])
+    exposition.publish("c", [family(Gauge, "up", "Up.", (), [((), 1.0)])])
     troubles = {"/readyz": lambda: found, "/livez": list}
     with serve("127.0.0.1", 0, exposition.answer, troubles) as port:
         status, body, _ = get(port, "/metrics?name=up")
@@ -163,7 +164,7 @@ def test_how_it_is_served() -> None:
     exposition = Exposition()
     with serve("127.0.0.1", 0, exposition.answer, {}) as port:
         for value in (1.0, 2.0):
-            exposition.publish([family(Counter, "rounds", "Rounds.", (), [((), value)])])
+            exposition.publish("c", [family(Counter, "rounds", "Rounds.", (), [((), value)])])
             _, plain, told = get(port, "/metrics")
             assert f"rounds_total {value}\n" in plain
             assert told["Content-Type"].startswith("text/plain")
@@ -174,6 +175,23 @@ def test_how_it_is_served() -> None:
             assert told["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
             status, nothing, told = get(port, "/metrics", "HEAD")
             assert (status, nothing, told["Content-Length"]) == (200, "", str(len(plain)))
+
+
+def test_several_clusters() -> None:
+    """Goal: the samples of one family stand together in both formats, whatever names clients have chosen."""
+    exposition, evil = Exposition(), "x\n# HELP lag y\n# EOF\n"
+    labels = ("cluster_name", "group")
+    more = [family(Counter, "rounds", "Of\nall.", labels[:1], [(("b",), 7.0)]), family(Gauge, "none", "", (), [])]
+    for cluster, others in (("a", []), ("b", more)):
+        exposition.publish(cluster, [family(Gauge, "lag", "Lag.", labels, [((cluster, evil), 1.0)]), *others])
+    for accept, read in (("", text_string_to_metric_families), (OPEN_METRICS, open_metrics)):
+        families = [*read(exposition.answer(accept)[1].decode())]
+        assert [each.name for each in families] == ["lag", "rounds", "none"]
+        samples = [[(sample.labels, sample.value) for sample in each.samples] for each in families]
+        lags = [({"cluster_name": cluster, "group": evil}, 1.0) for cluster in ("a", "b")]
+        assert samples == [lags, [({"cluster_name": "b"}, 7.0)], []]
+    exposition.publish("b", [])
+    assert b"rounds" not in exposition.answer("")[1]
 
 
 def test_work_in_the_pauses() -> None:

@@ -48,6 +48,20 @@ def test_the_user_wins_key_by_key(tmp_path: Path) -> None:
     assert load_settings(path, cluster="west").cluster == "west"
 
 
+def test_several_clusters(tmp_path: Path) -> None:
+    """Goal: a cluster has the common settings, and what is its own, key by key; nothing of the others."""
+    path = write(
+        tmp_path,
+        "lag: {window_s: 90}\nclusters:\n  east: {bootstrap_servers: e:1}\n"
+        "  west: {bootstrap_servers: w:1, lag: {standstill_s: 7}, logs: {server_logs: [/w]}}",
+    )
+    east, west, other = (load_settings(path, cluster=name) for name in ("east", "west", "other"))
+    assert {name: each.bootstrap_servers for name, each in east.clusters.items()} == {"east": "e:1", "west": "w:1"}
+    assert (west.lag.window_s, west.lag.standstill_s, len(west.logs.server_logs)) == (90, 7, 1)
+    assert east.lag == other.lag == load_settings(path).lag
+    assert east.logs.server_logs == []
+
+
 def test_rules_are_filled_by_name(tmp_path: Path) -> None:
     """Goal: every rule has its setting, in milliseconds where that is in seconds; the shipped ones are the defaults."""
     settings = load_settings()
@@ -76,6 +90,14 @@ def test_rules_are_filled_by_name(tmp_path: Path) -> None:
         ("kafka: {sasl_password: {env: A, file: /b}}", "write either {env: NAME} or {file: PATH}"),
         ("privacy: {principals: hash}", "hash needs a key: set privacy.hash_key"),
         ("logs: {time_zone: ../Vienna}", "time_zone is no name of a time zone"),
+        ("clusters: {../up: {bootstrap_servers: b}}", "clusters.../up.[key]: String should match pattern"),
+        ("clusters: {east: {}}", "clusters.east.bootstrap_servers: Field required"),
+        ("clusters: {east: {bootstrap_servers: b, storage: {umask: '027'}}}", "clusters.east.storage: Extra inputs"),
+        (
+            "clusters: {default: {bootstrap_servers: b, lag: {window_m: 1}}}",
+            "the cluster default are wrong: lag.window_m: ",
+        ),
+        ("clusters: {default: {bootstrap_servers: b, kafka: {sasl_password: hunter2}}}", "kafka.sasl_password: Input"),
         ("- a list", "must hold settings"),
         ("a: [", "is not valid YAML: line 1, column 5: "),
         ("kafka: {sasl_password: hunter2", "is not valid YAML: line 1, column 31: expected"),
@@ -132,7 +154,8 @@ def test_secrets_reach_the_clients_and_nothing_else(tmp_path: Path, monkeypatch:
         "ssl_certfile": "/etc/client.pem",
         "ssl_keyfile": "/etc/client.pem",
     }
-    assert "evil" not in repr(settings)
+    own = f"clusters: {{default: {{bootstrap_servers: b, kafka: {{sasl_username: evil}}}}}}\n{SASL}"
+    assert "evil" not in repr(settings) + repr(load_settings(write(tmp_path, own)).clusters)
 
 
 def test_secrets_from_a_file_and_from_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,17 @@ from groupledger.jobs.process.signals import StopOnSignal
 ROOT = Path(__file__).parents[3]
 BOTH = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 ENDED = "ended where it stood"
+IMPORTS = """
+import sys, threading
+class Slow:
+    def find_spec(self, name, *_):
+        if name == "groupledger.jobs.cli.main":
+            print("ready", file=sys.stderr, flush=True)
+            threading.Event().wait()
+sys.meta_path.insert(0, Slow())
+from groupledger.jobs.cli.script import run
+run()
+"""
 HEAD = """
 import ctypes, threading, time
 from groupledger.jobs.process import signals
@@ -70,7 +81,10 @@ def test_what_nobody_stops() -> None:
 def run_program(work: str, *numbers: signal.Signals, within_s: float = 60, same_s: float = 0) -> tuple[int, str]:
     """Runs a program until it is ready, and sends it the signals, each when it has said something; returns the exit
     code and what it said."""
-    program = HEAD.format(within_s=within_s, same_s=same_s) + work
+    return run_text(HEAD.format(within_s=within_s, same_s=same_s) + work, *numbers)
+
+
+def run_text(program: str, *numbers: signal.Signals) -> tuple[int, str]:
     process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, cwd=ROOT)
     with process:
         assert process.stderr is not None
@@ -111,6 +125,12 @@ def test_two_signals_of_one_wish() -> None:
         process.send_signal(signal.SIGTERM)
         assert process.stderr.read() == "done\n"
     assert process.returncode == 143
+
+
+@BOTH
+def test_while_python_imports(number: signal.Signals, code: int) -> None:
+    """Goal: before there is anything to end, a signal ends the command with its code, and without a traceback."""
+    assert run_text(IMPORTS, number) == (code, "ready\n")
 
 
 def test_what_has_nothing_to_bring_to_an_end() -> None:

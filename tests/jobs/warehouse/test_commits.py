@@ -15,12 +15,15 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
+from deltalake.table import TableOptimizer
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import Batch, Commits, application_id, as_new
 from groupledger.jobs.warehouse.delta_log import dataset, rows_where
 from groupledger.jobs.warehouse.lease import Lease
+from groupledger.jobs.warehouse.local_files import local_files
+from groupledger.jobs.warehouse.migrate import Plan
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
@@ -30,6 +33,7 @@ from lab.faults.shim import Shim, Twist, build_shim
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+COMMITS = "groupledger.jobs.warehouse.commits"
 SLEEPER = """
 import sys
 from tests.jobs.warehouse.test_commits import sleeper
@@ -50,7 +54,7 @@ def lease(warehouse: Path, cluster: str = "c", duration_s: float = 60) -> Lease:
     return Lease(LocalStorage(warehouse), cluster, "groupledger history", duration_s)
 
 
-def writer(warehouse: Path, held: Lease) -> Commits:
+def writer(warehouse: Path | str, held: Lease) -> Commits:
     """A writer that has begun: its table is there and fenced."""
     commits = Commits(str(warehouse), (held,))
     commits.create(TOPIC_NAMES)
@@ -58,6 +62,7 @@ def writer(warehouse: Path, held: Lease) -> Commits:
     return commits
 
 
+NO_CHANGE = Plan(is_new_schema=False, properties={}, is_new_comment=False, refused=[], is_repartitioned=False)
 WAYS: dict[str, Callable[[Commits], object]] = {
     "append": lambda commits: commits.append(TOPIC_NAMES, names("late")),
     "batch": lambda commits: commits.append(TOPIC_NAMES, names("late"), Batch("query", 9)),
@@ -67,6 +72,9 @@ WAYS: dict[str, Callable[[Commits], object]] = {
     "delete": lambda commits: commits.delete(TOPIC_NAMES, "topic = 'first'"),
     "compact": lambda commits: commits.compact(TOPIC_NAMES, [], 1 << 20),
     "write again": lambda commits: commits.write_again(TOPIC_NAMES),
+    "alter schema": lambda commits: commits.alter(TOPIC_NAMES, replace(NO_CHANGE, is_new_schema=True)),
+    "alter properties": lambda commits: commits.alter(TOPIC_NAMES, replace(NO_CHANGE, properties={"a": "b"})),
+    "alter comment": lambda commits: commits.alter(TOPIC_NAMES, replace(NO_CHANGE, is_new_comment=True)),
     "fence": lambda commits: commits.fence(TOPIC_NAMES),
 }
 
@@ -204,7 +212,6 @@ def test_another_cluster_while_all_is_written_again(
     """Goal: rows that another cluster adds to the older partitions just before the table is read, or written, are there
     once, and are still that cluster's."""
     older = replace(TOPIC_NAMES, partition_columns=())
-    module = "groupledger.jobs.warehouse.commits"
     with lease(tmp_path) as held:
         commits = Commits(str(tmp_path), (held,))
         commits.create(older)
@@ -212,11 +219,11 @@ def test_another_cluster_while_all_is_written_again(
         act: Any = dataset if where == "dataset" else write_deltalake
 
         def add_and_act(*arguments: Any, **options: Any) -> Any:
-            monkeypatch.setattr(f"{module}.{where}", act)
+            monkeypatch.setattr(f"{COMMITS}.{where}", act)
             write_deltalake(tmp_path / TOPIC_NAMES.name, names("late", cluster="d"), mode="append")
             return act(*arguments, **options)
 
-        monkeypatch.setattr(f"{module}.{where}", add_and_act)
+        monkeypatch.setattr(f"{COMMITS}.{where}", add_and_act)
         commits.write_again(TOPIC_NAMES)
         found = commits.open(TOPIC_NAMES).to_pyarrow_table().select(["cluster", "topic"]).to_pylist()
     assert sorted(map(repr, found)) == [
@@ -261,20 +268,104 @@ def test_a_filter_behind_merges(tmp_path: Path) -> None:
     assert rows_where(found, pc.field("topic") >= "b").num_rows == 3
 
 
-def test_a_lost_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a commit that was made, and whose answer the storage lost, is not made again."""
+def no_answer(what: str = "operation timed out") -> OSError:
+    """What delta-rs raises where a store does not answer: it has no kind of its own."""
+    return OSError(f"Generic S3 error\nError performing PUT _delta_log/2.json\nHTTP error\n{what}")
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Commits]:
+    """A writer to a folder that it takes for an object store, and `write_deltalake` for a test to replace."""
+    monkeypatch.setattr(f"{COMMITS}.local_files", lambda _: None)
     with lease(tmp_path) as held:
-        commits = writer(tmp_path, held)
-        name = "groupledger.jobs.warehouse.commits.write_deltalake"
+        yield writer(tmp_path, held)
 
-        def lose_the_answer(*arguments: Any, **options: Any) -> None:
-            monkeypatch.setattr(name, write_deltalake)
-            write_deltalake(*arguments, **options)
-            raise CommitFailedError("the answer was lost")
 
-        monkeypatch.setattr(name, lose_the_answer)
-        commits.append(TOPIC_NAMES, names("once"))
-    assert topics(tmp_path) == ["once"]
+@pytest.mark.parametrize("error", [CommitFailedError("the answer was lost"), no_answer()], ids=["conflict", "none"])
+def test_a_lost_answer(store: Commits, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Goal: a commit that was made, and whose answer the storage lost, is not made again."""
+    name = f"{COMMITS}.write_deltalake"
+
+    def lose_the_answer(*arguments: Any, **options: Any) -> None:
+        monkeypatch.setattr(name, write_deltalake)
+        write_deltalake(*arguments, **options)
+        raise error
+
+    monkeypatch.setattr(name, lose_the_answer)
+    assert store.append(TOPIC_NAMES, names("once"), Batch("query", 1))
+    assert topics(Path(store.warehouse)) == ["once"]
+
+
+@pytest.mark.parametrize("late", ["never", "before the next look", "behind the next look", "behind the next attempt"])
+def test_a_commit_that_arrives_late(store: Commits, monkeypatch: pytest.MonkeyPatch, late: str) -> None:
+    """Goal: a commit without an answer is tried again, and is there once, whenever the store carries the first attempt
+    out, also when another writer has committed meanwhile."""
+    first: list[Callable[[], None]] = []
+    refused: list[CommitFailedError] = []
+
+    def arrive() -> None:
+        try:
+            first.pop()()
+        except CommitFailedError as error:
+            refused.append(error)
+
+    def write(*arguments: Any, **options: Any) -> None:
+        if not tried:
+            first.append(lambda: write_deltalake(*arguments, **options))
+            tried.append("first")
+            write_deltalake(Path(store.warehouse) / TOPIC_NAMES.name, names("other", cluster="d"), mode="append")
+            raise no_answer()
+        tried.append("next")
+        if late == "behind the next look":
+            arrive()
+        write_deltalake(*arguments, **options)
+
+    def look(self: Commits, table: Any) -> DeltaTable:
+        if tried and first and late == "before the next look":
+            arrive()
+        return opened(self, table)
+
+    tried: list[str] = []
+    opened = Commits.open
+    monkeypatch.setattr(Commits, "open", look)
+    monkeypatch.setattr(f"{COMMITS}.write_deltalake", write)
+    assert store.append(TOPIC_NAMES, names("once"))
+    if late == "behind the next attempt":
+        arrive()
+        assert refused
+    assert tried == ["first"] + ["next"] * (late != "before the next look")
+    assert topics(Path(store.warehouse)) == ["once", "other"]
+
+
+def test_a_store_that_never_answers(store: Commits, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a writer gives up after some attempts, with what the store's client says; a disk is believed at once."""
+    tried: list[object] = []
+
+    def never_answer(*arguments: Any, **_: Any) -> None:
+        tried.append(arguments)
+        raise no_answer()
+
+    monkeypatch.setattr(f"{COMMITS}.write_deltalake", never_answer)
+    for attempts in (3, 1):
+        tried.clear()
+        with pytest.raises(OSError, match="timed out"):
+            store.append(TOPIC_NAMES, names("none"))
+        assert len(tried) == attempts
+        monkeypatch.setattr(f"{COMMITS}.local_files", local_files)
+
+
+def test_a_compaction_whose_answer_is_lost(store: Commits, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: how many files became how many is known then, too."""
+    for topic in ("a", "b", "c"):
+        store.append(TOPIC_NAMES, names(topic))
+
+    def lose_the_answer(*arguments: Any, **options: Any) -> None:
+        compact(*arguments, **options)
+        raise no_answer()
+
+    compact = TableOptimizer.compact
+    monkeypatch.setattr(TableOptimizer, "compact", lose_the_answer)
+    assert store.compact(TOPIC_NAMES, [], 1 << 20) == (3, 1)
 
 
 def test_a_batch_is_taken_once(tmp_path: Path) -> None:

@@ -1,0 +1,146 @@
+"""Runs the monitor of one cluster, or of several in one process: one Spark session, and one address for all metrics.
+
+Each cluster has a thread, a lease, a stream, and what it keeps in memory, of its own (`jobs.monitor.monitor`).
+
+Rules.
+- Of several clusters, one that can't go on holds up no other: its sentence is said, and told by /readyz; its metrics
+  are taken back, since they would be old; its lease is given back, so that whatever the sentence asks for can be done;
+  and it begins again a minute later. What a job can't explain ends all, for whatever started it to start it again.
+- One cluster alone ends the process where it can't go on, with the sentence and an exit code.
+- A signal ends all of them, at once. The process has to be started again (/livez) when no cluster goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from groupledger.jobs.monitor.http import serve
+from groupledger.jobs.monitor.lag_screen import LagScreen
+from groupledger.jobs.monitor.monitor import Common, watch_cluster
+from groupledger.jobs.process.errors import JobError
+from groupledger.jobs.process.output import say
+from groupledger.jobs.process.session import beside_each_other, spark_session
+from groupledger.jobs.process.worker import Worker
+from groupledger.jobs.warehouse.ledger import ledger_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from groupledger.jobs.monitor.monitor import RoundLoop
+    from groupledger.jobs.process.settings import Settings
+
+COMMAND = "monitor"
+BEGIN_AGAIN_S = 60
+LOOK_EVERY_S = 0.5
+NOT_BEGUN = "It has not begun."
+
+
+@dataclass(frozen=True, slots=True)
+class MonitoredCluster:
+    """A cluster to watch."""
+
+    settings: Settings
+    bootstrap_servers: str
+
+
+def run_monitor(
+    warehouse: str, clusters: Sequence[MonitoredCluster], interval_s: int, port: int, stop: threading.Event
+) -> None:
+    """Watches clusters until `stop` is set. Raises what ends the monitor of the only one, or of all."""
+    say("starting Spark")
+    is_alone = len(clusters) == 1
+    spark = spark_session(f"groupledger {COMMAND}", {} if is_alone else beside_each_other(len(clusters)))
+    # What is not of a cluster is the same in the settings of all.
+    address = clusters[0].settings.monitor.metrics_address
+    with ExitStack() as stack:
+        screen = stack.enter_context(LagScreen())
+        common = Common(spark, warehouse, interval_s, screen, clusters[0].settings.monitor, stop)
+        watches = [Watch(cluster, common, stop, is_alone=is_alone) for cluster in clusters]
+        troubles = dict.fromkeys(("/readyz", "/healthz"), lambda: [*told(watches, Watch.troubles)])
+        troubles["/livez"] = lambda: why_dead(watches)
+        port = stack.enter_context(serve(address, port, common.exposition.answer, troubles))
+        say(f"metrics at http://{address}:{port}/metrics, health at /livez and /readyz")
+        workers = [Worker(watch.name, watch.run) for watch in watches]
+        for worker in workers:
+            worker.start()
+        try:
+            while not stop.wait(LOOK_EVERY_S) and all(worker.is_alive() for worker in workers):
+                pass
+        finally:
+            stop.set()
+            for watch in watches:
+                watch.end()
+            for worker in workers:
+                worker.join()
+        for worker in workers:
+            worker.check()
+    say("stopped")
+
+
+class Watch:
+    """One cluster's part of a monitor."""
+
+    def __init__(self, cluster: MonitoredCluster, common: Common, stop: threading.Event, *, is_alone: bool) -> None:
+        self.name = cluster.settings.cluster
+        self.is_alone = is_alone
+        self._cluster = cluster
+        self._common = common
+        self._stop = stop
+        self._stop_once = threading.Event()
+        self._rounds: RoundLoop | None = None
+        self._why_not = NOT_BEGUN
+
+    def run(self) -> None:
+        """Watches the cluster until told to stop; begins again where it can't go on, if there are others."""
+        while not self._stop.is_set():
+            self._stop_once = threading.Event()
+            if self._stop.is_set():  # `end` may have met the event before
+                return
+            try:
+                self._watch(self._stop_once)
+            except JobError as error:
+                if self.is_alone or self._stop.is_set():
+                    raise
+                self._why_not = str(error)
+                self._say(f"{error} It is tried again in {BEGIN_AGAIN_S} s.")
+            finally:
+                self._rounds = None
+                self._common.exposition.publish(self.name, [])
+            self._stop.wait(BEGIN_AGAIN_S)
+
+    def end(self) -> None:
+        """Ends a run that is under way; the process stops."""
+        self._stop_once.set()
+
+    def troubles(self) -> list[str]:
+        return [self._why_not] if self._rounds is None else self._rounds.troubles()
+
+    def why_dead(self) -> list[str]:
+        """Returns why the cluster is not watched, if it has begun and is not."""
+        if self._rounds is not None:
+            return self._rounds.why_dead()
+        return [] if self._why_not is NOT_BEGUN else [self._why_not]
+
+    def _watch(self, stop: threading.Event) -> None:
+        common, settings = self._common, self._cluster.settings
+        with ledger_in(common.spark, settings, common.warehouse, COMMAND, self._say) as ledger:
+            watch_cluster(ledger, self._cluster.bootstrap_servers, common, stop, partial(setattr, self, "_rounds"))
+
+    def _say(self, text: str) -> None:
+        say(text if self.is_alone else f"{self.name}: {text}")
+
+
+def told(watches: Sequence[Watch], of: Callable[[Watch], list[str]]) -> Iterator[str]:
+    """Yields sentences, with the name of the cluster where there are several."""
+    for watch in watches:
+        for sentence in of(watch):
+            yield sentence if watch.is_alone else f"{watch.name}: {sentence}"
+
+
+def why_dead(watches: Sequence[Watch]) -> list[str]:
+    """Returns why no cluster is watched; nothing while one is."""
+    return [*told(watches, Watch.why_dead)] if all(watch.why_dead() for watch in watches) else []

@@ -1,0 +1,233 @@
+"""Goal: several clusters in one process: what goes wrong with one is told and stays its own."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from groupledger.jobs.monitor import clusters, monitor, upkeep
+from groupledger.jobs.monitor.clusters import MonitoredCluster, run_monitor
+from groupledger.jobs.monitor.families import Gauge, family
+from groupledger.jobs.monitor.upkeep import Maintenance, Upkeep
+from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.process.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from groupledger.jobs.monitor.monitor import Common
+
+WAIT_S = 60
+
+
+class Rounds:
+    """What is asked of a cluster's rounds while they go on."""
+
+    def troubles(self) -> list[str]:
+        return []
+
+    def why_dead(self) -> list[str]:
+        return []
+
+
+class Stage:
+    """Stands for what Spark, brokers and tables do: each cluster publishes a sample, and does what the test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.acts: dict[str, Callable[[], None]] = {}
+        self.begun: list[str] = []
+        self.held: list[str] = []
+        self.said: list[str] = []
+        self.stop = threading.Event()
+        monkeypatch.setattr(clusters, "spark_session", lambda *_: None)
+        monkeypatch.setattr(clusters, "ledger_in", self.ledger_in)
+        monkeypatch.setattr(clusters, "watch_cluster", self.watch_cluster)
+        monkeypatch.setattr(clusters, "say", self.said.append)
+        monkeypatch.setattr(clusters, "BEGIN_AGAIN_S", 0.01)
+        monkeypatch.setattr(monitor, "OwnProcesses", lambda _: None)
+
+    @contextmanager
+    def ledger_in(self, _spark: object, settings: Any, *_: object) -> Iterator[SimpleNamespace]:
+        self.held.append(settings.cluster)
+        try:
+            yield SimpleNamespace(cluster=settings.cluster)
+        finally:
+            self.held.remove(settings.cluster)
+
+    def watch_cluster(
+        self, ledger: Any, place: str, common: Common, stop: threading.Event, begun: Callable[[Any], None]
+    ) -> None:
+        name = ledger.cluster
+        self.begun.append(name)
+        assert place == f"{name}:9092"
+        sample = family(Gauge, "lag", "Lag.", ("cluster_name",), [((name,), len(self.begun))])
+        common.exposition.publish(name, [sample])
+        begun(Rounds())
+        self.acts.get(name, lambda: None)()
+        stop.wait(WAIT_S)
+
+    def run(self, *names: str) -> Worker:
+        watched = [MonitoredCluster(load_settings(cluster=name), f"{name}:9092") for name in names]
+        self.worker = Worker("monitor", lambda: run_monitor("w", watched, 15, 0, self.stop))
+        self.worker.start()
+        wait_for(lambda: any(line.startswith("metrics at") for line in self.said))
+        return self.worker
+
+    def fetch(self, path: str) -> tuple[int, str]:
+        address = next(line for line in self.said if line.startswith("metrics at")).split()[2]
+        try:
+            with urlopen(address.replace("/metrics,", path)) as answer:  # noqa: S310 - our own
+                return answer.status, answer.read().decode()
+        except HTTPError as error:
+            return error.code, error.read().decode()
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    made = Stage(monkeypatch)
+    yield made
+    made.stop.set()
+    made.worker.join(WAIT_S)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(WAIT_S * 100):
+        if condition():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError
+
+
+def no_broker() -> None:
+    raise OutsideError("No broker answers at west:9092.")
+
+
+def test_one_cluster_that_cannot_go_on(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: the other is watched and served all the same; the one gives its lease back, has no metrics and is told by
+    /readyz, and is watched as soon as it can be."""
+    monkeypatch.setattr(clusters, "BEGIN_AGAIN_S", 3_600)
+    stage.acts["west"] = no_broker
+    worker = stage.run("east", "west")
+    wait_for(lambda: any("tried again" in line for line in stage.said))
+    assert "west: No broker answers at west:9092. It is tried again in 3600 s." in stage.said
+    wait_for(lambda: stage.held == ["east"])
+    wait_for(lambda: stage.fetch("/readyz") == (503, "west: No broker answers at west:9092.\n"))
+    assert stage.fetch("/livez") == (200, "ok\n")
+    status, metrics = stage.fetch("/metrics")
+    assert (status, 'cluster_name="east"' in metrics, "west" in metrics) == (200, True, False)
+    stage.stop.set()
+    worker.join(WAIT_S)
+    worker.check()
+    assert (stage.held, stage.said[-1]) == ([], "stopped")
+
+
+def test_a_cluster_that_comes_back(stage: Stage) -> None:
+    """Goal: what could not go on begins again, and then nothing is wrong."""
+    stage.acts["west"] = lambda: no_broker() if stage.begun.count("west") < 3 else None
+    worker = stage.run("west", "east")
+    wait_for(lambda: stage.begun.count("west") == 3)
+    wait_for(lambda: stage.fetch("/readyz") == (200, "ok\n"))
+    _, metrics = stage.fetch("/metrics")
+    assert metrics.count("# TYPE lag gauge\n") == 1
+    assert metrics.count("\nlag{cluster_name=") == 2
+    stage.stop.set()
+    worker.join(WAIT_S)
+    worker.check()
+    assert stage.begun.count("east") == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "error"), [(["only"], OutsideError("No broker.")), (["east", "west"], ValueError("of ours"))]
+)
+def test_what_ends_all(stage: Stage, names: list[str], error: Exception) -> None:
+    """Goal: the only cluster ends the process with its sentence, and a fault of ours ends it whatever else there is."""
+
+    def fail() -> None:
+        raise error
+
+    stage.acts[names[-1]] = fail
+    worker = stage.run(*names)
+    worker.join(WAIT_S)
+    with pytest.raises(type(error), match=str(error)):
+        worker.check()
+    assert stage.held == []
+
+
+def test_all_clusters_are_gone(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a process that watches nothing any more is to be started again."""
+    monkeypatch.setattr(clusters, "BEGIN_AGAIN_S", 3_600)
+    stage.acts = {"west": no_broker, "east": no_broker}
+    stage.run("east", "west")
+    wait_for(lambda: stage.fetch("/livez")[0] == 503)
+    assert stage.fetch("/livez")[1].count("No broker answers") == 2
+
+
+def test_one_maintains_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: of two clusters one maintains the warehouse, with the leases of both, and the other does not again."""
+    ran: list[tuple[object, ...]] = []
+    settings = load_settings()
+    ledger: Any = SimpleNamespace(
+        spark=None, warehouse="w", settings=settings, exists=lambda _: False, say=lambda _: None, give_way=None
+    )
+    maintenance = Maintenance(settings.monitor)
+    held: Any = ["lease of east", "lease of west"]
+    maintenance.held += held
+    works = [Upkeep(ledger, maintenance) for _ in range(2)]
+
+    def maintain(*_: object, held: tuple[object, ...], **__: object) -> list[object]:
+        works[1].work(threading.Event())  # which comes meanwhile
+        ran.append(held)
+        return []
+
+    monkeypatch.setattr(upkeep, "maintain", maintain)
+    for each in works:
+        each.work(threading.Event())
+    assert ran == []  # not at the start
+    monkeypatch.setattr(maintenance.pace, "_due_s", 0)
+    for each in works:
+        each.work(threading.Event())
+    assert ran == [("lease of east", "lease of west")]
+
+
+def test_what_the_command_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: one cluster that is given, all of the settings, or one of these; each with its own settings."""
+    from tests.jobs.cli.test_cli import run
+
+    found: list[tuple[str, str, str | None]] = []
+
+    def keep(_warehouse: str, watched: list[MonitoredCluster], *_: object) -> None:
+        found.clear()
+        found.extend((each.settings.cluster, each.bootstrap_servers, each.settings.kafka.mechanism) for each in watched)
+
+    monkeypatch.setattr(clusters, "run_monitor", keep)
+    path = tmp_path / "settings.yaml"
+    path.write_text(
+        "clusters: {east: {bootstrap_servers: 'e:1'}, west: {bootstrap_servers: 'w:1', kafka: {security_protocol:"
+        " SASL_SSL, sasl_mechanism: PLAIN, sasl_username: u, sasl_password: {env: P}}}}"
+    )
+    east, west = ("east", "e:1", None), ("west", "w:1", "PLAIN")
+    start = ("monitor", "--warehouse", "w", "--conf", str(path))
+    for more, wanted in (
+        ((), [east, west]),
+        (("--cluster", "west"), [west]),
+        (("--bootstrap-servers", "b:1"), [("default", "b:1", None)]),
+        (("--bootstrap-servers", "b:1", "--cluster", "west"), [("west", "b:1", "PLAIN")]),
+    ):
+        assert run(*start, *more) == (0, "")
+        assert found == wanted
+    for arguments in (start[:3], (*start, "--cluster", "north")):
+        code, said = run(*arguments)
+        assert (code, "Give --bootstrap-servers, or name the cluster" in said) == (2, True)
+    path.write_text(
+        "{logs: {server_logs: [/l]}, clusters: {east: {bootstrap_servers: 'e:1'}, west: {bootstrap_servers: 'w:1'}}}"
+    )
+    code, said = run(*start)
+    assert (code, "/l is a log of one cluster" in said) == (2, True)
