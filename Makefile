@@ -58,7 +58,7 @@ bench: setup ## measure us beside Kafka's own tools, in one run (some minutes)
 	$(BIN)/python -m bench.history_cost
 	$(BIN)/python -m bench.run
 
-fuzz: setup ## hostile bytes through the codec and all that reads from outside: make fuzz INPUTS=1000000 SEED=1
+fuzz: setup ## hostile inputs through all that reads from outside, and their time per byte: make fuzz INPUTS=1000000 SEED=1
 	$(BIN)/python -m bench.fuzz_codec --inputs $(INPUTS) --seed $(SEED)
 	$(BIN)/python -m bench.fuzz_inputs --inputs $(INPUTS) --seed $(SEED)
 	$(BIN)/python -m bench.fuzz_coordinator --inputs $(INPUTS) --seed $(SEED)
