@@ -7,6 +7,7 @@ makes of them in another warehouse.
 from __future__ import annotations
 
 import gzip
+import time
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from lab.faults.shim import COUNT
 from lab.faults.trials import REPAIRS_MAX, lay_out, no_remedy, outcome_of
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
@@ -61,25 +63,32 @@ def try_import(trial: Trial, fault: Callable[[Trial, Sequence[str], Sequence[Pat
     lay_out(folder, None, trial.stage.inputs, trial.stage.cluster)
     simulate(MIX, trial.random.randrange(1_000), folder / "logs", None, None, lambda _: None)
     logs = [packed(trial, path) for path in sorted((folder / "logs").glob("*-log/*"))]
-    sources = (f"--{name}={folder}/logs/{name}" for name in ("request-log", "server-log"))
-    command = ("import-logs", *sources)
+    command = ("import-logs", *(f"--{name}={folder}/logs/{name}" for name in ("request-log", "server-log")))
+    expected = undisturbed(trial, command)
     fault(trial, command, logs)
     disturbed = list(trial.ends)
-    for _ in range(REPAIRS_MAX):
-        if trial.run(*command).code == 0:
-            break
-    else:
-        trial.judged = outcome_of(trial, disturbed), [no_remedy(trial)]
-        return
-    fresh = replace(trial.launcher, folder=folder.with_name("fresh"), started=[])
+    is_repaired = any(trial.run(*command).code == 0 for _ in range(REPAIRS_MAX))
+    problems = differences(imported(folder), expected) if is_repaired else [no_remedy(trial)]
+    trial.judged = outcome_of(trial, disturbed), problems
+
+
+def undisturbed(trial: Trial, command: Sequence[str]) -> dict[str, Counter[str]]:
+    """Returns what an import into another warehouse gives, whose time and calls say when a fault may happen."""
+    fresh = replace(trial.launcher, folder=trial.launcher.folder.with_name("fresh"), started=[])
     lay_out(fresh.folder, None, trial.stage.inputs, trial.stage.cluster)
-    undisturbed = fresh.start(*command).finish()
-    assert undisturbed.code == 0, undisturbed.said
-    found, expected = (
-        {name: rows for name, rows in contents(each.folder / "warehouse").items() if name in TABLES}
-        for each in (trial.launcher, fresh)
-    )
-    trial.judged = outcome_of(trial, disturbed), differences(found, expected) + trial.problems
+    began = time.monotonic()
+    process = fresh.start(*command)
+    try:
+        ended = process.finish()
+    finally:
+        fresh.end_all()
+    assert ended.code == 0, ended.said
+    trial.stage = replace(trial.stage, seconds=time.monotonic() - began, counts=process.shim.counts())
+    return imported(fresh.folder)
+
+
+def imported(folder: Path) -> dict[str, Counter[str]]:
+    return {name: rows for name, rows in contents(folder / "warehouse").items() if name in TABLES}
 
 
 def packed(trial: Trial, path: Path) -> Path:
