@@ -8,7 +8,7 @@ SEEDS ?= 3
 FAULTS ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-data demo-kafka test test-fast test-cluster check format bench fuzz faults differential rules chart lock clean
+.PHONY: help setup demo demo-data demo-kafka test test-fast test-cluster check format bench fuzz faults differential rules chart audit lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -58,7 +58,7 @@ bench: setup ## measure us beside Kafka's own tools, in one run (some minutes)
 	$(BIN)/python -m bench.history_cost
 	$(BIN)/python -m bench.run
 
-fuzz: setup ## hostile bytes through the codec and all that reads from outside: make fuzz INPUTS=1000000 SEED=1
+fuzz: setup ## hostile inputs through all that reads from outside, and their time per byte: make fuzz INPUTS=1000000 SEED=1
 	$(BIN)/python -m bench.fuzz_codec --inputs $(INPUTS) --seed $(SEED)
 	$(BIN)/python -m bench.fuzz_inputs --inputs $(INPUTS) --seed $(SEED)
 	$(BIN)/python -m bench.fuzz_coordinator --inputs $(INPUTS) --seed $(SEED)
@@ -87,6 +87,11 @@ chart: ## the Helm chart, linted and rendered as a user may have it: make chart 
 	$(HELM) template ledger $(CHART) --set warehouse.uri=s3a://bucket/ledger,secret=keys,serviceAccount=ledger \
 		--set serviceMonitor=true,rules=true,serve.passwords=readers,serve.authHeader=X-User \
 		--set 'serve.trustedProxies={10.0.0.1},serve.hosts={ledger.example.org}' > /dev/null
+
+PIP_AUDIT ?= pip-audit
+audit: ## known weaknesses of what is locked: make audit PIP_AUDIT=pip-audit AUDIT_OPTIONS="-s osv" (docs/security.md)
+	for lock in requirements/*.lock; do \
+		$(PIP_AUDIT) --strict --disable-pip --require-hashes $(AUDIT_OPTIONS) --requirement $$lock || exit 1; done
 
 COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --no-annotate --no-header --quiet
 lock: setup ## resolve the newest allowed versions into requirements/*.lock (needs uv: pip install uv)

@@ -6,7 +6,8 @@ against an undisturbed reading of the same log.
 
 A seed simulates an hour of ten groups (`lab.faults.growing_log`), cuts the log into pieces, and passes over one after
 the other undisturbed. Each fault begins behind one of these passes, with the next piece, and must end as the next pass
-did: all tables equal as multisets. Kinds of faults take turns, in an order by the seed.
+did: all tables equal as multisets. Kinds of faults take turns, in an order by the seed. Those of a live cluster and of
+logs begin with an empty warehouse, and must end as an undisturbed reading of the same topic, or of the same files.
 
 The property: a stop is one sentence with an exit code that says so, its remedy helps, nothing is lost, nothing is
 there twice. A traceback is counted, and fails only where `--strict` asks for it.
@@ -27,20 +28,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.faults import damage, kinds
+from lab.faults import damage, kinds, live, log_imports
 from lab.faults.growing_log import make_pieces
 from lab.faults.processes import Launcher
 from lab.faults.shim import build_shim
-from lab.faults.trials import OUTCOMES, Stage, Trial, judge, lay_out, make_stage
+from lab.faults.trials import OUTCOMES, Stage, Trial, judge, lay_out, make_stage, unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-FAULTS: dict[str, Callable[[Trial], None]] = kinds.FAULTS | damage.FAULTS
+FAULTS: dict[str, Callable[[Trial], None]] = kinds.FAULTS | damage.FAULTS | live.FAULTS | log_imports.FAULTS
 CLUSTER = "test"
 ARCHIVES = sorted((Path(__file__).resolve().parents[1] / "tests/data/warehouses").glob("*.tar.gz"))
 OF_RELEASE = "east"  # one of the clusters in each archive
 NEED_TABLES = ("read-for-minutes", *damage.FAULTS)
+# What is compared with a reading of its own, and not with one of the passes over the log.
+OWN_READING = live.FAULTS.keys() | log_imports.FAULTS.keys()
 # What writers that are killed, stopped or refused must always come through.
 STRICT = ("kill-at-a-moment", "kill-at-a-call", "sleep-and-be-overtaken", "sleep-past-the-lease", "two-writers")
 
@@ -93,7 +96,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def first_sentence(fault: Callable[[Trial], None]) -> str:
-    text = getattr(fault, "func", fault).__doc__ or ""
+    what = getattr(fault, "keywords", {}).get("fault") or getattr(fault, "func", fault)
+    text = what.__doc__ or ""
     return " ".join(text.split("\n\n")[0].split())
 
 
@@ -102,7 +106,7 @@ def campaign(options: argparse.Namespace, directory: Path) -> Iterator[Result]:
     for seed in range(options.first_seed, options.first_seed + options.seeds):
         # One path for all trials of a seed: Spark's checkpoints name the files that they have read.
         launcher = Launcher(directory / f"seed-{seed}" / "trial", shim)
-        stages = make_stages(directory / f"seed-{seed}", launcher, seed, options.pieces)
+        stages = make_stages(directory / f"seed-{seed}", launcher, seed, options)
         if options.upgrade:
             stages += [make_upgrade(directory / f"seed-{seed}", launcher, archive) for archive in ARCHIVES]
         order = random.Random(seed).sample(options.only, len(options.only))  # noqa: S311 - repeatable
@@ -122,11 +126,14 @@ def again(options: argparse.Namespace, seed: int, number: int) -> str:
     return f"python -m bench.faults {shlex.join(map(str, words))}"
 
 
-def make_stages(folder: Path, launcher: Launcher, seed: int, pieces: int) -> list[Stage]:
+def make_stages(folder: Path, launcher: Launcher, seed: int, options: argparse.Namespace) -> list[Stage]:
     folder.mkdir()
+    pieces = make_pieces(folder / "log", seed, options.pieces)
+    if OWN_READING.issuperset(options.only):
+        return [unread(launcher, pieces[-1], CLUSTER)]
     stages: list[Stage] = []
     before: Path | None = None
-    for number, inputs in enumerate(make_pieces(folder / "log", seed, pieces), 1):
+    for number, inputs in enumerate(pieces, 1):
         after = folder / f"after-{number}"
         stages.append(make_stage(f"piece {number}", launcher, before, inputs, after, CLUSTER))
         before = after

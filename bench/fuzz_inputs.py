@@ -8,9 +8,8 @@
     metrics                   HTTP requests to the monitor
 
 Only the errors that a reader declares may escape, and each input must be accounted for. A seed always gives the same
-inputs; a failure prints its input. Of readers that meet texts of any length, the time per byte is told as well: of each
-of many shapes of 64 KiB (a text with something in it repeated) the worst beside the median, and how that grows: 1 where
-the time is linear in the length, 8 where it is quadratic.
+inputs; a failure prints its input. The time per byte of long inputs is told as well, and fails where it is out of all
+proportion (`bench.fuzz_cost`).
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from random import Random
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,6 +36,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from bench import fuzz_codec, fuzz_texts
+from bench.fuzz_cost import GROWTH, SHAPE_BYTES, Shape, cost
 from groupledger.jobs.ingest.capture import MANIFEST, read_manifest
 from groupledger.jobs.ingest.log_files import REQUEST_LOG, SERVER_LOG, SPLITS, Limits, read_splits, scan
 from groupledger.jobs.monitor.exposition import Exposition
@@ -61,9 +60,7 @@ if TYPE_CHECKING:
     from groupledger.transforms.logs.imported_lines import Parsed
 
 LINES_IN_CASE = 50
-SHAPES_MAX = 300
-SHAPE_CHARACTERS = 64 * 1024
-GROWTH = 8
+SHAPES_MIN, SHAPES_MAX = 10, 300
 LIMITS = Limits(line_bytes=2_000, unpacked_bytes=200_000)
 PRIVACIES = (Privacy(), Privacy(HASH, HASH, b"key"), Privacy(DROP, DROP))
 ANSWER_SECONDS_MAX = 60
@@ -82,12 +79,23 @@ class Case(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """A reader. `check` returns what became of the inputs; it raises for what must not happen. Of `INPUTS` inputs it
-    gets one in `one_in`. `shape` is a text to be stretched, for readers of texts of any length."""
+    gets one in `one_in`. `shape` returns an input that can be stretched to any length."""
 
     make: Callable[[Random], Case]
     check: Callable[[Any], Outcomes]
+    shape: Callable[[Random], Shape]
     one_in: int = 1
-    shape: Callable[[Random], str] | None = None
+
+
+def shape_of(random: Random, text: str, unit: str, content: Callable[[str], Any]) -> Shape:
+    """Returns the shape of a text with a unit repeated at a place of it; `content` is what a reader gets of a text."""
+    place = random.randrange(len(text) + 1)
+
+    def make(size: int) -> tuple[Any, int]:
+        long = text[:place] + unit * (size // len(unit) + 1) + text[place:]
+        return content(long), len(long.encode(errors="replace"))
+
+    return Shape(make, f"{unit!r} repeated in {text!r}")
 
 
 def outcome_of(row: Parsed) -> str:
@@ -99,7 +107,7 @@ def parsed_lines(log: str, texts: list[str], privacy: Privacy) -> Outcomes:
     if log == REQUEST_LOG:
         rows, schema = list(parse_requests(lines, "UTC", privacy)), PARSED_REQUESTS
     else:
-        rows, schema = list(parse_events(lines, "UTC", privacy, SHAPE_CHARACTERS * GROWTH * 2)), PARSED_EVENTS
+        rows, schema = list(parse_events(lines, "UTC", privacy, SHAPE_BYTES * GROWTH * 2)), PARSED_EVENTS
     if rows:
         assert batch_of(rows, to_arrow_schema(schema)).num_rows == len(rows)
     taken = sum((row[ROW] or {}).get("line_count", 1) for row in rows if row[ROW] or row[QUARANTINED])
@@ -114,7 +122,12 @@ def log_lines(log: str) -> Target:
         lines = fuzz_texts.log_text(random, text, LINES_IN_CASE)
         return Case((lines, random.choice(PRIVACIES)), len(lines))
 
-    return Target(make=make, check=lambda content: parsed_lines(log, *content), shape=text)
+    def shape(random: Random) -> Shape:
+        # Without line breaks: an empty line is a byte, and costs its two microseconds.
+        whole, unit = text(random).replace("\n", " "), fuzz_texts.a_unit(random).replace("\n", " ")
+        return shape_of(random, whole, unit, lambda line: ([line], PRIVACIES[0]))
+
+    return Target(make=make, check=lambda content: parsed_lines(log, *content), shape=shape)
 
 
 def log_files(folder: Path) -> Target:
@@ -145,7 +158,13 @@ def log_files(folder: Path) -> Target:
         assert all(len(line.text) <= LIMITS.line_bytes for line in lines)
         return Counter({"read" if found.is_whole else "read in part": 1})
 
-    return Target(make=make, check=check, one_in=10)
+    def shape(random: Random) -> Shape:
+        text = fuzz_texts.server_text(random)
+        return shape_of(
+            random, text, fuzz_texts.a_unit(random), lambda long: (SERVER_LOG, long.encode(errors="replace"))
+        )
+
+    return Target(make=make, check=check, shape=shape, one_in=10)
 
 
 CAPTURE_ROW = pa.schema(
@@ -169,7 +188,18 @@ def capture_rows() -> Target:
         assert len(errors) == len(rows)
         return Counter("decoded" if error is None else str(error)[:40] for error in errors)
 
-    return Target(make=make, check=check)
+    def shape(random: Random) -> Shape:
+        ((key, value, _),) = fuzz_codec.fuzz_inputs(random.randrange(2**32), 1)
+        value = value or b"\0"
+        at, unit = random.randrange(len(value) + 1), random.choice((*fuzz_codec.EDGES, value[:40]))
+
+        def make(size: int) -> tuple[Any, int]:
+            long = value[:at] + unit * (size // len(unit) + 1) + value[at:]
+            return [(key, long, 0, 0, 0)], len(long)
+
+        return Shape(make, f"{unit!r} at {at} of {value!r} of {key!r}")
+
+    return Target(make=make, check=check, shape=shape)
 
 
 def json_text(random: Random, good: Any) -> str:
@@ -214,7 +244,11 @@ def small_files(storage: LocalStorage, good: dict[str, Any], read: Callable[[str
             return Counter({f"{name}: {type(error).__name__}": 1})
         return Counter({f"{name}: read": 1})
 
-    return Target(make=make, check=check, one_in=10)
+    def shape(random: Random) -> Shape:
+        name = random.choice(list(good))
+        return shape_of(random, json.dumps(good[name]), fuzz_texts.a_unit(random), lambda long: (name, long))
+
+    return Target(make=make, check=check, shape=shape, one_in=10)
 
 
 def read_state(storage: LocalStorage, name: str) -> None:
@@ -238,7 +272,11 @@ def settings_files(folder: Path) -> Target:
             return Counter({"not YAML" if "YAML" in str(error) else "refused": 1})
         return Counter({"taken": 1})
 
-    return Target(make=lambda random: Case(fuzz_texts.settings_text(random)), check=check, one_in=1_000)
+    def shape(random: Random) -> Shape:
+        unit = random.choice((*fuzz_texts.BROKEN, *fuzz_texts.YAML_VALUES)) + random.choice(("", "\n", "\n- ", ", "))
+        return shape_of(random, fuzz_texts.settings_text(random), unit or "a", str)
+
+    return Target(make=lambda random: Case(fuzz_texts.settings_text(random)), check=check, shape=shape, one_in=1_000)
 
 
 @contextmanager
@@ -272,11 +310,16 @@ def metrics_server() -> Iterator[Target]:
         assert not escaped, repr(escaped)
         return Counter({found[:12].decode() if found.startswith(b"HTTP/") else "no status" if waits else "gone": 1})
 
+    def shape(random: Random) -> Shape:
+        text, unit = fuzz_texts.http_bytes(random).decode("latin-1"), random.choice(fuzz_texts.HTTP_PIECES)
+        return shape_of(random, text, unit, lambda long: (long.encode("latin-1"), True))
+
     try:
         with serve("127.0.0.1", 0, Exposition().answer, {"/livez": list}) as port:
             yield Target(
                 make=lambda random: Case((fuzz_texts.http_bytes(random), fuzz_texts.chance(random, 0.9))),
                 check=partial(check, port=port),
+                shape=shape,
                 one_in=100,
             )
     finally:
@@ -318,40 +361,9 @@ def fuzz(name: str, target: Target, seed: int, count: int) -> Outcomes:
     return outcomes
 
 
-class Cost(NamedTuple):
-    """Time per byte: the worst of the shapes beside their median, its shape, and how it grows with the length."""
-
-    worst_ns: float
-    usual_ns: float
-    growth: float
-    shape: str
-
-
-def cost(log: str, text: Callable[[Random], str], seed: int, shapes: int) -> Cost:
-    random = Random(f"{log} {seed}")  # noqa: S311 - as above
-    found = []
-    for _ in range(shapes):
-        # Without line breaks: an empty line is a byte, and costs its two microseconds.
-        whole, unit = text(random).replace("\n", " "), fuzz_texts.a_unit(random).replace("\n", " ")
-        place = random.randrange(2**32)
-        found.append((_ns_per_byte(log, whole, unit, place, SHAPE_CHARACTERS), whole, unit, place))
-    worst, whole, unit, place = max(found)
-    usual = median(ns for ns, *_ in found)
-    longer = _ns_per_byte(log, whole, unit, place, SHAPE_CHARACTERS * GROWTH)
-    return Cost(worst, usual, longer / worst, f"{unit!r} repeated in {whole!r}")
-
-
-def _ns_per_byte(log: str, whole: str, unit: str, place: int, size: int) -> float:
-    text = fuzz_texts.stretched(Random(place), whole, unit, size)  # noqa: S311 - as above
-    lines = text.split("\n")
-    best = min(_ns_of(log, lines) for _ in range(3))
-    return best / len(text.encode(errors="replace"))
-
-
-def _ns_of(log: str, lines: list[str]) -> int:
-    start = time.perf_counter_ns()
-    parsed_lines(log, lines, PRIVACIES[0])
-    return time.perf_counter_ns() - start
+def shapes_of(name: str, target: Target, seed: int, count: int) -> list[Shape]:
+    random = Random(f"shapes of {name} {seed}")  # noqa: S311 - as above
+    return [target.shape(random) for _ in range(count)]
 
 
 def main() -> None:
@@ -360,6 +372,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("target", nargs="*", help="all of them, if none is named")
     options = parser.parse_args()
+    unbounded: list[str] = []
     with targets() as all_targets:
         for name in options.target or all_targets:
             target = all_targets[name]
@@ -369,14 +382,12 @@ def main() -> None:
             print(f"\n{name}, seed {options.seed}: {outcomes.total():,} inputs, {outcomes.total() / elapsed_s:,.0f}/s")
             for outcome, count in outcomes.most_common(12):
                 print(f"{count:>12,}  {outcome!r}")
-            if target.shape is not None:
-                shapes = min(SHAPES_MAX, max(10, options.inputs // 1_000))
-                worst = cost(name, target.shape, options.seed, shapes)
-                print(
-                    f"time per byte: at worst {worst.worst_ns:.1f} ns, {worst.worst_ns / worst.usual_ns:.1f} times the"
-                    f" median of {shapes} shapes, and {worst.growth:.1f} times that at {GROWTH} times the length:"
-                    f" {worst.shape[:200]}"
-                )
+            shapes = min(SHAPES_MAX, max(SHAPES_MIN, outcomes.total() // 100))
+            found = cost(target.check, shapes_of(name, target, options.seed, shapes))
+            print(f"{shapes} shapes, {found}")
+            unbounded += [name] * (not found.is_bounded)
+    if unbounded:
+        sys.exit(f"The time per byte is out of proportion: {', '.join(unbounded)}.")
 
 
 if __name__ == "__main__":

@@ -174,12 +174,6 @@ def a_unit(random: Random) -> str:
     return "".join(random.choice((*BROKEN, *WORDS_BETWEEN)) for _ in range(random.choice((1, 1, 2, 3)))) or "a"
 
 
-def stretched(random: Random, text: str, unit: str, size: int) -> str:
-    """Returns the text with the unit repeated inside, about `size` characters long."""
-    at = random.randrange(len(text) + 1)
-    return text[:at] + unit * (size // len(unit) + 1) + text[at:]
-
-
 def settings_text(random: Random) -> str:
     """Returns a section of the settings with something else in it."""
     lines = random.sample(SETTINGS, random.randrange(1, 6))

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench import fuzz_inputs
-from bench.fuzz_inputs import cost, fuzz, targets
+from bench.fuzz_cost import GROWTH, Shape, cost
+from bench.fuzz_inputs import fuzz, shapes_of, targets
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.fuzz_cost import Cost
     from bench.fuzz_inputs import Outcomes
 
 SEED = 20260211
@@ -61,13 +65,30 @@ def test_the_fuzzer_notices_an_error_of_another_type(
     assert "request_log, seed 3, after 0 inputs: ([" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("log", ["request_log", "server_log"])
-def test_the_time_per_byte_is_told(log: str) -> None:
-    """Goal: the measure works, for texts of half a megabyte; no number is asserted, as no test depends on time."""
+@pytest.mark.parametrize("name", sorted(INPUTS))
+def test_every_reader_has_shapes(name: str) -> None:
+    """Goal: each kind of input can be stretched, and its readers come to an end with it; no time is asserted here."""
     with targets() as found:
-        text = found[log].shape
-    assert text is not None
-    measured = cost(log, text, SEED, shapes=5)
-    assert measured.worst_ns >= measured.usual_ns > 0
-    assert measured.growth > 0
+        (shape,) = shapes_of(name, found[name], SEED, 1)
+        content, length = shape.make(5_000)
+        assert length >= 5_000
+        assert found[name].check(content).total() >= 1
+
+
+def test_a_cost_out_of_proportion_is_noticed() -> None:
+    """Goal: a reader whose time is quadratic is told, and one whose time is linear is not; steps stand for time."""
+
+    def read(steps: Callable[[int], int]) -> Cost:
+        def check(content: int) -> None:
+            passed_ns[0] += steps(content)
+
+        return cost(check, [Shape(lambda size: (size, size), "any")] * 3)
+
+    passed_ns = [0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bench.fuzz_cost.time.process_time_ns", lambda: passed_ns[0])
+        patch.setattr("bench.fuzz_cost.json.loads", lambda text: passed_ns.__setitem__(0, passed_ns[0] + len(text)))
+        linear, quadratic = read(lambda size: 5 * size), read(lambda size: size * size)
+    assert (linear.growth, linear.times_usual, linear.is_bounded) == (1, 1, True)
+    assert quadratic.growth == pytest.approx(GROWTH)
+    assert not quadratic.is_bounded

@@ -2,23 +2,25 @@
 log is still the one that was read before.
 
 The readings that come of it are kept first and the rows then, so that whoever folds the rows finds the readings. A
-batch that is run again is judged again.
+batch that is run again is judged again. Brokers that don't answer are asked again for `SILENT_S_MAX` seconds: a leader
+that moves costs no more than that it is waited for.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow.compute as pc
 
 from groupledger.jobs.ingest.coverage import late_partitions
+from groupledger.jobs.ingest.patience import SettledError, until_answered
 from groupledger.jobs.kafka.batch_headers import read_batches
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.leader_epochs import ends_of_epochs, epochs_at
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, tombstone_retention_ms
 from groupledger.jobs.process.clock import now_ms
-from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, source_offset
 from groupledger.jobs.warehouse.source import Before, write_source
 from groupledger.jobs.warehouse.task_files import read_columns
@@ -30,7 +32,7 @@ from groupledger.transforms.coverage.rules.evidence import Read, UnreadError, ex
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -42,13 +44,14 @@ if TYPE_CHECKING:
     from groupledger.transforms.coverage.rules.stretches import Reading
 
 
-RETRY_S = 1
+SILENT_S_MAX = 600
+Answer = TypeVar("Answer")
 
 
 class Evidence:
     """What is known of the completeness of a ledger that is fed from Kafka; `source` has the newest readings.
 
-    `positions` are the offsets at which the query's first batch begins. While leaders don't answer it waits for them,
+    `positions` are the offsets at which the query's first batch begins. While brokers don't answer it waits for them,
     until `stop` is set.
     """
 
@@ -70,10 +73,10 @@ class Evidence:
 
     def __call__(self, number: int, files: Sequence[WrittenFile]) -> None:
         """Judges batch `number`, whose rows are in files that nobody has committed yet. Raises OutsideError, and
-        InputError if the log was cut below where the batch begins."""
+        InputError if the log was cut below where the batch begins; BatchGivenUpError if it was stopped."""
         begins = {**self._positions, **self._reached(number - 1)}
         ends = {partition: end for partition, end in self._reached(number).items() if end > begins[partition]}
-        epochs = self._epochs(begins, ends)
+        epochs = self._asked(lambda: self._epochs(begins, ends), "whether the log is still the same")
         source = self.source.at(begins)
         found = read_columns(files, COORDINATOR_RECORDS, self._ledger.warehouse, COLUMNS)
         of_partition = {partition: found.filter(pc.field("kafka_partition") == partition) for partition in ends}
@@ -81,10 +84,15 @@ class Evidence:
             partition: gaps(some.column("kafka_offset").to_numpy(), begins[partition], ends[partition])
             for partition, some in of_partition.items()
         }
-        explained = explained_by_headers(missing, begins, self._settings, self._bootstrap_servers)
+        explained = self._asked(
+            lambda: explained_by_headers(missing, begins, self._settings, self._bootstrap_servers),
+            "what the log has where records are missing",
+        )
         is_thinned = any(at > begins[partition] for partition, at in explained.items())
-        at_end = self._at_end() if is_thinned else {}
-        late = self._late(source.readings) if is_thinned else set()
+        at_end, late = {}, set[int]()
+        if is_thinned:
+            at_end = self._asked(self._at_end, "where the log ends")
+            late = self._asked(lambda: self._late(source.readings), "how long the topic keeps tombstones")
         readings = dict(source.readings)
         for partition, end in ends.items():
             read = Read(
@@ -105,30 +113,22 @@ class Evidence:
             self.source = new
             write_source(self._ledger.storage, self._ledger.cluster, self.source)
 
+    def _asked(self, ask: Callable[[], Answer], wish: str) -> Answer:
+        return until_answered(ask, wish, self._ledger, self._stop, SILENT_S_MAX)
+
     def _epochs(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
         """Returns the leaders' epochs of the last records read; one that nobody can tell is forgotten."""
-        kept = self.source.leader_epochs
-        found = {partition: epoch for partition, epoch in kept.items() if partition not in ends}
-        has_said = False
-        while ends and not self._stop.is_set():
-            self._ledger.lease.check()
-            try:
-                return found | self._epochs_of_grown(begins, ends)
-            except OutsideError as error:
-                if not has_said:
-                    self._ledger.say(f"waiting to learn whether the log is still the same: {error}")
-                    has_said = True
-            self._stop.wait(RETRY_S)
-        return found
-
-    def _epochs_of_grown(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
         kept, settings = self.source.leader_epochs, self._settings
+        if not ends:
+            return dict(kept)
+        found = {partition: epoch for partition, epoch in kept.items() if partition not in ends}
         with connect(self._bootstrap_servers, settings) as brokers:
             of_grown = {partition: kept[partition] for partition in ends if partition in kept}
             cut = cuts(begins, ends_of_epochs(brokers, settings.sampling, of_grown))
             if cut:
                 raise InputError(cut_sentence(cut, begins))
-            return epochs_at(brokers, settings.sampling, {partition: end - 1 for partition, end in ends.items()})
+            last = {partition: end - 1 for partition, end in ends.items()}
+            return found | epochs_at(brokers, settings.sampling, last)
 
     def _reached(self, number: int) -> dict[int, int]:
         at = source_offset(self._ledger.storage, self._ledger.checkpoint_folder, number) if number >= 0 else None
@@ -163,7 +163,7 @@ def explained_by_headers(
     missing: Mapping[int, Sequence[Gap]], begins: Mapping[int, int], settings: Settings, bootstrap_servers: str
 ) -> dict[int, int]:
     """Returns, by partition, the offset from which on the headers of the batches account for every gap. Raises
-    OutsideError if the leader does not answer, or has a record that was not delivered."""
+    OutsideError if the leader does not answer, and SettledError if it has a record that was not delivered."""
     if not any(missing.values()):
         return {partition: begins[partition] for partition in missing}
     explained: dict[int, int] = {}
@@ -176,7 +176,7 @@ def explained_by_headers(
             try:
                 explained[partition] = explained_from(found, begins[partition], headers)
             except UnreadError as error:
-                raise OutsideError(
+                raise SettledError(
                     f"Records of partition {partition} of {OFFSETS_TOPIC} are in the log and were not delivered"
                     f" ({error}): nothing was kept, run the command again."
                 ) from error

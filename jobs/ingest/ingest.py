@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ingest.coverage import write_coverage
 from groupledger.jobs.ingest.decode_again import decode_quarantined_again
-from groupledger.jobs.ingest.evidence import RETRY_S, Evidence, cut_sentence, cuts
+from groupledger.jobs.ingest.evidence import Evidence, cut_sentence, cuts
+from groupledger.jobs.ingest.patience import until_answered
 from groupledger.jobs.ingest.stream import TABLES, Checks, run_query
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.leader_epochs import ends_of_epochs
 from groupledger.jobs.kafka.login import check_java_login
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, kafka_options, offsets_topic_identity
 from groupledger.jobs.process.clock import now_ms
-from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import task_count
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, source_offset
 from groupledger.jobs.warehouse.ledger import known_positions, resume_point, set_checkpoint_aside
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.kafka.offsets_topic import TopicRange
     from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.jobs.warehouse.source import TopicIdentity
 
 
 # How often a continuous run updates `coverage`; it also does so when it stops.
@@ -72,29 +72,15 @@ def ingest_kafka(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> 
         write_coverage(ledger, evidence.source, positions | kafka_positions(reached, OFFSETS_TOPIC), known_until_ms)
 
     def check_source() -> None:
-        identity = await_identity(ledger, ingest, stop)
-        if identity is not None:
-            check_same_source(source, KAFKA, identity, ledger.cluster)
+        wish = "whether the topic is still the same"
+        identity = until_answered(
+            lambda: offsets_topic_identity(ingest.bootstrap_servers, ingest.settings.kafka), wish, ledger, stop
+        )
+        check_same_source(source, KAFKA, identity, ledger.cluster)
 
     rows = kafka_rows(ledger, ingest, positions)
     checks = Checks(check_source, evidence)
     return run_query(ledger, rows, trigger, stop, every_s=COVERAGE_INTERVAL_S, then=cover, checks=checks)
-
-
-def await_identity(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event) -> TopicIdentity | None:
-    """Returns what the topic is now, as soon as a broker answers, or None if told to stop before. Raises OutsideError
-    if the lease is lost meanwhile."""
-    has_said = False
-    while not stop.is_set():
-        ledger.lease.check()
-        try:
-            return offsets_topic_identity(ingest.bootstrap_servers, ingest.settings.kafka)
-        except OutsideError as error:
-            if not has_said:
-                ledger.say(f"waiting to learn whether the topic is still the same: {error}")
-                has_said = True
-        stop.wait(RETRY_S)
-    return None
 
 
 def plan(ledger: Ledger, ingest: KafkaIngest, started_at_ms: int) -> tuple[LedgerSource, dict[int, int]]:

@@ -221,7 +221,10 @@ def scan(path: Path, log: str, known: Mapping[str, Sequence[Known]], limits: Lim
         with open_log(path) as (file, is_compressed):
             return _scan(path, file, log, known, limits, is_compressed=is_compressed)
     except DAMAGED as error:
-        raise InputError(f"The log {path} can't be read: {error}.") from error
+        why = str(getattr(error, "strerror", None) or error).rstrip(".")
+        raise InputError(
+            f"The log {path} can't be read ({why}): give the whole file, or leave it out, and run the command again."
+        ) from error
 
 
 def _scan(

@@ -16,6 +16,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 
+from groupledger.jobs.ingest.patience import BatchGivenUpError
 from groupledger.jobs.process.clock import DAY_MS, now_ms
 from groupledger.jobs.process.errors import InputError, JobError, OutsideError
 from groupledger.jobs.warehouse.checkpoint import forget_planned_batch, read_checkpoint
@@ -239,8 +240,8 @@ def stop_query(ledger: Ledger, query: StreamingQuery) -> None:
 
 
 def wait(query: StreamingQuery, batches: Batches) -> bool:
-    """Waits for `POLL_S` seconds, and returns whether the query has ended. Raises what a batch has raised on purpose,
-    and OutsideError if the query failed in another way."""
+    """Waits for `POLL_S` seconds, and returns whether the query has ended, perhaps since its batch was given up. Raises
+    what a batch has raised on purpose, and OutsideError if the query failed in another way."""
     try:
         return bool(query.awaitTermination(POLL_S))
     except StreamingQueryException as error:
@@ -249,6 +250,8 @@ def wait(query: StreamingQuery, batches: Batches) -> bool:
             if failure is not None:
                 error.__cause__ = failure  # what it came from, which Spark was not told
             raise OutsideError(failure_sentence(str(failure or error))) from error
+    if isinstance(failure, BatchGivenUpError):
+        return True
     batches.close()
     raise failure
 

@@ -5,6 +5,10 @@ ConsumerGroupDescribe. So only its layer of connections is used here (`kafka.net
 
 Each broker gets one request at a time and several brokers are asked at once, so that one that is dead holds up nobody
 but itself.
+
+The connections ask known brokers for the others, and look for no others when none of these is left: a cluster whose
+brokers have all come back at other addresses would never be found (tried with kafka-python 3.0.12, which has no
+`metadata.recovery.strategy` of KIP-899). So where no connection is left, the servers that were given are asked again.
 """
 
 from __future__ import annotations
@@ -67,7 +71,7 @@ def connect(bootstrap_servers: str, settings: Settings) -> Iterator[Connections]
     net.start()
     try:
         manager.bootstrap(settings.kafka.request_timeout_ms)
-        yield Connections(manager)
+        yield Connections(manager, settings.kafka.request_timeout_ms)
     except KafkaError as error:
         raise OutsideError(
             f"No broker answers at {bootstrap_servers} ({type(error).__name__}): check the address, the listener and"
@@ -79,8 +83,9 @@ def connect(bootstrap_servers: str, settings: Settings) -> Iterator[Connections]
 
 
 class Connections:
-    def __init__(self, manager: Any) -> None:
+    def __init__(self, manager: Any, bootstrap_timeout_ms: int) -> None:
         self._manager = manager
+        self._bootstrap_timeout_ms = bootstrap_timeout_ms
 
     def nodes(self) -> list[int]:
         return [broker.node_id for broker in self._manager.cluster.brokers()]
@@ -92,6 +97,16 @@ class Connections:
             # A broker that has joined since; the client would hear of it within minutes only.
             self._manager.cluster.request_update()
             raise
+        except KafkaError:
+            # Nobody waits for it: who asks again finds the brokers that it has found.
+            self._manager.call_soon(self._bootstrap_if_alone)
+            raise
+
+    def _bootstrap_if_alone(self) -> None:
+        """Asks the servers that were given where the brokers are, in the thread of the connections, unless one of the
+        known brokers is connected."""
+        if not self._manager.least_used_connections():
+            self._manager.bootstrap_async(self._bootstrap_timeout_ms)
 
 
 def ask_each(

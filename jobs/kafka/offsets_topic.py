@@ -129,7 +129,8 @@ def kafka_options(settings: Settings, bootstrap_servers: str, positions: Mapping
     """Returns the options of Spark's Kafka source, batch or streaming, from `positions` on.
 
     `assign` joins no group, and so writes nothing into the topic that it reads. The commits of aborted transactions are
-    not commits, hence read_committed.
+    not commits, hence read_committed. Where no broker is left that the source knows, it asks the servers that were
+    given again (KIP-899).
     """
     return {
         "kafka.bootstrap.servers": bootstrap_servers,
@@ -137,6 +138,7 @@ def kafka_options(settings: Settings, bootstrap_servers: str, positions: Mapping
         "startingOffsets": json.dumps({OFFSETS_TOPIC: dict(positions)}),
         "failOnDataLoss": "true",
         "kafka.isolation.level": "read_committed",
+        "kafka.metadata.recovery.strategy": "rebootstrap",
         "kafka.request.timeout.ms": str(settings.kafka.request_timeout_ms),
         "kafka.default.api.timeout.ms": str(settings.kafka.request_timeout_ms),
         "kafka.fetch.max.wait.ms": str(settings.ingest.fetch_max_wait_ms),

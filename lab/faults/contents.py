@@ -23,8 +23,8 @@ ROWS_SHOWN = 3
 WIDTH_SHOWN = 400
 
 
-def rows_of(table: DeltaTable, name: str) -> Counter[str]:
-    columns = [field.name for field in table.schema().fields if field.name not in OF_THE_RUN]
+def rows_of(table: DeltaTable, name: str, left_out: frozenset[str] = OF_THE_RUN) -> Counter[str]:
+    columns = [field.name for field in table.schema().fields if field.name not in left_out]
     found = table.to_pyarrow_table(columns=columns).to_pylist()
     return Counter(row_text(row, name) for row in found)
 
@@ -35,10 +35,12 @@ def row_text(row: dict[str, Any], name: str) -> str:
     return repr(sorted(row.items()))
 
 
-def contents(warehouse: Path | str) -> dict[str, Counter[str]]:
-    """Returns the rows of each table, with how often they are there."""
+def contents(warehouse: Path | str, left_out: frozenset[str] = OF_THE_RUN) -> dict[str, Counter[str]]:
+    """Returns the rows of each table, with how often they are there, without the columns that are left out."""
     places = {name: f"{warehouse}/{name}" for name in sorted(table_names() - ABOUT_RUNS)}
-    return {name: rows_of(DeltaTable(at), name) for name, at in places.items() if DeltaTable.is_deltatable(at)}
+    return {
+        name: rows_of(DeltaTable(at), name, left_out) for name, at in places.items() if DeltaTable.is_deltatable(at)
+    }
 
 
 def differences(found: dict[str, Counter[str]], expected: dict[str, Counter[str]]) -> list[str]:

@@ -25,7 +25,7 @@ ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS, "EDQUO
 
 def some_call(trial: Trial, act: str, *, error: int = 0, clock_s: int = 0) -> Twist:
     """Returns a twist at a call of a place, as far as an undisturbed pass makes such calls."""
-    place = trial.random.choice(PLACES)
+    place = trial.random.choice([name for name in PLACES if trial.stage.counts[name]])
     at = trial.random.randint(1, max(1, trial.stage.counts[place]))
     trial.note(f"{act} at call {at} of {place}")
     return Twist(act=act, place=place, at=at, errno=error, clock_s=clock_s)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from lab.faults.contents import WIDTH_SHOWN, contents, differences
-from lab.faults.shim import COUNT
+from lab.faults.shim import COUNT, PLACES
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -35,6 +35,8 @@ NO_EFFECT, REPAIRED, REFUSED, KILLED, RESTORED = (
     "restored and repaired",
 )
 OUTCOMES = (NO_EFFECT, REPAIRED, REFUSED, KILLED, RESTORED)
+CALLS_GUESSED, PASS_S = 200, 40.0
+READ = ("pipeline", "ingest")
 VICTIMS = ("pipeline", "pipeline", "pipeline", "history --rebuild", "maintain")
 
 
@@ -53,8 +55,11 @@ class Stage:
 
 @dataclass(kw_only=True)
 class Trial:
-    """What a fault gets: chance, a warehouse, and commands to run on it. `is_touched` says that the fault happened;
-    `restore` puts back what a fault has damaged."""
+    """What a fault gets: chance, a warehouse, and commands to run on it.
+
+    `is_touched` says that the fault happened; `restore` puts back what a fault has damaged. `source` is where a pass
+    reads, if not the stage's inputs. A fault that compares with something else than the stage says how it is `judged`.
+    """
 
     random: Random
     stage: Stage
@@ -66,6 +71,8 @@ class Trial:
     is_killed: bool = False
     was_restored: bool = False
     saved: dict[Path, bytes] = field(default_factory=dict)
+    source: Sequence[str] = ()
+    judged: tuple[str, list[str]] | None = None
 
     @property
     def warehouse(self) -> Path:
@@ -77,9 +84,9 @@ class Trial:
     def start(
         self, command: str, *more: str, twist: Twist = COUNT, environment: Mapping[str, str] | None = None
     ) -> Process:
-        return self.launcher.start(
-            command, *arguments(self.launcher.folder, command), *more, twist=twist, environment=environment
-        )
+        of_pass = self.source or inputs_of(self.launcher.folder)
+        arguments = of_pass if command in READ else ()
+        return self.launcher.start(command, *arguments, *more, twist=twist, environment=environment)
 
     def finish(self, process: Process) -> Ended:
         self.ends.append(process.finish())
@@ -108,9 +115,7 @@ class Trial:
         self.was_restored = True
 
 
-def arguments(folder: Path, command: str) -> Sequence[str]:
-    if not command.startswith("pipeline"):
-        return ()
+def inputs_of(folder: Path) -> Sequence[str]:
     return ("--capture", str(folder / "inputs/capture"), "--samples", str(folder / "inputs"))
 
 
@@ -129,7 +134,7 @@ def make_stage(name: str, launcher: Launcher, before: Path | None, inputs: Path,
     folder = launcher.folder
     lay_out(folder, before, inputs, cluster)
     began = time.monotonic()
-    process = launcher.start("pipeline", *arguments(folder, "pipeline"))
+    process = launcher.start("pipeline", *inputs_of(folder))
     try:
         ended = process.finish()
     finally:
@@ -150,13 +155,22 @@ def make_stage(name: str, launcher: Launcher, before: Path | None, inputs: Path,
     )
 
 
-def repair(trial: Trial) -> bool:
-    """Runs the pipeline until it ends well, and does what its sentences say in between. What no sentence helps with is
+def unread(launcher: Launcher, inputs: Path, cluster: str) -> Stage:
+    """Returns a stage whose inputs nobody has read, for faults that make their own comparison: its figures are
+    guesses, which only say when faults happen."""
+    before = launcher.folder.with_name("empty")
+    before.mkdir()
+    counts = dict.fromkeys(PLACES, CALLS_GUESSED)
+    return Stage(name="all", cluster=cluster, before=before, inputs=inputs, expected={}, counts=counts, seconds=PASS_S)
+
+
+def repair(trial: Trial, command: str = "pipeline") -> bool:
+    """Runs a command until it ends well, and does what its sentences say in between. What no sentence helps with is
     restored, if the fault has damaged files. Returns whether it ended well."""
     more: tuple[str, ...] = ()
     tried: set[str] = set()
     for _ in range(REPAIRS_MAX):
-        ended = trial.run("pipeline", *more)
+        ended = trial.run(command, *more)
         if ended.code == 0:
             return True
         more = ()
@@ -185,20 +199,30 @@ def remove_as_told(warehouse: Path, sentence: str) -> None:
 
 def judge(trial: Trial) -> tuple[str, list[str]]:
     """Repairs, compares, and returns the outcome, with a line for each thing that must not be."""
+    if trial.judged is not None:
+        return trial.judged
     disturbed = list(trial.ends)
     is_repaired = repair(trial)
-    found = differences_of(trial) if is_repaired else [f"no remedy helped; at last: {trial.ends[-1].sentence}"]
+    found = differences_of(trial) if is_repaired else [no_remedy(trial)]
     found += trial.problems
     if found and trial.saved:
         found = mend_damage(trial, found)
-    if trial.was_restored:
-        return RESTORED, found
-    if trial.is_killed:
-        return KILLED, found
-    if not trial.is_touched:
-        return NO_EFFECT, found
     # A fault of files at rest is met by the first run that repairs.
-    return REFUSED if any(ended.code for ended in disturbed or trial.ends) else REPAIRED, found
+    return outcome_of(trial, disturbed or trial.ends), found
+
+
+def no_remedy(trial: Trial) -> str:
+    return f"no remedy helped; at last: {trial.ends[-1].sentence}"
+
+
+def outcome_of(trial: Trial, disturbed: Sequence[Ended]) -> str:
+    if trial.was_restored:
+        return RESTORED
+    if trial.is_killed:
+        return KILLED
+    if not trial.is_touched:
+        return NO_EFFECT
+    return REFUSED if any(ended.code for ended in disturbed) else REPAIRED
 
 
 def differences_of(trial: Trial) -> list[str]:
@@ -217,4 +241,4 @@ def mend_damage(trial: Trial, found: list[str]) -> list[str]:
         if repair(trial) and not (found := differences_of(trial)):
             return []
     trial.restore()
-    return differences_of(trial) if repair(trial) else [f"no remedy helped; at last: {trial.ends[-1].sentence}"]
+    return differences_of(trial) if repair(trial) else [no_remedy(trial)]

@@ -152,6 +152,11 @@ class LocalBroker:
         return self._properties[VOTERS]
 
     @property
+    def port(self) -> int:
+        """Returns the port on which clients connect."""
+        return int(self.bootstrap_servers.rpartition(":")[2])
+
+    @property
     def pid(self) -> int | None:
         """Returns the process id while the broker is started, else None."""
         return self._process.pid if self._process else None
@@ -190,6 +195,14 @@ class LocalBroker:
 
     def restart(self) -> None:
         self.stop()
+        self.start()
+
+    def move(self) -> None:
+        """Starts the broker again on another port, which it advertises, as if it had come back on another machine."""
+        self.stop()
+        (port,) = _free_ports(1)
+        before, self.bootstrap_servers = self.bootstrap_servers, f"127.0.0.1:{port}"
+        self._properties["listeners"] = self._properties["listeners"].replace(before, self.bootstrap_servers)
         self.start()
 
     def __enter__(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from tests.fault.topic import PARTITIONS, fill, make_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,3 +31,28 @@ def broker(tmp_path: Path) -> Iterator[LocalBroker]:
         make_topic(started.bootstrap_servers)
         fill(started.bootstrap_servers, 400)
         yield started
+
+
+@pytest.fixture
+def password() -> str:
+    return secrets.token_hex(16)
+
+
+@pytest.fixture
+def sasl_broker(tmp_path: Path, password: str) -> Iterator[LocalBroker]:
+    """A broker whose one listener for clients wants SASL."""
+    properties = {
+        "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.plaintext.plain.sasl.jaas.config": (
+            f'{MODULE} required username="ledger" password="{password}" user_ledger="{password}";'
+        ),
+        "offsets.topic.num.partitions": "4",
+    }
+    with LocalBroker(tmp_path / "kafka", properties=properties) as broker:
+        login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+        login |= {"sasl.username": "ledger", "sasl.password": password}
+        make_topic(broker.bootstrap_servers, **login)
+        yield broker

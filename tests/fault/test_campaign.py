@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.faults import FAULTS, STRICT, main
+from groupledger.schemas.codec.records import decode_record
 from lab.faults.contents import differences
+from lab.faults.live import SESSION_MS, lasting, twice
 from lab.faults.trials import remove_as_told
+from lab.warehouses.rows import group_metadata, offset_commit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +41,20 @@ def test_a_folder_is_removed_as_told(tmp_path: Path) -> None:
     assert not checkpoint.exists()
     with pytest.raises(AssertionError):
         remove_as_told(tmp_path, remedy.format("../other"))
+
+
+def test_sessions_outlast_the_trial() -> None:
+    """Goal: a broker that reads the records ends no member, and what is no group's metadata stays as it is."""
+    key, value = lasting(*group_metadata(session_timeout_ms=10_000))
+    (member,) = (decode_record(key, value).value or {})["members"]
+    assert (member["session_timeout_ms"], member["client_id"]) == (SESSION_MS, "c")
+    assert lasting(*offset_commit()) == offset_commit()
+    assert lasting(offset_commit()[0], None) == (offset_commit()[0], None)
+
+
+def test_a_row_that_is_there_twice_is_found() -> None:
+    """Goal: it is told of each table, also of those that no other run tells in the same way."""
+    assert twice({"lag": Counter(a=1, b=2), "groups": Counter(a=1)}) == ["lag: 2 times b"]
 
 
 def test_a_difference_is_found() -> None:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-import secrets
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
 from groupledger.jobs.process.session import SHORT_LIVED
-from lab.kafka.local_broker import LocalBroker
-from tests.fault.topic import make_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from lab.kafka.local_broker import LocalBroker
 
 SETTINGS = """
 kafka:
@@ -26,32 +22,6 @@ kafka:
   sasl_password: {env: LEDGER_PASSWORD}
   request_timeout_ms: 20000
 """
-MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-
-
-@pytest.fixture
-def password() -> str:
-    return secrets.token_hex(16)
-
-
-@pytest.fixture
-def sasl_broker(tmp_path: Path, password: str) -> Iterator[LocalBroker]:
-    """A broker whose one listener for clients wants SASL."""
-    properties = {
-        "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.plaintext.plain.sasl.jaas.config": (
-            f'{MODULE} required username="ledger" password="{password}" user_ledger="{password}";'
-        ),
-        "offsets.topic.num.partitions": "4",
-    }
-    with LocalBroker(tmp_path / "kafka", properties=properties) as broker:
-        login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
-        login |= {"sasl.username": "ledger", "sasl.password": password}
-        make_topic(broker.bootstrap_servers, **login)
-        yield broker
 
 
 def ingest(directory: Path, bootstrap_servers: str, password: str) -> tuple[int, str]:

@@ -1,0 +1,251 @@
+"""Names the faults of a live cluster: what happens to a real broker, or to the monitor, while groupledger reads it.
+
+Each trial has a broker of its own, behind one address that stays, with the first half of a simulated log in its
+`__consumer_offsets`; the rest comes when the fault is over. What it has to come to is an undisturbed reading of the
+same topic in another warehouse. Sessions are made long, or the broker would end them and write records of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from confluent_kafka import Producer
+
+from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
+from groupledger.jobs.process.settings import load_settings
+from groupledger.schemas.codec.records import decode_record, encode_record
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from lab.faults.contents import OF_THE_RUN, contents, differences
+from lab.faults.trials import LEASE_S, lay_out, no_remedy, outcome_of, repair
+from lab.kafka.forwarder import Forwarder
+from lab.kafka.local_broker import LocalBroker
+from lab.kafka.local_traffic import make_offsets_topic
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lab.faults.processes import Process
+    from lab.faults.trials import Trial
+
+    Fault = Callable[[Trial, "Cluster", Process], None]
+
+SETTINGS = """\
+kafka: {request_timeout_ms: 5000}
+sampling: {request_timeout_ms: 2000}
+monitor: {history_interval_s: 5, incidents_interval_s: 10}
+"""
+# Nothing ends by itself: neither sessions nor offsets of a simulated day that is long past.
+SESSION_MS = 1_800_000
+PROPERTIES = {"offsets.retention.minutes": "10000000"}
+# What a round of one run tells, and no other run in the same way: tables, and columns of others.
+OF_ROUNDS = frozenset(
+    {"watermarks", "group_states", "lag", "lag_seeds", "incidents", "coverage", "topic_names", "share_partitions"}
+)
+LEFT_OUT = OF_THE_RUN | {"high_watermark", "idle_until", "waiting_from", "sampled_until"}
+QUIET_TRIES = 3
+MONITOR = ("monitor", "--interval", "2s", "--metrics-port", "0")
+ANY = ("ingest", "monitor")
+# How long each has its moments, as a share of a pass; a monitor goes on behind its first rounds.
+PASSES = {"ingest": 0.6, "monitor": 1.5}
+# What brings all tables that it writes up to the topic's end.
+LAST_STEP = {"ingest": "ingest", "monitor": "pipeline"}
+SIGTERM_CODE = 143
+END_S_MAX = 30  # 15 s are promised, on a machine that has nothing else to do
+
+
+@dataclass
+class Cluster:
+    """A broker that the trial may harm, and the records that it does not have yet."""
+
+    broker: LocalBroker
+    front: Forwarder
+    waiting: list[dict[str, Any]]
+
+    def produce(self, count: int) -> None:
+        """Writes the next records into the topic, which only this client id may do."""
+        who = {"client.id": "__admin_client", "log_level": 0}
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers, **who})
+        rows, self.waiting = self.waiting[:count], self.waiting[count:]
+        for row in rows:
+            key, value = lasting(row["key"], row["value"])
+            at_ms = int(row["timestamp"].timestamp() * 1_000)
+            producer.produce(OFFSETS_TOPIC, value, key, partition=row["partition"], timestamp=at_ms)
+            producer.poll(0)
+        assert producer.flush(120) == 0
+
+    def back(self) -> None:
+        """Starts the broker where it was."""
+        self.broker.start()
+        self.front.target = self.broker.port
+
+    def move(self) -> None:
+        self.broker.move()
+        self.front.target = self.broker.port
+
+    def ends(self) -> dict[int, int]:
+        return describe_offsets_topic(self.front.address, load_settings().kafka)[1].high_watermark
+
+
+def lasting(key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
+    """Returns a record whose members, if it has any, have sessions that outlast the trial."""
+    record = decode_record(key, value)
+    for member in (record.value or {}).get("members", ()):
+        member |= {"session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": SESSION_MS}
+    return encode_record(record)
+
+
+@contextmanager
+def cluster(trial: Trial, *, is_through_front: bool) -> Iterator[Cluster]:
+    folder = trial.launcher.folder
+    lay_out(folder, None, trial.stage.inputs, trial.stage.cluster)
+    with (folder / "settings.yaml").open("a") as settings:
+        settings.write(SETTINGS)
+    log = pq.read_table(folder / "inputs/capture", columns=["key", "value", "partition", "offset", "timestamp"])
+    rows = log.sort_by([("timestamp", "ascending"), ("partition", "ascending"), ("offset", "ascending")])
+    rows = rows.filter(pc.is_valid(rows["key"])).to_pylist()
+    with Forwarder() as front:
+        advertised = {"advertised.listeners": f"PLAINTEXT://{front.address}"} if is_through_front else {}
+        with LocalBroker(folder / "kafka", properties=PROPERTIES | advertised) as broker:
+            front.target = broker.port
+            make_offsets_topic(front.address)
+            found = Cluster(broker, front, rows)
+            found.produce(len(rows) // 2)
+            trial.source = ("--bootstrap-servers", front.address)
+            yield found
+
+
+def broker_stops(trial: Trial, found: Cluster, victim: Process) -> None:
+    """Stops the broker for a while, or until the command has given up."""
+    found.broker.stop()
+    outage(trial, victim)
+    found.back()
+
+
+def broker_moves(trial: Trial, found: Cluster, victim: Process) -> None:
+    """Stops the broker, and starts it on another port, which is found behind the one that was given."""
+    found.broker.stop()
+    outage(trial, victim)
+    found.move()
+
+
+def broker_sleeps(trial: Trial, found: Cluster, victim: Process) -> None:
+    """Stops the broker's process without closing its connections, and lets it go on."""
+    assert found.broker.pid is not None
+    os.kill(found.broker.pid, signal.SIGSTOP)
+    try:
+        outage(trial, victim)
+    finally:
+        os.kill(found.broker.pid, signal.SIGCONT)
+
+
+def broker_is_slow(trial: Trial, found: Cluster, victim: Process) -> None:
+    """Lets each piece of each answer come late, for a while."""
+    found.front.delay_s = trial.random.choice([0.05, 0.3, 1.0])
+    trial.note(f"{found.front.delay_s} s late")
+    outage(trial, victim)
+    found.front.delay_s = 0
+
+
+def outage(trial: Trial, victim: Process) -> None:
+    seconds = trial.random.choice([0, 3, 15, 40])
+    trial.note(f"{seconds} s")
+    victim.sleep(seconds)
+
+
+def monitor_is_killed(trial: Trial, _: Cluster, victim: Process) -> None:
+    """Sends SIGKILL to the monitor, with or without its JVM."""
+    victim.kill(with_java=trial.random.random() < 0.5)
+    trial.is_killed = True
+
+
+def monitor_sleeps(trial: Trial, _: Cluster, victim: Process) -> None:
+    """Stops the monitor for longer than its lease; half of the time a pass takes its place meanwhile."""
+    victim.signal_group(signal.SIGSTOP)
+    if trial.random.random() < 0.5:
+        trial.note("overtaken")
+        trial.run("pipeline")
+    else:
+        time.sleep(LEASE_S * 1.5)
+    victim.signal_group(signal.SIGCONT)
+
+
+def try_live(trial: Trial, fault: Fault, victims: Sequence[str] = ANY, *, is_through_front: bool = False) -> None:
+    """Lets a fault happen to a cluster, or to who reads it, and judges what came of it."""
+    victim = trial.random.choice(victims)
+    moment_s = trial.random.random() * trial.stage.seconds * PASSES[victim]
+    with cluster(trial, is_through_front=is_through_front) as found:
+        process = trial.start(*MONITOR, *trial.source) if victim == "monitor" else trial.start(victim)
+        trial.note(f"{victim}, {moment_s:.1f} s")
+        if process.sleep(moment_s):
+            trial.is_touched = True
+            fault(trial, found, process)
+        found.produce(len(found.waiting))
+        if victim == "monitor":
+            process.sleep(trial.random.uniform(0, trial.stage.seconds))
+            end(trial, process)
+        trial.finish(process)
+        # Told to stop, a monitor that went on has done well.
+        disturbed = [each for each in trial.ends if each.code != SIGTERM_CODE]
+        problems = compared(trial, found, LAST_STEP[victim])
+        trial.judged = outcome_of(trial, disturbed), problems + trial.problems
+
+
+def end(trial: Trial, monitor: Process) -> None:
+    """Tells the monitor to stop, which it has to do in time."""
+    if monitor.is_running():
+        monitor.process.terminate()
+        if monitor.sleep(END_S_MAX):
+            trial.problems.append(f"the monitor had not ended {END_S_MAX} s after SIGTERM")
+
+
+def compared(trial: Trial, found: Cluster, command: str) -> list[str]:
+    """Repairs by a command, and compares with an undisturbed reading, as soon as nothing is written to the topic."""
+    fresh = replace(trial.launcher, folder=trial.launcher.folder.with_name("fresh"), started=[])
+    lay_out(fresh.folder, None, trial.stage.inputs, trial.stage.cluster)
+    try:
+        for _ in range(QUIET_TRIES):
+            ends = found.ends()
+            if not repair(trial, command):
+                return [no_remedy(trial)]
+            undisturbed = fresh.start(command, *trial.source).finish()
+            assert undisturbed.code == 0, undisturbed.said
+            if found.ends() == ends:
+                break
+        else:
+            return ["the topic was never quiet"]
+    finally:
+        fresh.end_all()
+    expected = of_the_log(contents(fresh.folder / "warehouse", LEFT_OUT))
+    return twice(contents(trial.warehouse)) + differences(of_the_log(contents(trial.warehouse, LEFT_OUT)), expected)
+
+
+def of_the_log(tables: dict[str, Counter[str]]) -> dict[str, Counter[str]]:
+    return {name: rows for name, rows in tables.items() if name not in OF_ROUNDS}
+
+
+def twice(tables: dict[str, Counter[str]]) -> list[str]:
+    return [
+        f"{name}: {count} times {row[:200]}"
+        for name, rows in tables.items()
+        for row, count in rows.most_common(1)
+        if count > 1
+    ]
+
+
+FAULTS: dict[str, Callable[[Trial], None]] = {
+    "broker-stops": partial(try_live, fault=broker_stops),
+    "broker-moves": partial(try_live, fault=broker_moves),
+    "broker-sleeps": partial(try_live, fault=broker_sleeps),
+    "broker-is-slow": partial(try_live, fault=broker_is_slow, is_through_front=True),
+    "monitor-is-killed": partial(try_live, fault=monitor_is_killed, victims=("monitor",)),
+    "monitor-sleeps": partial(try_live, fault=monitor_sleeps, victims=("monitor",)),
+}
