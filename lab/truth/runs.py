@@ -11,7 +11,7 @@ from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS, Scenario
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.schemas.words import Completeness
-from groupledger.transforms.history.rules import Coverage, Event, GroupTombstone, group_record
+from groupledger.transforms.history.rules.events import Coverage, Event, GroupTombstone, group_record
 from groupledger.transforms.records.decoded_record import record_fields, record_json
 from groupledger.transforms.replay.rules import Finding, replay
 from lab.truth.histories import Commit, position, summaries
