@@ -73,7 +73,7 @@ def rows_of_files(
     wanted = [(name, operation, _wanted(schema, name, operation, value)) for name, operation, value in filters]
     told = pa.schema([schema.field(name) for name in columns])
     needed = [schema.field(name) for name in dict.fromkeys([*columns, *(name for name, _, _ in filters)])]
-    texts = _texts(needed, filters)
+    stored, texts = [field.name for field in needed], _texts(needed, filters)
     files = files_of(delta, schema, wanted)
     storage = local_files(place) or PyFileSystem(DeltaStorageHandler(place))
 
@@ -84,8 +84,9 @@ def rows_of_files(
                 # Small files are read some at a time, and more threads for each would only cost.
                 for batch in parquet.iter_batches(columns=names, use_threads=file.size_bytes > SMALL_BYTES):
                     passing = [_passing(batch, schema.field(each[0]), *each[1:]) for each in wanted if each[0] in names]
-                    passed = batch.filter(reduce(pc.and_, passing)) if passing else batch
-                    yield pa.table([_column(passed, file, field) for field in told], schema=told)
+                    rows = pa.RecordBatch.from_arrays([_stored(batch, file, each) for each in needed], names=stored)
+                    passed = rows.filter(reduce(pc.and_, passing)) if passing else rows
+                    yield pa.table([_cast(passed, field) for field in told], schema=told)
         except pa.ArrowException as error:
             raise type(error)(f"{file.path}: {error}") from error  # pyarrow does not tell which file it was
 
@@ -174,10 +175,13 @@ def _can_pass(added: pa.Table, name: str, operation: str, wanted: pa.Array) -> p
     return pc.fill_null(could, scalar_of(True, pa.bool_()))  # a bound that the log does not tell
 
 
-def _column(batch: pa.RecordBatch, file: DataFile, field: pa.Field) -> pa.Array:
-    """Returns a column of some rows of a file, in the type that it has in the table."""
+def _stored(batch: pa.RecordBatch, file: DataFile, field: pa.Field) -> pa.Array:
+    """Returns a column of some rows of a file, in the type that it has in the table, but for the numbers of a
+    dictionary. Arrow leaves out no rows of texts that are views."""
     if field.name in file.partition:
         return pa.repeat(file.partition[field.name], batch.num_rows)
+    if field.name in batch.schema.names and pa.types.is_dictionary(batch.column(field.name).type):
+        return batch.column(field.name)
     return _cast(batch, field)
 
 
