@@ -20,6 +20,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
@@ -27,6 +28,7 @@ from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
+from shutil import copyfileobj
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -192,6 +194,8 @@ def served(warehouse: Path) -> tuple[subprocess.Popen[str], int, float]:
     found = re.search(r"http://127\.0\.0\.1:(\d+)", said)
     if found is None:
         raise RuntimeError(f"the server did not start: {said}")
+    # What it says of faults is seen here; a pipe that nobody reads would stop it when it is full.
+    threading.Thread(target=copyfileobj, args=(server.stderr, sys.stderr), daemon=True).start()
     get(int(found[1]), "/livez")
     return server, int(found[1]), time.perf_counter() - begin
 
