@@ -5,7 +5,8 @@
 
 Without --large each group of the warehouse has three rounds of lag, and one has 50 rebalances; --large makes one of so
 many groups with twenty partitions each and a year of history (bench.large_warehouse). --reference also measures a
-Python that does nothing, and a Spark session that is started and stopped: what any answer by Spark takes at least.
+Python that does nothing; a Spark session that is started and stopped, which any answer by Spark takes at least; and
+`kafka-consumer-groups --describe` of a broker that has no groups, which it takes at least.
 --python asks by the Python of another installation, as of one without the extra `spark`. Its modules are compiled, as
 pip does it, and an editable installation by its first question, which is not counted. Figures are p50 and p95 of so
 many times, and p50 of processor time, which other work on the machine changes little.
@@ -19,6 +20,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
@@ -26,6 +28,7 @@ from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
+from shutil import copyfileobj
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -191,6 +194,8 @@ def served(warehouse: Path) -> tuple[subprocess.Popen[str], int, float]:
     found = re.search(r"http://127\.0\.0\.1:(\d+)", said)
     if found is None:
         raise RuntimeError(f"the server did not start: {said}")
+    # What it says of faults is seen here; a pipe that nobody reads would stop it when it is full.
+    threading.Thread(target=copyfileobj, args=(server.stderr, sys.stderr), daemon=True).start()
     get(int(found[1]), "/livez")
     return server, int(found[1]), time.perf_counter() - begin
 
@@ -226,6 +231,18 @@ def measure(python: str, warehouse: Path, times: int, since: datetime, then: dat
         server.wait(timeout=60)
 
 
+def measure_references(times: int) -> None:
+    # Which the tests that make a warehouse by this module do without.
+    from lab.kafka.local_broker import LocalBroker, run_tool
+    from lab.kafka.offset_removals import GROUPS_TOOL
+
+    for code, what in (("", "a Python that does nothing"), (SPARK, "a Spark session that does nothing")):
+        print(f"{seconds(times, subprocess.run, [sys.executable, '-c', code])}  {what}", flush=True)
+    with tempfile.TemporaryDirectory() as folder, LocalBroker(Path(folder) / "kafka") as broker:
+        words = (GROUPS_TOOL, "--bootstrap-server", broker.bootstrap_servers, "--describe", "--all-groups")
+        print(f"{seconds(times, run_tool, *words)}  kafka-consumer-groups --describe --all-groups, without groups")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", type=int, nargs="*", default=[40])
@@ -236,8 +253,7 @@ def main() -> None:
     parser.add_argument("--python", metavar="PATH", default=sys.executable)
     asked = parser.parse_args()
     if asked.reference:
-        for code, what in (("", "a Python that does nothing"), (SPARK, "a Spark session that does nothing")):
-            print(f"{seconds(asked.times, subprocess.run, [sys.executable, '-c', code])}  {what}")
+        measure_references(asked.times)
     for groups in asked.groups:
         with tempfile.TemporaryDirectory() as folder:
             end = make(Path(folder), groups, asked.partitions)

@@ -16,7 +16,7 @@ from collections import Counter
 
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.schemas.words import Completeness
-from groupledger.transforms.history.rules import Coverage
+from groupledger.transforms.history.rules.events import Coverage
 from lab.truth.claims import false_claims
 from lab.truth.histories import Tables
 from lab.truth.thinned_passes import Passes

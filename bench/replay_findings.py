@@ -13,7 +13,7 @@ import sys
 import time
 from itertools import count, islice
 
-from groupledger.transforms.history.rules import GroupRecord
+from groupledger.transforms.history.rules.events import GroupRecord
 from lab.truth.runs import RUNS, play_run
 
 

@@ -41,7 +41,7 @@ from groupledger.schemas.words import Proof
 from groupledger.transforms.coverage.offset_gaps import gaps
 from groupledger.transforms.coverage.rules.evidence import Read, judged
 from groupledger.transforms.coverage.rules.stretches import Reading, stretches
-from groupledger.transforms.history.rules import mark_of
+from groupledger.transforms.history.rules.events import mark_of
 from lab.faults.growing_log import HOUR_MS, MIX
 from lab.kafka.cleaned_topic import ALWAYS, NEVER, PROPERTIES, await_cleaned, clean, make_topic, set_ratio, write
 from lab.kafka.local_broker import LocalBroker

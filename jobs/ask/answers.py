@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from groupledger.jobs.ask.table_rows import Filter
     from groupledger.jobs.process.output import Answer
 
+# The tables that may know a group before the history does.
+BESIDE_HISTORY = ("coordinator_records", "group_states", "lag")
+NO_HISTORY = "its history is not made yet: run `groupledger history`"
+
 
 def group_row(tables: ClusterRows, name: str) -> Answer:
     """Returns the group's row in `groups`. Raises InputError if it has none."""
@@ -27,14 +31,28 @@ def group_row(tables: ClusterRows, name: str) -> Answer:
     return found[0]
 
 
+def refuse_unknown(tables: ClusterRows, name: str) -> None:
+    """Raises UnknownNameError for a group that has no row in `groups`, where the history is made."""
+    if tables.exists("groups"):
+        group_row(tables, name)
+
+
 def no_group(tables: ClusterRows, name: str) -> UnknownNameError:
-    """Returns the error for a group of which the ledger has no row, with the names nearest to it."""
+    """Returns the error for a group that has no row in `groups`, with the names nearest to it."""
+    if is_without_history(tables, name):
+        return UnknownNameError(f"The group {printable(name)} is known, but {NO_HISTORY}.")
     every = (row["group_id"] for row in tables.rows("groups", columns=("group_id",)))
     nearest = " or ".join(map(printable, unseen_group(name, every).nearest_names))
     remedy = f"did you mean {nearest}?" if nearest else "check the name, or run `groupledger ingest` and `history`."
     return UnknownNameError(
         f"The ledger of cluster {tables.cluster} knows nothing of the group {printable(name)}: {remedy}"
     )
+
+
+def is_without_history(tables: ClusterRows, name: str) -> bool:
+    """Returns whether a group that has no row in `groups` is known by another table, as a new one is until the history
+    has reached its records."""
+    return any(tables.rows_if_any(table, ("group_id", "=", name), columns=("group_id",)) for table in BESIDE_HISTORY)
 
 
 def coverage_rows(tables: ClusterRows, *kafka_partitions: int) -> list[Answer]:

@@ -160,12 +160,22 @@ class RowsOfToday:
 
 
 def rows_of_today(snapshots: Snapshots, table: str) -> RowsOfToday | pa.Table:
+    """Returns the rows as Spark's engine has them: in the order of today's columns where the table lacks any."""
     today = schema_of(table)
     if table not in snapshots.existing:
         return pa.Table.from_batches([], today)
     there = snapshots.schema(table)
-    lacking = [field for field in today if field.name not in there.names]
-    return RowsOfToday(snapshots, table, pa.schema([*there, *lacking]))
+    return RowsOfToday(snapshots, table, today if lacks(pa.struct(there), pa.struct(today)) else there)
+
+
+def lacks(there: pa.DataType, today: pa.DataType) -> bool:
+    """Returns whether a type, or a type in it, lacks a field."""
+    if pa.types.is_list(today):
+        return lacks(there.value_type, today.value_type)
+    if not pa.types.is_struct(today):
+        return False
+    names = {field.name for field in there}
+    return any(field.name not in names or lacks(there.field(field.name).type, field.type) for field in today)
 
 
 def refuse_parameters(statement: Statement, given: Mapping[str, str]) -> None:

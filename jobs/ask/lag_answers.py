@@ -66,12 +66,12 @@ def lag_at(tables: ClusterRows, name: str | None, at: datetime | None) -> tuple[
 
 
 def round_at(tables: ClusterRows, name: str | None, at: datetime | None) -> datetime:
-    """Returns the round that answers. Raises InputError if there is none, UnknownNameError for a group that is not
-    known, since one without commits has no rows either."""
+    """Returns the round that answers. Raises InputError if there is none, UnknownNameError for a group that has no rows
+    in it and is not known otherwise; one that is has no commits."""
     sampled_at = last_round(tables, "lag", at)
     if sampled_at is None:
         raise InputError(no_round(tables, at))
-    if name is not None:
+    if name is not None and not tables.rows("lag", *of_round(sampled_at), ("group_id", "=", name), columns=("topic",)):
         group_row(tables, name)
     return sampled_at
 

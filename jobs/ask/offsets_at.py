@@ -96,11 +96,12 @@ TOLD = ("committed_offset", "leader_epoch", "metadata", "committed_at", "kafka_o
 
 def offsets_at(tables: ClusterRows, names: Sequence[str], at: datetime) -> list[Answer]:
     """Returns a row for each partition that had a committed offset, in order; offset, epoch, metadata and times are
-    null where it is `unknown`. Raises InputError where the log of a group is not known at the instant."""
+    null where it is `unknown`. A group that is known and has no commits has no row. Raises UnknownNameError for one
+    that is not, InputError where the log of a group is not known at the instant."""
     known = tables.rows_if_any("groups", ("group_id", "in", names), columns=("group_id", "kafka_partition"))
     partitions: dict[str, int] = {row["group_id"]: row["kafka_partition"] for row in known}
     if len(partitions) < len(names):  # as before the history is made
-        partitions = _committed_partitions(tables, names)
+        partitions |= _committed_partitions(tables, [name for name in names if name not in partitions])
     named = of_groups(tables, *names)
     of_commits = (*named, ("record_type", "in", OFFSET_COMMIT_TYPES))
     columns = ("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "decode_error")
@@ -117,8 +118,6 @@ def offsets_at(tables: ClusterRows, names: Sequence[str], at: datetime) -> list[
         records=records,
         stretches=as_scan(_stretches(read, at), STRETCHES),
     )
-    if {row["group_id"] for row in positions} != {*names}:
-        _committed_partitions(tables, names)
     last = max((row["last_earlier"] for row in positions if row["last_earlier"] is not None), default=-1)
     earlier = commit_log(tables, *named, ("kafka_offset", "<=", last))
     found = tables.query(NEWEST, commit_log=earlier, positions=as_scan(positions, POSITION_SCHEMA))

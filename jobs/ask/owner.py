@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from groupledger.jobs.ask.answers import coverage_rows, ownership_rows
+from groupledger.jobs.ask.answers import NO_HISTORY, coverage_rows, is_without_history, ownership_rows
 from groupledger.jobs.ask.commits import commit_log
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.retention import above_history_floor, read_history_floor_ms
@@ -53,6 +53,8 @@ def owner(tables: ClusterRows, name: str, topic: str, partition: int, at: dateti
     of_group = ("group_id", "=", name)
     groups = tables.rows("groups", of_group)
     if not groups:
+        if is_without_history(tables, name):
+            return [found | {"reason": NO_HISTORY}]
         every = tables.rows("groups", columns=("group_id",))
         return [found | _told(unseen_group(name, (row["group_id"] for row in every)))]
     (group,) = groups

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from groupledger.jobs.ask.answers import of_groups
+from groupledger.jobs.ask.answers import of_groups, refuse_unknown
 from groupledger.jobs.ask.log_order import in_log_order, last_of_the_log
 from groupledger.jobs.process.arrow_values import rows_of
 from groupledger.jobs.process.output import print_json
@@ -45,7 +46,12 @@ def shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def print_records(tables: ClusterRows, *, group: str | None, limit: int | None, as_json: bool) -> None:
-    found = records(tables, group=group, limit=limit)
+    found: Iterator[Answer] = records(tables, group=group, limit=limit)
+    if group is not None:
+        first = [*islice(found, 1)]
+        if not first:
+            refuse_unknown(tables, group)
+        found = chain(first, found)
     if as_json:
         print_json(found)
     else:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from deltalake import DeltaTable
+    from pyarrow import NativeFile
 
     Filter = tuple[str, str, Any]
     Wanted = tuple[str, str, pa.Array]
@@ -70,18 +71,22 @@ def rows_of_files(
     it was opened. The table must have all columns that are named."""
     schema = pa.schema(delta.schema().to_arrow())
     wanted = [(name, operation, _wanted(schema, name, operation, value)) for name, operation, value in filters]
+    told = pa.schema([schema.field(name) for name in columns])
     needed = [schema.field(name) for name in dict.fromkeys([*columns, *(name for name, _, _ in filters)])]
+    stored, texts = [field.name for field in needed], _texts(needed, filters)
     files = files_of(delta, schema, wanted)
     storage = local_files(place) or PyFileSystem(DeltaStorageHandler(place))
 
     def pieces(file: DataFile) -> Iterator[pa.Table]:
-        in_file = [field.name for field in needed if field.name not in file.partition]
+        names = [field.name for field in needed if field.name not in file.partition]
         try:
-            with ParquetFile(storage.open_input_file(file.path), pre_buffer=True) as parquet:
-                for batch in parquet.iter_batches(columns=in_file):
-                    typed = pa.table([_column(batch, file, field) for field in needed], schema=pa.schema(needed))
-                    passing = [_passes(typed[each[0]], *each[1:]) for each in wanted if each[0] in in_file]
-                    yield (typed.filter(reduce(pc.and_, passing)) if passing else typed).select(columns)
+            with _opened(storage.open_input_file(file.path), texts) as parquet:
+                # Small files are read some at a time, and more threads for each would only cost.
+                for batch in parquet.iter_batches(columns=names, use_threads=file.size_bytes > SMALL_BYTES):
+                    passing = [_passing(batch, schema.field(each[0]), *each[1:]) for each in wanted if each[0] in names]
+                    rows = pa.RecordBatch.from_arrays([_stored(batch, file, each) for each in needed], names=stored)
+                    passed = rows.filter(reduce(pc.and_, passing)) if passing else rows
+                    yield pa.table([_cast(passed, field) for field in told], schema=told)
         except pa.ArrowException as error:
             raise type(error)(f"{file.path}: {error}") from error  # pyarrow does not tell which file it was
 
@@ -121,12 +126,33 @@ def with_columns(pieces: Iterable[pa.Table], wanted: pa.Schema) -> Iterator[pa.R
             yield from pa.table([_cast(rows, field) for field in wanted], schema=wanted).to_batches()
 
 
+def _texts(needed: Iterable[pa.Field], filters: Iterable[Filter]) -> set[str]:
+    """Returns the columns of texts that are read as the numbers of a dictionary, as they are stored: those of filters,
+    and all where a filter leaves out most rows, as one by a group does, so that few texts have to be made."""
+    texts, asked = {field.name for field in needed if pa.types.is_string(field.type)}, {name for name, _, _ in filters}
+    return texts if (texts & asked) - {"cluster"} else texts & asked
+
+
+def _opened(source: NativeFile, texts: set[str]) -> ParquetFile:
+    metadata = ParquetFile(source).metadata
+    there = texts.intersection(metadata.schema.to_arrow_schema().names)
+    return ParquetFile(source, metadata=metadata, read_dictionary=[*there], pre_buffer=True)
+
+
 def _wanted(schema: pa.Schema, name: str, operation: str, value: Any) -> pa.Array:
     """Returns what a filter compares with, in the type of its column."""
     return column_of([*value] if operation == "in" else [value], schema.field(name).type)
 
 
-def _passes(column: pa.ChunkedArray, operation: str, wanted: pa.Array) -> pa.ChunkedArray:
+def _passing(batch: pa.RecordBatch, field: pa.Field, operation: str, wanted: pa.Array) -> pa.Array:
+    """Returns which rows pass a filter. Of texts each is compared once, and not once for each row."""
+    column = batch.column(field.name) if field.name in batch.schema.names else None
+    if column is not None and pa.types.is_dictionary(column.type):
+        return _passes(column.dictionary.cast(field.type), operation, wanted).take(column.indices)
+    return _passes(_cast(batch, field), operation, wanted)
+
+
+def _passes(column: pa.ChunkedArray | pa.Array, operation: str, wanted: pa.Array) -> pa.ChunkedArray:
     return pc.is_in(column, value_set=wanted) if operation == "in" else COMPARE[operation](column, wanted[0])
 
 
@@ -149,10 +175,13 @@ def _can_pass(added: pa.Table, name: str, operation: str, wanted: pa.Array) -> p
     return pc.fill_null(could, scalar_of(True, pa.bool_()))  # a bound that the log does not tell
 
 
-def _column(batch: pa.RecordBatch, file: DataFile, field: pa.Field) -> pa.Array:
-    """Returns a column of some rows of a file, in the type that it has in the table."""
+def _stored(batch: pa.RecordBatch, file: DataFile, field: pa.Field) -> pa.Array:
+    """Returns a column of some rows of a file, in the type that it has in the table, but for the numbers of a
+    dictionary. Arrow leaves out no rows of texts that are views."""
     if field.name in file.partition:
         return pa.repeat(file.partition[field.name], batch.num_rows)
+    if field.name in batch.schema.names and pa.types.is_dictionary(batch.column(field.name).type):
+        return batch.column(field.name)
     return _cast(batch, field)
 
 

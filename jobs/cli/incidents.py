@@ -43,6 +43,7 @@ def incidents(
     update: bool,
 ) -> None:
     """Show refused commits and what led to them: who, why, what is processed twice, and what to change."""
+    from groupledger.jobs.ask.answers import refuse_unknown
     from groupledger.jobs.ask.incidents import incidents_of, lines, rows_not_judged
 
     if update:
@@ -53,6 +54,8 @@ def incidents(
     tables = job.rows()
     names = None if group is None else [group]
     found, not_judged = incidents_of(tables, names, since, kind, severity), rows_not_judged(tables)
+    if group is not None and not found:
+        refuse_unknown(tables, group)
     say_known_until(tables, group)
     if not_judged:
         say(f"{not_judged:,} rows of imported logs are not yet judged: `groupledger incidents --update` looks at them")

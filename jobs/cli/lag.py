@@ -82,13 +82,7 @@ def lag(  # noqa: PLR0913 - one for each option
 
                 rows = lag_answers.rows_of_round(tables, sampled_at, None if name is None else [name])
                 rows = with_exact_seconds(rows, exact, bootstrap_servers, job.settings)
-            if by == "partition":
-                print_rows(
-                    rows or lag_answers.rows_of_round(tables, sampled_at, None if name is None else [name]),
-                    as_json=as_json,
-                )
-            else:
-                print_sums(tables, sampled_at, name, by, rows, as_json=as_json)
+            print_round(tables, sampled_at, name, by, rows, as_json=as_json)
         if not watch:
             break
         shown = sampled_at
@@ -106,6 +100,30 @@ def check_times(
         raise click.UsageError("--watch goes with neither --at nor --since.")
 
 
+def print_round(
+    tables: ClusterRows, sampled_at: datetime, name: str | None, by: str, rows: list[LagRow] | None, *, as_json: bool
+) -> None:
+    """Prints a round or its sums, or those of rows of it that have other times than the table."""
+    from groupledger.jobs.ask.lag_answers import ROLLUP_COLUMNS, ROLLUP_OPTIONAL, rollup_answers, rows_of_round
+    from groupledger.jobs.ask.lag_sums import sums_of_round
+
+    if by == "partition":
+        rows = rows or rows_of_round(tables, sampled_at, None if name is None else [name])
+        print_rows(rows, as_json=as_json)
+        is_any = bool(rows)
+    else:
+        by_topic = by == "topic"
+        sums = (
+            rollup_answers(rows, by_topic=by_topic)
+            if rows
+            else sums_of_round(tables, sampled_at, name, by_topic=by_topic)
+        )
+        print_answers(f"Lag by {by}", ROLLUP_COLUMNS, sums, as_json=as_json, optional=ROLLUP_OPTIONAL)
+        is_any = bool(sums)
+    if name is not None and not is_any:
+        say(f"the group {printable(name)} is known, and had no committed offsets then")
+
+
 def print_rows(rows: list[LagRow], *, as_json: bool) -> None:
     from groupledger.jobs.ask import lag_answers
 
@@ -114,17 +132,3 @@ def print_rows(rows: list[LagRow], *, as_json: bool) -> None:
         return
     cells = [lag_answers.cells(row) for row in rows]
     print_table("Lag", list(lag_answers.COLUMNS), cells, lag_answers.OPTIONAL)
-
-
-def print_sums(
-    tables: ClusterRows, sampled_at: datetime, name: str | None, by: str, rows: list[LagRow] | None, *, as_json: bool
-) -> None:
-    """Prints the sums of a round, or of rows of it that have other times than the table."""
-    from groupledger.jobs.ask.lag_answers import ROLLUP_COLUMNS, ROLLUP_OPTIONAL, rollup_answers
-    from groupledger.jobs.ask.lag_sums import sums_of_round
-
-    by_topic = by == "topic"
-    sums = (
-        rollup_answers(rows, by_topic=by_topic) if rows else sums_of_round(tables, sampled_at, name, by_topic=by_topic)
-    )
-    print_answers(f"Lag by {by}", ROLLUP_COLUMNS, sums, as_json=as_json, optional=ROLLUP_OPTIONAL)

@@ -144,6 +144,10 @@ def offsets(job: Job, *, names: tuple[str, ...], at: datetime, form: str, as_jso
 
     names = tuple(dict.fromkeys(names))
     found = offsets_at(tables, names, at)
+    had_any = {row["group_id"] for row in found}
+    for name in names:
+        if name not in had_any:
+            say(f"the group {printable(name)} is known, and had no committed offsets at {in_zone(at)}")
     if as_json or form != "csv":
         print_answers("Committed offsets", COLUMNS, found, as_json=as_json or form == "json")
         return
@@ -152,8 +156,6 @@ def offsets(job: Job, *, names: tuple[str, ...], at: datetime, form: str, as_jso
         say(f"{len(found) - len(reset):,} partitions are left out, since their offsets then are unknown: see --json")
     if reset:
         click.echo("\n".join(reset))
-    else:
-        say("there were no committed offsets")
 
 
 @click.command()

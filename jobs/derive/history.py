@@ -55,7 +55,7 @@ from groupledger.schemas.wire.share_group import (
 )
 from groupledger.transforms.coverage.rules.stretches import stretches
 from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
-from groupledger.transforms.history.rules import mark_of
+from groupledger.transforms.history.rules.events import mark_of
 from groupledger.transforms.history.rules.state import UnknownStateError
 
 if TYPE_CHECKING:

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 from jinja2 import ChoiceLoader, PackageLoader
 from markupsafe import Markup
 
-from groupledger.jobs.ask.answers import known_until, no_group
+from groupledger.jobs.ask.answers import group_row, known_until
 from groupledger.jobs.ask.group_list import every_group
 from groupledger.jobs.ask.owners import read_histories
 from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.serve.group_rows import read_groups
 from groupledger.jobs.serve.group_values import group_values
 from groupledger.jobs.serve.lanes import Window
@@ -66,7 +67,8 @@ def write_report(
     groups = [row for row in every if not names or row["group_id"] in names]
     missing = {*names} - {row["group_id"] for row in groups}
     if missing:
-        raise no_group(tables, min(missing))
+        group_row(tables, min(missing))
+        raise InputError(f"The group {printable(min(missing))} was not seen before the end of the report's period.")
     write_whole(file, page(tables, groups, Window(since, until), names))
     count = "1 group" if len(groups) == 1 else f"{len(groups):,} groups"
     say(f"{count} from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC; the page is {file}")

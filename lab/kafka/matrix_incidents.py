@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from groupledger.schemas.kinds.incidents import POLL_TIMEOUT, REMOVALS, SESSION_EXPIRED
 from groupledger.schemas.words import Completeness
-from groupledger.transforms.history.rules import Coverage, fold
+from groupledger.transforms.history.rules.events import Coverage
+from groupledger.transforms.history.rules.fold import fold
 from groupledger.transforms.incidents.rules import GroupFacts
 from groupledger.transforms.incidents.rules.inferred import inferred
 from groupledger.transforms.incidents.rules.observed import observed

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.words import Completeness
-from groupledger.transforms.history.rules import Coverage, fold
+from groupledger.transforms.history.rules.events import Coverage
+from groupledger.transforms.history.rules.fold import fold
 from groupledger.transforms.records.decode import decode_batches
 from groupledger.transforms.replay.rules import replay
 from lab.kafka import matrix, oracle

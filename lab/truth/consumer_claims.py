@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.words import Completeness
-from groupledger.transforms.history.rules import Coverage
+from groupledger.transforms.history.rules.events import Coverage
 from lab.truth.consumer_groups import History
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from groupledger.transforms.history.rules import Event
+    from groupledger.transforms.history.rules.events import Event
     from lab.truth.consumer_groups import Table
 
     Keyed = tuple[tuple[Any, ...], bool, Event]

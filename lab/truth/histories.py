@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import GroupType
-from groupledger.transforms.history.rules import (
+from groupledger.transforms.history.rules.consumer_records import EpochRecord
+from groupledger.transforms.history.rules.events import (
     Commits,
     Coverage,
     Event,
@@ -21,15 +22,14 @@ from groupledger.transforms.history.rules import (
     GroupTombstone,
     MemberFacts,
     OtherGroupType,
-    fold,
-    owner_at,
 )
-from groupledger.transforms.history.rules.consumer_records import EpochRecord
+from groupledger.transforms.history.rules.fold import fold
+from groupledger.transforms.history.rules.ownership_answer import owner_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from groupledger.transforms.history.rules import OwnerAnswer
+    from groupledger.transforms.history.rules.ownership_answer import OwnerAnswer
 
 GROUP = "g1"
 KEYS = {

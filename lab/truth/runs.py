@@ -12,7 +12,7 @@ from groupledger.coordinator.simulator.scenarios import SCENARIOS, Scenario
 from groupledger.coordinator.simulator.scenarios.modern import MODERN
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.schemas.words import Completeness
-from groupledger.transforms.history.rules import Coverage, Event, GroupTombstone, group_record
+from groupledger.transforms.history.rules.events import Coverage, Event, GroupTombstone, group_record
 from groupledger.transforms.records.decoded_record import record_fields, record_json
 from groupledger.transforms.replay.rules import Finding, replay
 from lab.truth.histories import Commit, position, summaries

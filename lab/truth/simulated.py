@@ -20,7 +20,9 @@ from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.coordinator.simulator.truth import Truth
 from groupledger.jobs.demo.simulate import capture_table
 from groupledger.schemas.words import Completeness
-from groupledger.transforms.history.rules import Coverage, GroupTombstone, fold, group_record, owner_at
+from groupledger.transforms.history.rules.events import Coverage, GroupTombstone, group_record
+from groupledger.transforms.history.rules.fold import fold
+from groupledger.transforms.history.rules.ownership_answer import owner_at
 from groupledger.transforms.logs.rules.server_log import Entry as LogEntry
 from groupledger.transforms.logs.rules.server_log import parse_entry
 from groupledger.transforms.privacy import Privacy
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.simulator.scenarios.registry import Scenario
     from groupledger.coordinator.simulator.scenarios.script import Script
     from groupledger.coordinator.simulator.simulation import Simulation
-    from groupledger.transforms.history.rules import OwnerAnswer
+    from groupledger.transforms.history.rules.ownership_answer import OwnerAnswer
     from lab.truth.histories import Entry
 
 DAYS = ("day", "demo")  # the other scenarios once more, with long hours between them

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.transforms.coverage.rules.stretches import stretches
-from groupledger.transforms.history.rules import Coverage, GroupTombstone, mark_of
+from groupledger.transforms.history.rules.events import Coverage, GroupTombstone, mark_of
 from lab.faults.growing_log import MIX
 from lab.truth.cleaned_log import CleanedLog
 from lab.truth.histories import Commit, Tables, folded, position

@@ -21,7 +21,7 @@ from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse.source import read_source
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.coverage.rules.stretches import stretches
-from groupledger.transforms.history.rules import mark_of
+from groupledger.transforms.history.rules.events import mark_of
 from lab.faults.growing_log import HOUR_MS, MIX
 from lab.kafka.cleaned_topic import PROPERTIES, clean, make_topic, write
 from lab.kafka.local_broker import LocalBroker

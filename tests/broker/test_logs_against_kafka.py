@@ -11,7 +11,8 @@ import pytest
 
 from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.coordinator_log import BEGIN, CLASSIC
-from groupledger.transforms.history.rules import Coverage, fold
+from groupledger.transforms.history.rules.events import Coverage
+from groupledger.transforms.history.rules.fold import fold
 from groupledger.transforms.logs.rules.request_log import parse_request_line
 from groupledger.transforms.logs.rules.server_log import entries, parse_entry
 from groupledger.transforms.logs.rules.triggers import triggers

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from groupledger.transforms.forgetting import CLIENT, Forgotten
-from groupledger.transforms.history.rules import Coverage, fold
+from groupledger.transforms.history.rules.events import Coverage
+from groupledger.transforms.history.rules.fold import fold
 from groupledger.transforms.history.rules.state import load
 from tests.transforms.history.rules.consumer_groups import consumer_groups, event, of_group
 

@@ -31,7 +31,7 @@ from groupledger.schemas.tables.table import GROUP_TYPE, IS_CARRIED_OVER, IS_OPE
 from groupledger.schemas.words import Completeness, GroupType
 from groupledger.transforms.by_group import map_rows
 from groupledger.transforms.history.group_history import HELD_TABLES
-from groupledger.transforms.history.rules import Coverage
+from groupledger.transforms.history.rules.events import Coverage
 from groupledger.transforms.history.rules.horizon import OpenRows, readable_state, state_before
 from groupledger.transforms.history.rules.rows import open_group_row
 

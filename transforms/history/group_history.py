@@ -36,17 +36,17 @@ from groupledger.schemas.tables.stream_topologies import STREAM_TOPOLOGIES
 from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
 from groupledger.schemas.words import GroupType
 from groupledger.transforms.by_group import by_group
-from groupledger.transforms.history.rules import Commits, Coverage, GroupTombstone, OtherGroupType, fold, group_record
 from groupledger.transforms.history.rules.content import content_of
+from groupledger.transforms.history.rules.events import Commits, Coverage, GroupTombstone, OtherGroupType, group_record
+from groupledger.transforms.history.rules.fold import fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
-    from groupledger.transforms.history.rules import Event
     from groupledger.transforms.history.rules.consumer_records import TopicNames
-    from groupledger.transforms.history.rules.events import GroupRecord
+    from groupledger.transforms.history.rules.events import Event, GroupRecord
 
     Marks = Mapping[int, Sequence[Coverage]]
     RecordEvent = GroupRecord | GroupTombstone | OtherGroupType | Commits

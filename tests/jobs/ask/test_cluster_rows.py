@@ -23,6 +23,7 @@ from groupledger.jobs.warehouse.commits import Commits, as_new
 from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.tables.all_tables import all_tables
+from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 
 if TYPE_CHECKING:
@@ -146,6 +147,21 @@ def test_a_table_that_was_merged_into(tmp_path: Path) -> None:
     assert [row["topic"] for row in tables.rows("topic_names", ("topic_id", "=", "b"))] == ["b"]
     found = tables.query("SELECT count(*) AS n FROM topics", topics=tables.scan("topic_names"))
     assert found == [{"n": 3}]
+
+
+def test_rows_of_a_merge_by_a_number(tmp_path: Path) -> None:
+    """Goal: so are they by what is no text, with the texts of those rows."""
+    commits = Commits(str(tmp_path), ())
+    commits.create(COVERAGE)
+    rows = [
+        {"cluster": CLUSTER, "kafka_partition": each, "from_offset": 0, "completeness": "complete"} for each in range(3)
+    ]
+    schema = to_arrow_schema(COVERAGE.schema)
+    commits.append(COVERAGE, pa.Table.from_pylist(rows[:2], schema))
+    updates = as_new(["completeness"])
+    commits.merge(COVERAGE, pa.Table.from_pylist(rows[1:], schema), "old.cluster = 'c'", updates=updates)
+    found = ClusterRows(str(tmp_path), CLUSTER).rows("coverage", ("kafka_partition", "in", [1, 2]))
+    assert sorted((row["kafka_partition"], row["completeness"]) for row in found) == [(1, "complete"), (2, "complete")]
 
 
 def test_one_snapshot(tmp_path: Path) -> None:

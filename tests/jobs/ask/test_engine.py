@@ -26,6 +26,7 @@ from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.ask.statement import with_dollars
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import Commits, as_new
+from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 
@@ -192,6 +193,13 @@ def test_what_is_answered(warehouse: Path) -> None:
     )
     assert answer(warehouse, recursive) == [{"m": 5}]
     assert answer(warehouse, "SELECT CAST(1.5 AS DECIMAL(9, 1)) AS a, {'b': [1]} AS s, c: 1")[0]["s"] == {"b": [1]}
+
+
+@pytest.mark.parametrize("table", ["generations", "groups"])
+def test_todays_columns(warehouse: Path, table: str) -> None:
+    """Goal: a table of an earlier release, which lacks some of today's columns, has them all, in today's order, as
+    Spark's engine has them; one that lacks none is as it is."""
+    assert [row["column_name"] for row in answer(warehouse, f"DESCRIBE {table}")] == schema_of(table).names
 
 
 @pytest.mark.parametrize("query", named_queries(), ids=lambda query: query.name)

@@ -16,7 +16,8 @@ from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.members import MEMBERS
-from groupledger.transforms.history.rules import Coverage, fold
+from groupledger.transforms.history.rules.events import Coverage
+from groupledger.transforms.history.rules.fold import fold
 from lab.truth.histories import everything, position, summaries
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalances import REBALANCES
-from groupledger.transforms.history.rules import Commits, Coverage, fold
+from groupledger.transforms.history.rules.events import Commits, Coverage
+from groupledger.transforms.history.rules.fold import fold
 from lab.truth.histories import Commit, Log, member, position, stretch, summaries
 from tests.transforms.history.rules.consumer_groups import consumer_groups, event, of_group, topic_names
 

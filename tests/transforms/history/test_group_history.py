@@ -11,7 +11,7 @@ import pytest
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.group_history import fold_groups, group_events
-from groupledger.transforms.history.rules import Coverage
+from groupledger.transforms.history.rules.events import Coverage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

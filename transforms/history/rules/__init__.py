@@ -46,36 +46,3 @@ Where an assignment can't be read, the generation, its members and their changes
 unknown from then on, not unowned, and the movement of the transition is null. A hole in coverage ends intervals and
 generations with `is_end_known` false; members stay members over it, since their ids are never used again.
 """
-
-from groupledger.transforms.history.rules.events import (
-    Commits,
-    Coverage,
-    Event,
-    GroupMember,
-    GroupRecord,
-    GroupTombstone,
-    MemberFacts,
-    OtherGroupType,
-    group_record,
-    mark_of,
-)
-from groupledger.transforms.history.rules.fold import Folded, LogOrderError, fold
-from groupledger.transforms.history.rules.ownership_answer import OwnerAnswer, owner_at
-
-__all__ = [
-    "Commits",
-    "Coverage",
-    "Event",
-    "Folded",
-    "GroupMember",
-    "GroupRecord",
-    "GroupTombstone",
-    "LogOrderError",
-    "MemberFacts",
-    "OtherGroupType",
-    "OwnerAnswer",
-    "fold",
-    "group_record",
-    "mark_of",
-    "owner_at",
-]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from groupledger.schemas.kafka.topic_partition import TopicPartition
-    from groupledger.transforms.history.rules import GroupRecord
+    from groupledger.transforms.history.rules.events import GroupRecord
 
 COOPERATIVE = "cooperative-sticky"
 STICKY = ("sticky", COOPERATIVE)

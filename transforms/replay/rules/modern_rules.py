@@ -37,8 +37,8 @@ from groupledger.transforms.replay.rules.finding import Contradiction
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from groupledger.transforms.history.rules import Coverage, OtherGroupType
     from groupledger.transforms.history.rules.consumer_records import CurrentAssignment
+    from groupledger.transforms.history.rules.events import Coverage, OtherGroupType
 
 STATES = {STABLE: MemberState.STABLE, UNREVOKED: MemberState.UNREVOKED, UNRELEASED: MemberState.UNRELEASED}
 # A partition, or the subtopology and partition of an active task.

@@ -15,7 +15,7 @@ from groupledger.transforms.replay.rules.finding import Contradiction
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from groupledger.transforms.history.rules import GroupRecord
+    from groupledger.transforms.history.rules.events import GroupRecord
 
 
 def record_contradictions(record: GroupRecord) -> Iterator[Contradiction]:

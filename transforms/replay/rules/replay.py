@@ -10,7 +10,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.words import FindingKind, FindingSeverity
-from groupledger.transforms.history.rules import Coverage, Event, GroupRecord, GroupTombstone, OtherGroupType, fold
+from groupledger.transforms.history.rules.events import Coverage, Event, GroupRecord, GroupTombstone, OtherGroupType
+from groupledger.transforms.history.rules.fold import fold
 from groupledger.transforms.replay.rules.assignment_rules import assignment_contradictions, two_owners
 from groupledger.transforms.replay.rules.finding import SEVERITIES, Contradiction, Finding
 from groupledger.transforms.replay.rules.modern_rules import ModernGroup

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.operation import Result
-    from groupledger.transforms.history.rules import GroupMember, GroupRecord, MemberFacts
+    from groupledger.transforms.history.rules.events import GroupMember, GroupRecord, MemberFacts
 
     Value = Mapping[str, Any]
     Compared = tuple[str | None, str, Any, Any]  # member id, field, expected, found

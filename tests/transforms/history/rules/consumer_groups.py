@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.words import Completeness
-from groupledger.transforms.history.rules import Coverage
+from groupledger.transforms.history.rules.events import Coverage
 from lab.truth.consumer_groups import History, Table, event_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from groupledger.transforms.history.rules import Event
+    from groupledger.transforms.history.rules.events import Event
 
 DATA = Path(__file__).parent / "data"
 

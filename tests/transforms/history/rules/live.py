@@ -27,7 +27,7 @@ from groupledger.schemas.codec.consumer_protocol import decode_subscription, enc
 from groupledger.schemas.codec.protocol_message import ProtocolMessage
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
-from groupledger.transforms.history.rules import GroupTombstone, group_record
+from groupledger.transforms.history.rules.events import GroupTombstone, group_record
 from groupledger.transforms.records.decoded_record import record_fields, record_json
 from lab.scenarios.coordinator_driver import lead_all
 from lab.truth.histories import GROUP, Commit, Entry

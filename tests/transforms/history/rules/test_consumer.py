@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from groupledger.schemas.words import Completeness, MemberState
-from groupledger.transforms.history.rules import Coverage
 from groupledger.transforms.history.rules.consumer_records import UNREVOKED
+from groupledger.transforms.history.rules.events import Coverage
 from groupledger.transforms.history.rules.group_timeline import timeline
 from lab.truth.consumer_groups import Table, as_described, as_told, wrong_state
 from tests.transforms.history.rules.consumer_groups import (

@@ -11,7 +11,7 @@ from groupledger.schemas.codec.consumer_protocol import encode_assignment, encod
 from groupledger.schemas.codec.protocol_message import ProtocolMessage
 from groupledger.schemas.codec.records import Record
 from groupledger.schemas.kafka.topic_partition import TopicPartition
-from groupledger.transforms.history.rules import GroupMember, GroupRecord, group_record
+from groupledger.transforms.history.rules.events import GroupMember, GroupRecord, group_record
 from groupledger.transforms.records.decoded_record import record_fields, record_json
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from groupledger.transforms.history.rules import Coverage, LogOrderError, fold
+from groupledger.transforms.history.rules.events import Coverage
+from groupledger.transforms.history.rules.fold import LogOrderError, fold
 from lab.truth.histories import ALL_COMPLETE, Commit, Log, Tables, everything, folded, member, stretch, summaries
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from groupledger.transforms.history.rules import Coverage
+from groupledger.transforms.history.rules.events import Coverage
 from groupledger.transforms.history.rules.horizon import OpenRows, readable_state, state_before
 from groupledger.transforms.history.rules.rows import open_group_row
 from groupledger.transforms.history.rules.state import load

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupledger.transforms.history.rules import Coverage, GroupTombstone
+from groupledger.transforms.history.rules.events import Coverage, GroupTombstone
 from lab.truth.histories import Commit, Tables, everything, folded, member, position, stretch
 from lab.truth.histories import Log as HandLog
 from tests.transforms.history.rules.live import ACTIONS, COOPERATIVE, LiveGroup, Truth, play

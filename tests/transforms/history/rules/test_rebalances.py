@@ -9,7 +9,7 @@ import pytest
 from lab.truth.histories import Log, folded, member
 
 if TYPE_CHECKING:
-    from groupledger.transforms.history.rules import GroupMember
+    from groupledger.transforms.history.rules.events import GroupMember
 
 HOST = {"client_id": "app", "client_host": "/10.0.0.7"}
 Members = list["GroupMember"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupledger.transforms.history.rules import Coverage
+from groupledger.transforms.history.rules.events import Coverage
 from groupledger.transforms.replay.rules import Finding, replay
 from lab.truth.histories import GROUP, Commit, position, summaries
 from lab.truth.runs import play_run

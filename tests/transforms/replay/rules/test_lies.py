@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from groupledger.coordinator.java_hash_map import hash_map_order
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.replay_findings import REPLAY_FINDINGS
-from groupledger.transforms.history.rules import Coverage, GroupMember, GroupRecord
+from groupledger.transforms.history.rules.events import Coverage, GroupMember, GroupRecord
 from groupledger.transforms.replay.rules import Finding, replay
 from lab.truth.histories import ALL_COMPLETE, GROUP, Log, member, position, summaries
 from tests.transforms.history.rules.live import ACTIONS, play

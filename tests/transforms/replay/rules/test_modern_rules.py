@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from groupledger.schemas.kafka.errors import Error
-from groupledger.transforms.history.rules import Coverage
+from groupledger.transforms.history.rules.events import Coverage
 from groupledger.transforms.replay.rules import Finding, replay
 from tests.coordinator.model.consumers import Cluster
 from tests.transforms.history.rules.consumer_groups import consumer_groups, event, of_group, topic_names
