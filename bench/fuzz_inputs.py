@@ -161,7 +161,10 @@ def log_files(folder: Path) -> Target:
     def shape(random: Random) -> Shape:
         text = fuzz_texts.server_text(random)
         return shape_of(
-            random, text, fuzz_texts.a_unit(random), lambda long: (SERVER_LOG, long.encode(errors="replace"))
+            random,
+            text,
+            fuzz_texts.a_unit(random).replace("\n", " "),
+            lambda long: (SERVER_LOG, long.encode(errors="replace")),
         )
 
     return Target(make=make, check=check, shape=shape, one_in=10)
