@@ -263,12 +263,14 @@ def test_names_from_data_stay_harmless() -> None:
     evil = "\x1b[2Jgone\u202e"
     who = {"member_id": evil, "client_id": evil, "client_host": evil, "group_instance_id": evil}
     tenure = {**who, "from_offset": 1, "to_offset": 5, "leave_cause": "left", "leave_cause_confidence": 0.5}
+    tenure["left_at"] = START
     generation: dict[str, Any] = dict.fromkeys(("changes", "finding", "generation_gap"))
     generation |= {"incarnation": 1, "generation": 1, "revision": 0, "kafka_offset": 1, "to_offset": 5}
     generation |= {"member_count": 1, "is_start_known": True}
     generation |= {"started_at": START, "ended_at": START, "ended_by": "tombstone"}
     generation |= {"protocol_type": evil, "protocol": evil, "leader": evil}
     interval = {"incarnation": 1, "topic": evil, "partition": 0, "member_id": evil, "from_offset": 1, "to_offset": 5}
+    interval["valid_to"] = START
     entries = timeline([generation], [], [tenure], [interval])
     group = {"group_id": evil, "group_type": "classic", "is_alive": False, "incarnation": 1, "kafka_partition": 0}
     text = "\n".join(
