@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import choose_encoder
 
+from groupledger.jobs.monitor.exposition import Published
 from groupledger.jobs.monitor.lag_metrics import lag_metrics
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.settings import load_settings
@@ -38,9 +39,8 @@ from groupledger.transforms.lag.rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from prometheus_client import Metric
     from pyspark.sql import DataFrame
 
     from groupledger.schemas.tables.table import Table
@@ -115,18 +115,11 @@ def topic_of(group: int) -> str:
     return f"topic-{group % TOPICS}"
 
 
-class Collected:
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics
-
-
 def in_memory(load: Load, rounds: int) -> None:
     state, facts, limits = LagState(), load.facts(), load_settings().metrics
     seconds: dict[str, list[float]] = {"absorb and compute": [], "sum up": [], "metrics": [], "all, processor time": []}
     rows, exposition = [], b""
+    encoder, _ = choose_encoder("")
     for number in range(rounds + WARM_UP):
         read, commits = load.round(number), list(load.commits(number))
         times = [time.perf_counter()]
@@ -137,9 +130,7 @@ def in_memory(load: Load, rounds: int) -> None:
         times.append(time.perf_counter())
         sums = rollup(rows)
         times.append(time.perf_counter())
-        registry = CollectorRegistry()
-        registry.register(Collected(list(lag_metrics("bench", rows, sums, {}, limits))))
-        exposition = generate_latest(registry)
+        exposition = Published([*lag_metrics("bench", rows, sums, {}, limits)]).encoded(encoder)
         times.append(time.perf_counter())
         took = [later - earlier for earlier, later in pairwise(times)]
         if number >= WARM_UP:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from groupledger.jobs.monitor.families import ManyGauges
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -35,10 +37,16 @@ class Round:
         yield from self._metrics
 
 
-def registry_of(metrics: Sequence[Metric]) -> CollectorRegistry:
-    registry = CollectorRegistry()
-    registry.register(Round(metrics))
-    return registry
+class Published:
+    """The metrics of one round: those that write themselves are written once, for all formats."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._written = "".join(each.written() for each in metrics if isinstance(each, ManyGauges)).encode()
+        self._registry = CollectorRegistry()
+        self._registry.register(Round([each for each in metrics if not isinstance(each, ManyGauges)]))
+
+    def encoded(self, encoder: Encoder) -> bytes:
+        return self._written + encoder(self._registry)
 
 
 def joined(bodies: Sequence[bytes]) -> bytes:
@@ -58,14 +66,14 @@ class Exposition:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._encoders: dict[str, Encoder] = {}
-        self._published = {"": registry_of(())}
+        self._published = {"": Published(())}
         self._bodies: dict[str, dict[str, bytes]] = {}
         self.answer("")  # the plain text is always asked for
 
     def publish(self, name: str, metrics: Sequence[Metric]) -> None:
         """Publishes what a cluster has, in the place of what it had before."""
-        published = registry_of(metrics)
-        bodies = {content_type: encoder(published) for content_type, encoder in self._encoders.copy().items()}
+        published = Published(metrics)
+        bodies = {content_type: published.encoded(encoder) for content_type, encoder in self._encoders.copy().items()}
         with self._lock:
             self._published[name] = published
             for content_type, body in bodies.items():
@@ -78,5 +86,5 @@ class Exposition:
         with self._lock:
             self._encoders[content_type] = encoder
             bodies = self._bodies.setdefault(content_type, {})
-            bodies |= {name: encoder(of) for name, of in self._published.items() if name not in bodies}
+            bodies |= {name: of.encoded(encoder) for name, of in self._published.items() if name not in bodies}
             return content_type, joined([*bodies.values()])

@@ -1,17 +1,22 @@
-"""How metrics are made: families of samples, in which what is not known has no sample."""
+"""How metrics are made: families of samples, in which what is not known has no sample.
+
+The library writes each sample by itself: it sorts and escapes the labels again for each family. For families with a
+sample for each partition that takes most of a round. They are written here, as the library writes them, from labels
+that are written once for all of these families.
+"""
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, chain, compress
 from typing import TYPE_CHECKING, TypeAlias
 
+from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.samples import Sample
 from prometheus_client.utils import floatToGoString
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from prometheus_client import Metric
 
 Counter: TypeAlias = CounterMetricFamily
 Gauge: TypeAlias = GaugeMetricFamily
@@ -47,3 +52,50 @@ def histogram(
     for values, counts, total in samples:
         made.add_metric(values, list(zip(ends, accumulate(counts), strict=True)), total)
     return made
+
+
+class Places:
+    """The values of the labels of many samples, and their text."""
+
+    def __init__(self, names: Sequence[str], values: Sequence[tuple[str, ...]]) -> None:
+        self.names = names
+        self.values = values
+        order = sorted(range(len(names)), key=names.__getitem__)
+        template = "{" + ",".join(f'{names[number]}="%s"' for number in order) + "} "
+        words = {word: _escaped(word) for word in set(chain.from_iterable(values))}  # a name stands in many places
+        self.texts = [template % tuple(words[each[number]] for number in order) for each in values]
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+class ManyGauges(Metric):
+    """A gauge with a sample for each of the places of which the number is known; `written` is its text in either of
+    Prometheus' formats."""
+
+    def __init__(self, name: str, text: str, places: Places, numbers: Sequence[float | None]) -> None:
+        self._places = places
+        self._numbers = numbers
+        super().__init__(name, text, "gauge")
+
+    @property
+    def samples(self) -> list[Sample]:
+        """The samples as the library has them."""
+        names, known = self._places.names, zip(self._places.values, self._numbers, strict=True)
+        return [
+            Sample(self.name, dict(zip(names, values, strict=True)), number)
+            for values, number in known
+            if number is not None
+        ]
+
+    @samples.setter
+    def samples(self, _: list[Sample]) -> None:
+        """Does nothing: the library begins with an empty list."""
+
+    def written(self) -> str:
+        name, known = self.name, [number is not None for number in self._numbers]
+        numbers = map(floatToGoString, compress(self._numbers, known))
+        places = compress(self._places.texts, known)
+        lines = [f"{name}{place}{number}\n" for place, number in zip(places, numbers, strict=True)]
+        return f"# HELP {name} {self.documentation}\n# TYPE {name} gauge\n{''.join(lines)}"

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.monitor.activity_metrics import BY_GROUP, PREFIX, activity_metrics
-from groupledger.jobs.monitor.families import Counter, Gauge, family
+from groupledger.jobs.monitor.families import Counter, Gauge, ManyGauges, Places, family
 from groupledger.jobs.monitor.group_info import NO_INFO, GroupInfo
 from groupledger.jobs.process.name_patterns import names_matching
 from groupledger.transforms.lag.rules import burrow
@@ -110,18 +110,20 @@ def _partition_metrics(cluster: str, rows: Sequence[LagRow], limits: MetricsSett
         labels.append((cluster, row.group_id, row.topic, str(row.partition), *client))
         if row.high_watermark is not None and row.log_start_offset is not None:
             ends[cluster, row.topic, str(row.partition)] = (row.high_watermark, row.log_start_offset)
+    places, of_topics = Places(BY_PARTITION, labels), Places(("cluster_name", "topic", "partition"), [*ends])
+    values: Sequence[float | None]
     for name, text, values in (
         ("offset", "The committed offset.", [row.committed_offset for row in rows]),
         ("lag", "Offsets that are left to read.", [row.lag for row in rows]),
         ("lag_seconds", "Age of the next record to read.", [row.lag_seconds for row in rows]),
         ("messages_lost", "Offsets that retention took first.", [row.messages_lost for row in rows]),
     ):
-        yield family(Gauge, f"{PREFIX}_{name}", text, BY_PARTITION, zip(labels, values, strict=True))
+        yield ManyGauges(f"{PREFIX}_{name}", text, places, values)
     for number, (name, text) in enumerate(
         (("latest", "The high watermark."), ("earliest", "The first offset that is kept."))
     ):
-        samples = ((place, offsets[number]) for place, offsets in ends.items())
-        yield family(Gauge, f"kafka_partition_{name}_offset", text, ("cluster_name", "topic", "partition"), samples)
+        values = [offsets[number] for offsets in ends.values()]
+        yield ManyGauges(f"kafka_partition_{name}_offset", text, of_topics, values)
 
 
 def _group_metrics(cluster: str, scope: Scope) -> Iterator[Metric]:
