@@ -26,6 +26,7 @@ from groupledger.jobs.ingest.log_files import (
     SPLITS,
     Known,
     Limits,
+    Position,
     first_line_digest,
     found_files,
     match,
@@ -150,6 +151,7 @@ class LogImport:
         self._privacy = ledger.settings.privacy.resolve()
         ledger.create(*TABLES)
         self._seen: dict[tuple[str, Path], tuple[int, int, int]] = {}
+        self._positions: dict[tuple[str, Path], Position] = {}
         self._known: dict[str, dict[str, list[Known]]] = {}
         self._asked: set[str] = set()
         self._limits = Limits(settings.line_bytes_max, settings.unpacked_bytes_max)
@@ -202,9 +204,11 @@ class LogImport:
         if now is None or self._seen.get((log, path)) == now:
             return []
         self._seen[log, path] = now
-        scanned = scan(path, log, known, self._limits)
+        scanned = scan(path, log, known, self._limits, self._positions.get((log, path)))
         if scanned is None:
             return []
+        if scanned.position is not None:
+            self._positions[log, path] = scanned.position
         if not scanned.is_whole:
             self.unread.append(too_large(path, scanned.line_count, self._limits))
         namesakes = known.setdefault(first_line_digest(scanned.name), [])
@@ -240,6 +244,7 @@ class LogImport:
             self._ledger.say("a log file was renamed while it was read: looking again")
             self._known.pop(log)
             self._seen.clear()
+            self._positions.clear()
             return False
         return True
 

@@ -1,7 +1,9 @@
 """Recognizes log files on disk, whatever their names, and reads their numbered lines.
 
 A file is scanned once on the driver: its digests tell whether it is one that was imported before, and how many of its
-lines are new (`schemas.tables.log_files` has the rules and their limits); the same pass cuts it into splits. Tasks then
+lines are new (`schemas.tables.log_files` has the rules and their limits); the same pass cuts it into splits. A file
+that has grown since is scanned from where the last scan ended, if it still is the same file and has the same bytes
+before that place. Tasks then
 read the splits, and compare a digest of what they read with that of the scan: a file that was renamed or written anew
 in between is noticed, and nothing of it is imported.
 
@@ -20,7 +22,7 @@ import os
 import re
 import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import chain, islice
 from pathlib import Path
@@ -50,6 +52,7 @@ SPLITS = StructType(
 )
 SPLIT_BYTES = 16 * 1024 * 1024
 PART_BYTES = 1024 * 1024  # of a line that is too long, read at a time
+TAIL_BYTES = 4 * 1024
 ENTRY_LINES_MAX = 1_000
 NAME_DIGEST_CHARACTERS = 16
 GZIP_MAGIC = b"\x1f\x8b"
@@ -97,6 +100,7 @@ class Scanned:
     is_whole: bool
     prefix_digests: dict[int, str]
     splits: tuple[Split, ...]
+    position: Position | None
 
 
 def found_files(paths: Sequence[Path], pattern: str, say: Callable[[str], None]) -> list[Path]:
@@ -165,10 +169,14 @@ def _has_end(file: BinaryIO) -> bool:
 
 @dataclass(slots=True)
 class _Scan:
-    """The state of a pass over a file: everything up to `lines` has been seen."""
+    """The state of a pass over a file: everything up to `lines` has been seen. `name` is what a new file would be
+    called."""
 
     marks: frozenset[int]
     is_cut: bool
+    name: str = ""
+    has_entry: bool = False
+    has_request: bool = False
     lines: int = 0
     offset: int = 0
     whole: Any = field(default_factory=hashlib.sha256)
@@ -188,7 +196,7 @@ class _Scan:
             self.split.update(part)
             self.offset += len(part)
         self.lines += 1
-        if self.lines & (self.lines - 1) == 0 or self.lines in self.marks:
+        if _is_kept(self.lines) or self.lines in self.marks:
             self.digests[self.lines] = self.whole.hexdigest()
         return True
 
@@ -205,21 +213,56 @@ class _Scan:
         self.split, self.split_line, self.split_offset = hashlib.sha256(), self.lines, self.offset
 
     def copy(self) -> _Scan:
-        return _Scan(
-            self.marks, self.is_cut, self.lines, self.offset, self.whole.copy(), dict(self.digests), list(self.splits),
-            self.split.copy(), self.split_line, self.split_offset,
-        )  # fmt: skip
+        return replace(
+            self, whole=self.whole.copy(), digests=dict(self.digests), splits=list(self.splits), split=self.split.copy()
+        )
 
 
-def scan(path: Path, log: str, known: Mapping[str, Sequence[Known]], limits: Limits) -> Scanned | None:
-    """Scans a file; returns None if it has no complete line yet. `known` are the table's files of this log, by the
-    digest of their first line.
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a scan of a file ended, and how to know it again: by its inode, and the bytes before that place."""
+
+    state: _Scan
+    inode: int
+    tail: bytes
+
+    @classmethod
+    def of(cls, state: _Scan, file: BinaryIO) -> Position:
+        file.seek(max(state.offset - TAIL_BYTES, 0))
+        return cls(state, os.fstat(file.fileno()).st_ino, file.read(min(state.offset, TAIL_BYTES)))
+
+    def resumed(self, file: BinaryIO) -> _Scan | None:
+        """Returns the state from which to go on, with the file at that place; None if it is another file."""
+        file.seek(self.state.offset - len(self.tail))
+        if os.fstat(file.fileno()).st_ino != self.inode or file.read(len(self.tail)) != self.tail:
+            file.seek(0)
+            return None
+        state = self.state.copy()
+        state.splits.clear()
+        # Of the ends of earlier scans only the last can be that of a file of the table.
+        state.digests = {
+            count: each for count, each in state.digests.items() if _is_kept(count) or count == state.lines
+        }
+        return state
+
+
+def _is_kept(line_count: int) -> bool:
+    return line_count & (line_count - 1) == 0
+
+
+def scan(
+    path: Path, log: str, known: Mapping[str, Sequence[Known]], limits: Limits, position: Position | None = None
+) -> Scanned | None:
+    """Scans a file, from where its last scan ended if that can be; returns None if it has no complete line yet. `known`
+    are the table's files of this log, by the digest of their first line.
 
     Raises InputError if the file is no such log, or can't be read.
     """
     try:
         with open_log(path) as (file, is_compressed):
-            return _scan(path, file, log, known, limits, is_compressed=is_compressed)
+            state = None if position is None or is_compressed else position.resumed(file)
+            state = state or _Scan(frozenset(), is_cut=not is_compressed)
+            return _scan(path, file, log, known, limits, state, is_compressed=is_compressed)
     except DAMAGED as error:
         why = str(getattr(error, "strerror", None) or error).rstrip(".")
         raise InputError(
@@ -233,23 +276,23 @@ def _scan(
     log: str,
     known: Mapping[str, Sequence[Known]],
     limits: Limits,
+    state: _Scan,
     *,
     is_compressed: bool,
 ) -> Scanned | None:
-    state = _Scan(frozenset(), is_cut=not is_compressed)
     held: _Scan | None = None  # before an entry whose message is not over yet
-    name, waiting, is_whole, has_entry, has_request = "", 0, True, False, False
+    waiting, is_whole = 0, True
     offset_max = limits.unpacked_bytes if is_compressed else maxsize
     for line, rest in lines_of(file, limits.line_bytes):
         has_end = line.endswith(b"\n")
         if not has_end and not is_compressed and not _has_end(file):
             waiting = 1
             break
-        text = line.decode(errors="replace").rstrip("\r\n") if log == SERVER_LOG or not has_entry else ""
+        text = line.decode(errors="replace").rstrip("\r\n") if log == SERVER_LOG or not state.has_entry else ""
         begins = log == REQUEST_LOG or begins_entry(text)
         state.cut_before(begins=begins)
-        has_entry = has_entry or begins_entry(text)
-        has_request = has_request or (log == REQUEST_LOG and _is_request(path, line))
+        state.has_entry = state.has_entry or begins_entry(text)
+        state.has_request = state.has_request or (log == REQUEST_LOG and _is_request(path, line))
         if log == SERVER_LOG:
             held = _held(held, state, text, limits, begins=begins) if has_end else None
         before = state if has_end else state.copy()
@@ -257,8 +300,8 @@ def _scan(
             state, is_whole = before, False
             break
         if state.lines == 1:
-            name = _name(text, state.digests[1])
-            state.marks = frozenset(each.line_count for each in known.get(first_line_digest(name), ()))
+            state.name = _name(text, state.digests[1])
+            state.marks = frozenset(each.line_count for each in known.get(first_line_digest(state.name), ()))
     if held is not None and not (is_compressed and is_whole):
         waiting += state.lines - held.lines
         state = held
@@ -266,18 +309,19 @@ def _scan(
         raise InputError(too_large(path, 0, limits))
     if state.lines == 0:
         return None
-    if not has_entry:
+    if not state.has_entry:
         raise InputError(f"The log {path} has no line that begins with a time and a level: it is no log of a broker.")
     state.cut()
     state.digests[state.lines] = state.whole.hexdigest()
     return Scanned(
         path=path,
-        name=name,
+        name=state.name,
         line_count=state.lines,
         waiting_count=waiting,
         is_whole=is_whole,
         prefix_digests=state.digests,
         splits=tuple(state.splits),
+        position=None if is_compressed else Position.of(state, file),
     )
 
 

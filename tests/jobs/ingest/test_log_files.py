@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import groupledger.jobs.ingest.log_files
 from groupledger.coordinator.model.messages import (
@@ -22,6 +25,7 @@ from groupledger.jobs.ingest.log_files import (
     SPLITS,
     Known,
     Limits,
+    Position,
     found_files,
     match,
     read_splits,
@@ -32,12 +36,19 @@ from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from groupledger.jobs.ingest.log_files import Scanned
     from groupledger.transforms.logs.imported_lines import Line
 
 LINE_BYTES_MAX = 1_000
+PIECES = (
+    "[2026-02-10 09:45:01,000] INFO a (a.Logger)\n",
+    "[2026-02-10 09:45:02,000] INFO a name with\na line break\n",
+    "java.lang.Exception: no\n\tat a.B(B.java:1)\n",
+    "and its end (a.Logger)\n",
+)
 LIMITS = Limits(LINE_BYTES_MAX, unpacked_bytes=100_000)
 
 
@@ -50,8 +61,8 @@ def log(path: Path, *lines: str) -> Path:
     return path
 
 
-def scanned(path: Path, kind: str = SERVER_LOG, *known: Known) -> Scanned:
-    found = scan(path, kind, {each.source_file.split("-")[1]: [each] for each in known}, LIMITS)
+def scanned(path: Path, kind: str = SERVER_LOG, *known: Known, position: Position | None = None) -> Scanned:
+    found = scan(path, kind, {each.source_file.split("-")[1]: [each] for each in known}, LIMITS, position)
     assert found is not None
     return found
 
@@ -84,6 +95,45 @@ def test_a_grown_file(tmp_path: Path) -> None:
     after = scanned(path, SERVER_LOG, known(before))
     assert match(after, [known(before)]) == known(before)
     assert lines(after, before.line_count) == [(number + 1, entry(number).rstrip()) for number in range(5, 9)]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30), st.data())
+def test_from_where_the_last_scan_ended(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[str], data: st.DataObject
+) -> None:
+    """Goal: a file that is looked at while it grows, by entries, traces and halves of lines, gives at each look what it
+    gives when it is read from its beginning, but for the splits of before."""
+    path = tmp_path_factory.mktemp("log") / "server.log"
+    before: list[Known] = []
+    text, position = entry(0) + "".join(pieces), None
+    for end in [*sorted(data.draw(st.sets(st.integers(len(entry(0)), len(text)), max_size=5))), len(text)]:
+        with path.open("a") as grown:
+            grown.write(text[path.stat().st_size : end])
+        found = scanned(path, SERVER_LOG, *before, position=position)
+        whole = scanned(path, SERVER_LOG, *before)
+        from_line = before[0].line_count if before else 0
+        assert replace(found, splits=(), position=None) == replace(whole, splits=(), position=None)
+        assert lines(found, from_line) == lines(whole, from_line)
+        before, position = [known(found)], found.position
+
+
+def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a look at a grown file does not go over its past again, and one at a file that was written anew does."""
+    path = log(tmp_path / "server.log", *map(entry, range(50)))
+    position = scanned(path).position
+    seen = []
+    lines_there = groupledger.jobs.ingest.log_files.lines_of
+
+    def noted(*arguments: Any) -> Iterator[Any]:
+        for line, rest in lines_there(*arguments):
+            seen.append(line)
+            yield line, rest
+
+    monkeypatch.setattr(groupledger.jobs.ingest.log_files, "lines_of", noted)
+    log(path, *map(entry, range(53)))
+    assert (scanned(path, position=position).line_count, len(seen)) == (53, 3)
+    log(path, *(entry(number, "another") for number in range(60)))
+    assert (scanned(path, position=position).line_count, len(seen)) == (60, 3 + 60)
 
 
 def test_a_renamed_file(tmp_path: Path) -> None:
