@@ -92,7 +92,9 @@ class Past:
     def _watermarks(self, cluster: str, rounds: Any) -> pa.Table:
         number, topic, partition = self._each(rounds, TOPICS, TOPIC_PARTITIONS)
         round_, offsets_partition, _ = self._each(rounds, OFFSETS_PARTITIONS, 1)
-        end = np.concatenate([number * 50, (round_ + 1) * self.groups * TOPIC_PARTITIONS])
+        last_group = self.groups - 1 - (self.groups - 1 - offsets_partition) % OFFSETS_PARTITIONS
+        of_log = (round_ * self.groups + last_group + 1) * TOPIC_PARTITIONS  # behind the last commit of the round
+        end = np.concatenate([number * 50, of_log])
         at_ms = self.at_ms(np.concatenate([number, round_]))
         return table_rows(
             WATERMARKS,
