@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from bench.fuzz_cost import Cost
     from bench.fuzz_inputs import Outcomes
 
+pytestmark = pytest.mark.slow
+
 SEED = 20260211
 # Each about half a second.
 INPUTS = {

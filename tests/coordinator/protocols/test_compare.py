@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from groupledger.coordinator.protocols.compare import MakeGroup, Outcome
     from groupledger.coordinator.protocols.script import Script
 
+pytestmark = pytest.mark.slow
+
 QUIET_MS = 700_000
 NAMES = member_names(5)
 

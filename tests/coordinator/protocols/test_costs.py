@@ -14,6 +14,8 @@ from groupledger.coordinator.protocols.zookeeper_consumer import BROKERS, ZooKee
 if TYPE_CHECKING:
     from groupledger.coordinator.protocols.compare import MakeGroup, Outcome
 
+pytestmark = pytest.mark.slow
+
 SIZES = (3, 30, 300)
 TOPICS = 1
 CHANGE_MS = 100_000

@@ -15,6 +15,8 @@ from groupledger.jobs.ask.lag_changes import rows_again
 from groupledger.jobs.ask.lag_events import instant
 from groupledger.transforms.lag.rules import LagRules
 
+pytestmark = pytest.mark.slow
+
 ARCHIVE = max((Path(__file__).parents[2] / "data" / "warehouses").glob("*.tar.gz"))
 AT = "2026-01-05T00:30:00Z"
 GROUP = "zombie-commits-0000"

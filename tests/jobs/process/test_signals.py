@@ -14,6 +14,8 @@ from groupledger.coordinator.simulator.scenarios import SCENARIOS
 from groupledger.jobs.demo.simulate import simulate
 from groupledger.jobs.process.signals import StopOnSignal
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 BOTH = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 ENDED = "ended where it stood"

@@ -6,6 +6,8 @@ import pytest
 
 from lab.truth.modern_simulated import PLAYED, compare
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", PLAYED)
 def test_history_is_the_truth(name: str) -> None:
