@@ -8,6 +8,7 @@ The parts, and the classes of Kafka's client that they model:
     membership           AbstractCoordinator        join, sync, heartbeat, leave
     rebalance            ConsumerCoordinator        what a rebalance does to partitions; the leader's assignment
     modern_membership    ConsumerMembershipManager  both of these, of a member of a KIP-848 group
+    ownership            both                       what a member gives up and takes
     commits              ConsumerCoordinator        committing offsets
     positions            OffsetFetcher              where to begin
     fetcher              Fetcher                    records

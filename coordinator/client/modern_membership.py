@@ -25,9 +25,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from groupledger.coordinator.client.events import ClientError, Fenced, Joined, Left, Lost, PollTimeout, Revoked
+from groupledger.coordinator.client.events import ClientError, Fenced, Left, PollTimeout
 from groupledger.coordinator.client.membership import MemberGeneration
 from groupledger.coordinator.client.network import backoff_ms
+from groupledger.coordinator.client.ownership import Ownership
 from groupledger.coordinator.client.reactions import Reset, Then, reaction_to
 from groupledger.coordinator.model.consumer.member import AWAY, LEFT
 from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest
@@ -98,6 +99,7 @@ class ModernMembership:
         self._metadata = metadata
         self._subscriptions = subscriptions
         self._emit = emit
+        self._ownership = Ownership(subscriptions, emit)
         self._target: Partitions = {}
         self._current: Partitions | None = None  # what was reconciled last; even nothing at all is acknowledged
         self._topic_ids: dict[str, str] = {}  # of the owned partitions, by name
@@ -147,7 +149,7 @@ class ModernMembership:
         return True
 
     def prepare_leave(self, now_ms: int) -> None:
-        self._give_up(self._subscriptions.assignment, now_ms, is_lost=not self.may_commit)
+        self._ownership.give_up(self._subscriptions.assignment, now_ms, is_lost=not self.may_commit)
 
     def leave(self, reason: str, now_ms: int) -> None:
         """Gives up the membership; a static member says that it will be back."""
@@ -291,13 +293,8 @@ class ModernMembership:
         self._reconciles_until_ms = None
         self.commits.forget_settlement()
         self._at_epoch(JOINING_EPOCH)
-        self._give_up(self._subscriptions.assignment, now_ms, is_lost=True)
+        self._ownership.give_up(self._subscriptions.assignment, now_ms, is_lost=True)
         self._target, self._current = {}, None
-
-    def _give_up(self, partitions: tuple[TopicPartition, ...], now_ms: int, *, is_lost: bool = False) -> None:
-        if partitions:
-            self._emit((Lost if is_lost else Revoked)(now_ms, partitions))
-            self._subscriptions.assign(each for each in self._subscriptions.assignment if each not in partitions)
 
     def _reconcile(self, now_ms: int, *, may_commit: bool) -> None:
         """Goes to the target as far as the names of its topics are known. What is given up is committed before, where
@@ -314,27 +311,13 @@ class ModernMembership:
             self._reconciles_until_ms = now_ms + self._config.max_poll_interval_ms
         if not self.commits.is_settled(now_ms) and now_ms < self._reconciles_until_ms:
             return
-        self._take(sorted(TopicPartition(known[each], number) for each in wanted for number in wanted[each]), now_ms)
+        assigned = sorted(TopicPartition(known[each], number) for each in wanted for number in wanted[each])
+        self._ownership.give_up(tuple(p for p in self._subscriptions.assignment if p not in assigned), now_ms)
+        self._ownership.take(assigned, self.generation, now_ms, protocol_name=self._config.server_assignor or "")
         self._topic_ids = {name: topic_id for topic_id, name in known.items()}
         self._current, self._reconciles_until_ms = wanted, None
         self.commits.forget_settlement()
         self.state = ModernState.ACKNOWLEDGING
-
-    def _take(self, assigned: list[TopicPartition], now_ms: int) -> None:
-        owned = self._subscriptions.assignment
-        self._give_up(tuple(each for each in owned if each not in assigned), now_ms)
-        self._subscriptions.assign(assigned)
-        self._emit(
-            Joined(
-                now_ms,
-                generation_id=self.generation.generation_id,
-                member_id=self.generation.member_id,
-                protocol_name=self._config.server_assignor or "",
-                is_leader=False,
-                assignment=tuple(assigned),
-                added=tuple(each for each in assigned if each not in owned),
-            )
-        )
 
     def commit_refused(self, error: Error, sent_for: MemberGeneration, now_ms: int) -> None:
         """Does nothing: only a heartbeat tells a member that it is out."""

@@ -21,8 +21,9 @@ from groupledger.coordinator.client.assignment import (
     read_subscriptions,
     rebalance_protocol,
 )
-from groupledger.coordinator.client.events import ClientError, Joined, Lost, Revoked
+from groupledger.coordinator.client.events import ClientError
 from groupledger.coordinator.client.metadata import EMPTY_SNAPSHOT
+from groupledger.coordinator.client.ownership import Ownership
 from groupledger.coordinator.model.messages import NO_GENERATION
 from groupledger.schemas.codec.errors import DecodeError
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.metadata import Metadata, Snapshot
     from groupledger.coordinator.client.subscriptions import Subscriptions
     from groupledger.coordinator.model.messages import JoinGroupResponse, Protocols
-    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
 class Rebalance:
@@ -54,7 +54,7 @@ class Rebalance:
         self._subscriptions = subscriptions
         self._membership = membership
         self._commits = commits
-        self._emit = emit
+        self._ownership = Ownership(subscriptions, emit)
         self._memory = AssignorMemory()
         self._protocol = rebalance_protocol(config.assignors)
         self._joined_topics: tuple[str, ...] | None = None
@@ -92,11 +92,11 @@ class Rebalance:
         self._commits.forget_settlement()
         owned = self._subscriptions.assignment
         if generation.generation_id == NO_GENERATION or not generation.member_id:
-            self._give_up(owned, now_ms, is_lost=True)
+            self._ownership.give_up(owned, now_ms, is_lost=True)
         elif self._protocol is RebalanceProtocol.EAGER:
-            self._give_up(owned, now_ms)
+            self._ownership.give_up(owned, now_ms)
         else:
-            self._give_up(tuple(p for p in owned if p.topic not in self._subscriptions.topics), now_ms)
+            self._ownership.give_up(tuple(p for p in owned if p.topic not in self._subscriptions.topics), now_ms)
         self.is_leader = False
         self._subscriptions.group_topics = ()
         return True
@@ -107,12 +107,7 @@ class Rebalance:
     def prepare_leave(self, now_ms: int) -> None:
         generation = self._membership.generation
         is_lost = generation.generation_id == NO_GENERATION or self._membership.is_rebalancing
-        self._give_up(self._subscriptions.assignment, now_ms, is_lost=is_lost)
-
-    def _give_up(self, partitions: tuple[TopicPartition, ...], now_ms: int, *, is_lost: bool = False) -> None:
-        if partitions:
-            self._emit((Lost if is_lost else Revoked)(now_ms, partitions))
-            self._subscriptions.assign(p for p in self._subscriptions.assignment if p not in partitions)
+        self._ownership.give_up(self._subscriptions.assignment, now_ms, is_lost=is_lost)
 
     def protocols(self, generation: MemberGeneration) -> Protocols:
         self._joined_topics = self._subscriptions.topics
@@ -173,20 +168,8 @@ class Rebalance:
             return
         revoked = tuple(partition for partition in owned if partition not in assigned)
         if self._protocol is RebalanceProtocol.COOPERATIVE and revoked:
-            self._give_up(revoked, now_ms)
+            self._ownership.give_up(revoked, now_ms)
             self._membership.request_rejoin("need to revoke partitions and re-join", now_ms)
         self._memory.on_assignment(protocol_name, in_order, generation.generation_id)
         self._commits.restart_timer(now_ms)
-        self._subscriptions.assign(assigned)
-        added = tuple(partition for partition in assigned if partition not in owned)
-        self._emit(
-            Joined(
-                now_ms,
-                generation_id=generation.generation_id,
-                member_id=generation.member_id,
-                protocol_name=protocol_name,
-                is_leader=self.is_leader,
-                assignment=assigned,
-                added=added,
-            )
-        )
+        self._ownership.take(assigned, generation, now_ms, protocol_name=protocol_name, is_leader=self.is_leader)

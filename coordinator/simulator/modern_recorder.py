@@ -9,7 +9,6 @@ a while (`group.instance.id`) holds nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from groupledger.coordinator.model.consumer.member import AWAY
@@ -98,10 +97,9 @@ class ModernRecorder:
         self._settle_holdings(group_id, seen, members, batch)
         epoch = 0 if now is None else now.epoch
         last = epoch - 1 if seen.epoch is None else seen.epoch.epoch
-        starts = [*_starts(events)]
-        for number, start in zip_longest(range(last + 1, epoch + 1), starts):
-            if number is not None:
-                self._begin(group_id, seen, number, start or _asked(request), batch)
+        starts = _starts(events)
+        for number in range(last + 1, epoch + 1):
+            self._begin(group_id, seen, number, next(starts, _asked(request)), batch)
         if now is None:
             if seen.epoch is not None:
                 seen.epoch.ended_at_ms = batch.timestamp_ms

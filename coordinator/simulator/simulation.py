@@ -351,23 +351,18 @@ class Simulation:
         self.at(self.now_ms + self.settings.sample_interval_ms, self._sample)
         now_ms = self.now_ms
         self.outputs.watermarks += watermarks(self.brokers, self.offsets_topic_id, self.topics, now_ms)
-        by_broker: dict[int, list[str]] = {}
+        asked: dict[tuple[int, bool], list[str]] = {}
         for group_id in self.group_ids:
             broker = self.brokers.coordinator_of(group_id)
             if broker is not None:
-                by_broker.setdefault(broker, []).append(group_id)
-        for broker, group_ids in by_broker.items():
-            modern = tuple(group_id for group_id in group_ids if self.brokers.consumer_group(group_id) is not None)
-            classic = tuple(group_id for group_id in group_ids if group_id not in modern)
-            for request in (
-                *([DescribeGroupsRequest(self.new_id(), classic)] if classic else ()),
-                *([ConsumerGroupDescribeRequest(self.new_id(), group_ids=modern)] if modern else ()),
-            ):
-                result = self.brokers.handle(broker, request, now_ms)
-                self._settle(broker, result)
-                for response in result.responses:
-                    if isinstance(response, (DescribeGroupsResponse, ConsumerGroupDescribeResponse)):
-                        self.outputs.group_states += [_group_state(now_ms, group) for group in response.groups]
+                asked.setdefault((broker, self.brokers.consumer_group(group_id) is not None), []).append(group_id)
+        for (broker, is_modern), group_ids in asked.items():
+            kind = ConsumerGroupDescribeRequest if is_modern else DescribeGroupsRequest
+            result = self.brokers.handle(broker, kind(self.new_id(), group_ids=tuple(group_ids)), now_ms)
+            self._settle(broker, result)
+            for response in result.responses:
+                if isinstance(response, (DescribeGroupsResponse, ConsumerGroupDescribeResponse)):
+                    self.outputs.group_states += [_group_state(now_ms, group) for group in response.groups]
 
 
 def watermarks(brokers: Brokers, offsets_topic_id: str, topics: Topics, now_ms: int) -> list[SimulatedWatermark]:

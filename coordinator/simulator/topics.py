@@ -98,6 +98,7 @@ class Topics:
     ) -> Topic:
         topic = Topic(name, source.kafka_id(), retention_ms)
         self.by_name[name] = topic
+        self._names[topic.topic_id] = name
         self.add_partitions(name, partitions, records_per_minute=records_per_minute, now_ms=now_ms, source=source)
         return topic
 
@@ -109,7 +110,6 @@ class Topics:
         while len(topic.partitions) < count:
             start = 0 if source is None else source.between(0, 1_000_000)
             topic.partitions.append(PartitionOfTopic([now_ms], [start], [records_per_minute]))
-        self._names[topic.topic_id] = name
         self._told[name] = ToldTopic(name, topic.topic_id, len(topic.partitions))
 
     def produce(self, name: str, records_per_minute: int, now_ms: int) -> None:

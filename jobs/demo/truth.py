@@ -55,29 +55,24 @@ def beside_truth(ledger: Ledger, directory: Path) -> dict[str, Counts]:
     )
     kept = positions(ledger, F.col("record_type") == "group_metadata")
     kept_modern = positions(ledger, F.col("record_type").startswith("consumer_group_"))
-    generations = generations.join(kept, ["group_id", "kafka_offset"], "left_semi")
-    owners = owners.withColumn("kafka_offset", F.col("from_kafka_offset"))
-    owners = owners.join(kept, ["group_id", "kafka_offset"], "left_semi")
+    generations = at(kept, generations)
+    owners = at(kept, owners.withColumn("kafka_offset", F.col("from_kafka_offset")))
     recorded = generations.where("revision = 0").withColumnRenamed("generation", "to_generation")
     causes = causes.where("from_generation > 0").join(recorded, [*REBALANCES.key[1:]], "left_semi")
     rebalances = true_rebalances(with_triggers(ledger.rows(REBALANCES), ledger.rows(COORDINATOR_EVENTS)))
-    rebalances = rebalances.join(kept, ["group_id", "kafka_offset"], "left_semi")
+    rebalances = at(kept, rebalances)
     found, found_owned = ledger.rows(GENERATIONS), owned(ledger)
     refused = rejections.where(F.col("error").isin(*ERRORS.values()))
     return {
         "generations": compare(
             generation_keys(generations, F.size("member_ids")),
-            generation_keys(found.join(kept, ["group_id", "kafka_offset"], "left_semi"), F.col("member_count")),
+            generation_keys(at(kept, found), F.col("member_count")),
         ),
-        "intervals of ownership": compare(
-            true_owners(owners), true_owners(found_owned.join(kept, ["group_id", "kafka_offset"], "left_semi"))
-        ),
-        "epochs of KIP-848 groups": compare(
-            epochs.select(*EPOCH), found_epochs(found.join(kept_modern, ["group_id", "kafka_offset"], "left_semi"))
-        ),
+        "intervals of ownership": compare(true_owners(owners), true_owners(at(kept, found_owned))),
+        "epochs of KIP-848 groups": compare(epochs.select(*EPOCH), found_epochs(at(kept_modern, found))),
         "intervals in which their members had a partition": compare(
             holdings.select(*HOLDING),
-            found_owned.join(kept_modern, ["group_id", "kafka_offset"], "left_semi").select(*HOLDING),
+            at(kept_modern, found_owned).select(*HOLDING),
         ),
         "what started a rebalance, by the log": compare(triggers(causes, "trigger"), triggers(rebalances, "trigger")),
         "the same, inferred": compare(triggers(causes, "trigger"), triggers(rebalances, "inferred_trigger")),
@@ -117,6 +112,11 @@ def generation_keys(rows: DataFrame, member_count: Column) -> DataFrame:
 def positions(ledger: Ledger, condition: Column) -> DataFrame:
     """Returns where the records of a kind are."""
     return ledger.rows(COORDINATOR_RECORDS).where(condition).select("group_id", "kafka_offset")
+
+
+def at(positions: DataFrame, rows: DataFrame) -> DataFrame:
+    """Returns the rows whose record is at one of the positions."""
+    return rows.join(positions, ["group_id", "kafka_offset"], "left_semi")
 
 
 EPOCH = ("group_id", "incarnation", "epoch", "started_at_ms", "ended_at_ms")

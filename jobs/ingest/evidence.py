@@ -9,12 +9,12 @@ that moves costs no more than that it is waited for.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 from groupledger.jobs.ingest.coverage import late_partitions
-from groupledger.jobs.ingest.patience import SettledError, until_answered
+from groupledger.jobs.ingest.patience import Answer, SettledError, until_answered
 from groupledger.jobs.kafka.batch_headers import read_batches
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.leader_epochs import ends_of_epochs, epochs_at
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 
 SILENT_S_MAX = 600
-Answer = TypeVar("Answer")
 
 
 class Evidence:
