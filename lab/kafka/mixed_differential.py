@@ -34,12 +34,10 @@ from groupledger.coordinator.model.messages import (
     OffsetFetchRequest,
     OffsetToCommit,
     SyncGroupRequest,
-    SyncGroupResponse,
 )
 from groupledger.coordinator.model.states import State
 from groupledger.coordinator.model.subscription import OWNED_SINCE, UnreadableSubscriptionError, read_assignment
 from groupledger.schemas.codec.consumer_protocol import (
-    decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
@@ -52,7 +50,8 @@ from lab.kafka.consumer_differential import PROPERTIES as OF_CONSUMERS
 from lab.kafka.consumer_differential import RACK, ConsumerPlay
 from lab.kafka.consumer_sequences import REBALANCE_TIMEOUT_MS, TOPICS
 from lab.kafka.group_messages import as_told, from_wire, to_wire
-from lab.kafka.paired_play import UNTOLD_ID, DifferenceError, Outcome, in_order, play_each, told
+from lab.kafka.paired_play import UNTOLD_ID, DifferenceError, Outcome, in_order, play_each
+from lab.kafka.topic_order import answer_by_topic, told_by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -149,7 +148,7 @@ class MixedPlay(ConsumerPlay):
         self._events += [*result.events, *late.events]
         records = [*result.records, *late.records]
         written = self.read_at_least(len(records))
-        self.compare(request, [*map(told, records)], [*map(told, written)])
+        self.compare(request, [*map(told_by_topic, records)], [*map(told_by_topic, written)])
         self.compared.update(f"record {each.record_type}" for each in written)
         return answer
 
@@ -161,8 +160,8 @@ class MixedPlay(ConsumerPlay):
                 continue
             answer = as_told(from_wire(waiting.connection.receive(), waiting.request), waiting.request)
             answer = self._of_this_group(answer)
-            expected = in_order(by_topic(as_told(waiting.expected, waiting.request)))
-            self.compare(waiting.request, expected, in_order(by_topic(answer)))
+            expected = in_order(answer_by_topic(as_told(waiting.expected, waiting.request)))
+            self.compare(waiting.request, expected, in_order(answer_by_topic(answer)))
             self.compared[f"{type(waiting.request).__name__} {getattr(answer, 'error', Error.NONE).name}"] += 1
             self._waiting.remove(waiting)
             self._free.append(waiting.connection)
@@ -485,21 +484,6 @@ def _partitions(assignment: bytes) -> dict[str, tuple[int, ...]]:
     with suppress(UnreadableSubscriptionError, IllegalStateError):
         return dict(read_assignment(assignment).partitions)
     return {}
-
-
-def by_topic(answer: Any) -> Any:
-    """Returns an answer with the topics of an assignment in order: for a classic member of a consumer group, a broker
-    has them in that of a hash map of the topics' random ids."""
-    if not isinstance(answer, SyncGroupResponse):
-        return answer
-    try:
-        message = decode_assignment(answer.assignment)
-    except DecodeError:
-        return answer
-    topics = sorted(message.fields["assigned_partitions"], key=lambda each: each["topic"] or "")
-    return changed(
-        answer, assignment=encode_assignment(changed(message, fields={**message.fields, "assigned_partitions": topics}))
-    )
 
 
 def play_all(
