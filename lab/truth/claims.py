@@ -63,15 +63,18 @@ def _false_rebalances(tables: Tables, truth: Tables) -> list[Told]:
 def _false_rows(
     tables: Tables, truth: Tables, table: str, names: tuple[str, ...], times: tuple[str, str]
 ) -> list[Told]:
-    """Returns the rows with a begin or an end, claimed as known, that no true row with these names has."""
+    """Returns the rows with a begin or an end, claimed as known, that no true row with these names has; and those that
+    are claimed to last, though no true row with these names does."""
     begin, end = ((*names, time) for time in times)
     true = truth.table(table)
     begins, ends = ({_values(row, columns) for row in true} for columns in (begin, end))
+    lasting = {_values(row, names) for row in true if row[times[1]] is None}
     return [
         row
         for row in tables.table(table)
         if (row["is_start_known"] and _values(row, begin) not in begins)
         or (row["is_end_known"] and _values(row, end) not in ends)
+        or (row["is_end_known"] is None and _values(row, names) not in lasting)
     ]
 
 

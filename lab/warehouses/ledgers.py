@@ -32,14 +32,21 @@ if TYPE_CHECKING:
     from lab.warehouses.rows import Row
 
 IDENTITY = TopicIdentity("cluster-1", "4L6g3nShT-eMCtK--X86sw", 2)
-CAPTURED_AT_MS = 1_760_000_100_000
+WRITTEN_SINCE_MS = 1_760_000_000_000
+CAPTURED_AT_MS = WRITTEN_SINCE_MS + 100_000
 Position = tuple[int, int]
 
 
 def write_capture(
-    directory: Path, rows: Mapping[Position, Row], name: str = "part-0", topic: str = OFFSETS_TOPIC
+    directory: Path,
+    rows: Mapping[Position, Row],
+    name: str = "part-0",
+    topic: str = OFFSETS_TOPIC,
+    *,
+    since_ms: int = WRITTEN_SINCE_MS,
 ) -> None:
-    """Writes one Parquet file with the columns of Spark's Kafka source; `rows` are by (partition, offset)."""
+    """Writes one Parquet file with the columns of Spark's Kafka source; `rows` are by (partition, offset), and each was
+    written a millisecond behind the one before, the first offset's at `since_ms`."""
     directory.mkdir(parents=True, exist_ok=True)
     table = pa.table(
         {
@@ -48,7 +55,7 @@ def write_capture(
             "topic": pa.array([topic] * len(rows), pa.string()),
             "partition": pa.array([partition for partition, _ in rows], pa.int32()),
             "offset": pa.array([offset for _, offset in rows], pa.int64()),
-            "timestamp": pa.array([1_760_000_000_000 + offset for _, offset in rows], pa.timestamp("ms", tz="UTC")),
+            "timestamp": pa.array([since_ms + offset for _, offset in rows], pa.timestamp("ms", tz="UTC")),
             "timestampType": pa.array([0] * len(rows), pa.int32()),
         }
     )

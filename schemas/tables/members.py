@@ -66,7 +66,8 @@ MEMBERS = Table(
         column(
             "is_end_known",
             T.BooleanType(),
-            "It was a member until exactly then; false: at the latest. Null while a member.",
+            "It was a member until exactly then; false: at the latest, or, without an end, it may have left, as the log"
+            " hides what became of it. Null while a member.",
         ),
         column(
             "leave_cause",

@@ -123,7 +123,7 @@ def _fold_member(group: OpenGroup, state: Reconciliation, record: said.MemberRec
     tenure = group.members.get(member_id) if group.ending is None else None
     if tenure is not None:
         operation.changes += subscription_change(tenure.facts, facts)
-        tenure.facts = facts
+        tenure.facts, tenure.may_have_left = facts, False
         put_member(rows, group, tenure)
         return
     operation.newcomers.append(

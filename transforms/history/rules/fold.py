@@ -22,8 +22,8 @@ from groupledger.transforms.history.rules.events import (
     GroupTombstone,
     OtherGroupType,
 )
-from groupledger.transforms.history.rules.generation import close_rows, forget, open_generation
-from groupledger.transforms.history.rules.rows import End, Rows, open_group_row, put_group
+from groupledger.transforms.history.rules.generation import close_rows, end_members, forget, open_generation
+from groupledger.transforms.history.rules.rows import End, Rows, open_group_row, put_group, put_member
 from groupledger.transforms.history.rules.state import Ending, OpenGroup, PartitionCommits, load
 
 if TYPE_CHECKING:
@@ -115,6 +115,9 @@ def _enter_stretch(group: OpenGroup, mark: Coverage, rows: Rows) -> None:
             _end_incarnation(group)
         cost.write_rebalance(rows, group)
         _close(group, rows, End(mark.from_offset, group.last_seen_ms or 0, is_known=False), EndedBy.HOLE)
+        for tenure in group.members.values():
+            tenure.may_have_left = True
+            put_member(rows, group, tenure)
         group.owners, group.rebalance, group.is_state_known = {}, None, False
         if group.reconciliation is not None:
             group.reconciliation = Reconciliation(is_whole=False, group_type=group.reconciliation.group_type)
@@ -136,6 +139,12 @@ def _close(group: OpenGroup, rows: Rows, end: End, ended_by: str) -> None:
     """Ends what is open of a group of any type."""
     close_rows(group, rows, end, ended_by)
     reconciliation.close_steps(group, rows, end)
+
+
+def _close_unseen(group: OpenGroup, rows: Rows, end: End) -> None:
+    """Ends what is open of a group that another one has taken the place of, by a record that is missing in the log."""
+    _close(group, rows, end, EndedBy.HOLE)
+    end_members(group, rows, end, group.number)
 
 
 def _begin_incarnation(group: OpenGroup) -> None:
@@ -232,7 +241,7 @@ def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: Rows) -> No
     if generation is not None and group.group_type != event.group_type:
         # The tombstone of this incarnation is missing in the log.
         cost.write_rebalance(rows, group)
-        _close(group, rows, End(event.kafka_offset, event.kafka_timestamp_ms, is_known=False), EndedBy.HOLE)
+        _close_unseen(group, rows, End(event.kafka_offset, event.kafka_timestamp_ms, is_known=False))
         forget(group)
         group.reconciliation = None
     epoch = event.group_epoch
@@ -274,8 +283,7 @@ def _group_record(group: OpenGroup, record: GroupRecord, rows: Rows) -> None:
     else:
         _settle_ending(group, rows, record)
         if group.is_alive and group.group_type != GroupType.CLASSIC:
-            end = End(record.kafka_offset, record.kafka_timestamp_ms, is_known=False)
-            _close(group, rows, end, EndedBy.HOLE)
+            _close_unseen(group, rows, End(record.kafka_offset, record.kafka_timestamp_ms, is_known=False))
             _end_incarnation(group)
     is_known = _is_known(group) and (is_downgrade or not was_other_type)
     group.is_state_known = group.is_renewed = True

@@ -207,8 +207,8 @@ def _replace_members(group: OpenGroup, transition: Transition, rows: Rows) -> No
                 is_start_known=not transition.is_hole,
             )
             put_member(rows, group, known)
-        elif known.facts != facts:
-            known.facts = facts
+        elif known.facts != facts or known.may_have_left:
+            known.facts, known.may_have_left = facts, False
             put_member(rows, group, known)
         tenures[facts.member_id] = known
     group.members = tenures
@@ -271,8 +271,8 @@ def _prepare_next(group: OpenGroup, transition: Transition) -> None:
 
 
 def close_rows(group: OpenGroup, rows: Rows, end: End, ended_by: str) -> None:
-    """Ends what is open at a tombstone, a conversion or a hole. Over a hole members stay members: an id is never used
-    again, so that a member that is seen behind the hole was there all the time."""
+    """Ends what is open at a tombstone, a conversion or a hole. Over a hole members stay members, until
+    nobody can be any more: an id is never used again, so that one that is seen behind the hole was there all along."""
     generation = group.generation
     if generation is None:
         return
@@ -282,10 +282,21 @@ def close_rows(group: OpenGroup, rows: Rows, end: End, ended_by: str) -> None:
         generation.ended_by = ended_by
         put_generation(rows, group, generation, end)
     put_intervals(rows, group, group.owners.items(), end, generation.generation)
-    if ended_by != EndedBy.HOLE:
-        cause = (LeaveCause.UPGRADED, 1.0) if ended_by == EndedBy.UPGRADE else (None, None)
-        for tenure in group.members.values():
-            put_member(rows, group, tenure, end, to_generation=generation.generation, cause=cause)
+    if ended_by == EndedBy.UPGRADE:
+        end_members(group, rows, end, generation.generation, (LeaveCause.UPGRADED, 1.0))
+    elif ended_by != EndedBy.HOLE:
+        end_members(group, rows, end, generation.generation)
+
+
+def end_members(
+    group: OpenGroup,
+    rows: Rows,
+    end: End,
+    to_generation: int | None,
+    cause: tuple[str | None, float | None] = (None, None),
+) -> None:
+    for tenure in group.members.values():
+        put_member(rows, group, tenure, end, to_generation=to_generation, cause=cause)
 
 
 def forget(group: OpenGroup) -> None:

@@ -136,5 +136,6 @@ def _tenure(row: Mapping[str, Any]) -> Tenure:
         from_offset=row["from_offset"],
         joined_at_ms=row["joined_at"] // 1_000,
         is_start_known=row["is_start_known"],
+        may_have_left=row["is_end_known"] is False,
         group_type=row["group_type"] or GroupType.CLASSIC,
     )

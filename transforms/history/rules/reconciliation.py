@@ -23,6 +23,7 @@ from groupledger.transforms.history.rules.rows import (
     Rows,
     put_generation,
     put_intervals,
+    put_member,
     put_step,
     put_topology,
 )
@@ -95,6 +96,10 @@ def fold_current(
     if current is None:
         release(group, state, member_id, rows, here)
         return
+    tenure = group.members.get(member_id)
+    if tenure is not None and tenure.may_have_left:
+        tenure.may_have_left = False
+        put_member(rows, group, tenure)
     old = state.steps.get(member_id)
     if old is not None:
         put_step(rows, group, member_id, old, here)

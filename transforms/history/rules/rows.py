@@ -134,7 +134,7 @@ def put_member(
             "joined_at": micros(tenure.joined_at_ms),
             "left_at": micros(None if end is None else end.at_ms),
             "is_start_known": tenure.is_start_known,
-            "is_end_known": end and end.is_known,
+            "is_end_known": end.is_known if end is not None else False if tenure.may_have_left else None,
             "leave_cause": cause[0],
             "leave_cause_confidence": cause[1],
         },

@@ -67,7 +67,7 @@ class OpenGeneration:
 
 @dataclass(slots=True, kw_only=True)
 class Tenure:
-    """A present member, and where its membership began."""
+    """A present member, and where its membership began. It may have left behind a hole, until a record names it."""
 
     facts: MemberFacts
     from_generation: int
@@ -75,6 +75,7 @@ class Tenure:
     joined_at_ms: int
     is_start_known: bool
     group_type: str = GroupType.CLASSIC
+    may_have_left: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
