@@ -48,6 +48,7 @@ BATCH = re.compile(r"^batch \d+: .* in ([0-9.]+) s", re.MULTILINE)
 SERVED = re.compile(r"metrics at (http://\S+)/metrics")
 POLL_S = 0.05
 HEALTHY_SECONDS_MAX = 600
+SIGTERM_CODE = 143
 DRAIN_SECONDS_MAX = 120
 TABLES = ("coordinator_records", "watermarks", "group_states", "lag")
 
@@ -201,7 +202,7 @@ def main() -> None:
         finally:
             monitor.send_signal(signal.SIGTERM)
             code = monitor.wait(HEALTHY_SECONDS_MAX)
-        assert code == 0, log.read_text()
+        assert code == SIGTERM_CODE, log.read_text()
         print(f"every {arguments.interval}, {arguments.groups} groups:")
         say_parts("commit to /metrics", on_metrics, arguments.warm_up)
         say_parts("commit to the table lag", in_table, arguments.warm_up)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-PIECES, KILLED = 3, 2
+PIECES, KILLED = 2, 2
 PLANTED = {"member_flapping", "offset_rewind"}
 
 
