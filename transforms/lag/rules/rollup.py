@@ -6,7 +6,7 @@ going to work off their lag. Partitions whose lag is null are counted, and do no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import median_low
 from typing import TYPE_CHECKING
@@ -58,8 +58,12 @@ def rollup(rows: Iterable[LagRow]) -> list[Rollup]:
     ordered = sorted(rows, key=lambda row: (row.group_id, row.topic, row.partition))
     for _, of_group in groupby(ordered, key=lambda row: row.group_id):
         members = list(of_group)
-        found.append(_rollup(members, None))
-        found += [_rollup(list(of_topic), topic) for topic, of_topic in groupby(members, key=lambda row: row.topic)]
+        whole = _rollup(members, None)
+        found.append(whole)
+        if members[0].topic == members[-1].topic:
+            found.append(replace(whole, topic=members[0].topic))
+        else:
+            found += [_rollup(list(of_topic), topic) for topic, of_topic in groupby(members, key=lambda row: row.topic)]
     return found
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from groupledger.schemas.words import LagFlag, LagSecondsMethod, LagStatus
 from groupledger.transforms.lag.rules import burrow, status
@@ -36,15 +36,13 @@ MILLISECONDS = {
 """Columns that are instants, and the field of `LagRow` that each comes from; all others have the field's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPartition:
+class GroupPartition(NamedTuple):
     group_id: str
     topic: str
     partition: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Circumstances:
+class Circumstances(NamedTuple):
     """Holds what a round says about a row beside its commit and watermark.
 
     Two of them are about the group's `__consumer_offsets` partition: `has_stale_end`, its end is of an earlier round;
@@ -58,7 +56,7 @@ class Circumstances:
     has_hidden_commits: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)  # to freeze it would double what it costs to make one
 class LagRow:
     """The columns of `lag`; times in milliseconds."""
 
@@ -94,8 +92,7 @@ class LagRow:
     commit_interval_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Lag:
+class _Lag(NamedTuple):
     raw: int | None = None
     lag: int | None = None
     read_committed: int | None = None

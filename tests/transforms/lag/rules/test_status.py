@@ -5,8 +5,6 @@ A partition is played: a round every 30 s, each with (committed offset, end) and
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from groupledger.transforms.lag.rules import (
@@ -212,9 +210,9 @@ def test_state_survives_a_round_without_watermark() -> None:
     topic.add(Watermark(START_MS, 0, 20, 20))
     place, first = GroupPartition("g", "t", 0), Circumstances(sampled_at_ms=START_MS)
     since_ms = lag_row(place, topic, window, first, RULES).no_progress_since_ms
-    later = replace(first, sampled_at_ms=START_MS + 600_000)
+    later = first._replace(sampled_at_ms=START_MS + 600_000)
     row = lag_row(place, topic, window, later, RULES)
     assert (row.status, row.no_progress_since_ms) == ("unknown", since_ms)
     topic.add(Watermark(START_MS + 630_000, 0, 20, 20))
-    row = lag_row(place, topic, window, replace(first, sampled_at_ms=START_MS + 630_000), RULES)
+    row = lag_row(place, topic, window, first._replace(sampled_at_ms=START_MS + 630_000), RULES)
     assert row.status == "stopped"
