@@ -82,6 +82,9 @@ class Host:
         self._process.kill()
         self._process.wait()
 
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
     def tell(self, *words: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write("\t".join(words) + "\n")

@@ -15,9 +15,10 @@ import pytest
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds import changes as kinds
 from groupledger.schemas.kinds import triggers
-from groupledger.schemas.words import EndedBy, GroupType, MemberState, TaskRole
+from groupledger.schemas.words import EndedBy, GroupType, TaskRole
 from groupledger.transforms.history.rules.shared_ownership import shared_ownership
 from lab.truth.consumer_claims import false_claims_of_cleaned, false_claims_of_holed
+from lab.truth.modern_groups import differs_from, names_told, open_rows
 from tests.transforms.history.rules.consumer_groups import consumer_groups, event, of_group, tables_of
 
 if TYPE_CHECKING:
@@ -28,19 +29,9 @@ if TYPE_CHECKING:
 
 SHARE, STREAMS = "shared", "application"
 GROUPS = (SHARE, STREAMS)
+TYPE_OF = {SHARE: GroupType.SHARE, STREAMS: GroupType.STREAMS}
 LOG = consumer_groups("modern_groups")
 DESCRIBED = consumer_groups("modern_groups_described")
-
-
-def names_told(log: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Returns the names of topics by id that the share group's records tell."""
-    told = (record["value"] for record in log if record["record_type"] == "share_group_state_partition_metadata")
-    return {
-        topic["topic_id"]: topic["topic_name"]
-        for value in told
-        if value
-        for topic in (*value["initializing_topics"], *value["initialized_topics"])
-    }
 
 
 NAMES = names_told(LOG)
@@ -61,42 +52,11 @@ def whole(group_id: str) -> dict[str, Table]:
     return up_to(group_id, "the group is deleted")
 
 
-def open_rows(table: Table) -> list[dict[str, Any]]:
-    return [row for row in table.values() if row["valid_to"] is None]
-
-
-def held(tables: Mapping[str, Table], group_id: str) -> dict[str, list[list[str]]]:
-    """Returns what each member has, in the form of the broker's answer."""
-    present = [row["member_id"] for row in tables["members"].values() if row["left_at"] is None]
-    members: dict[str, list[list[str]]]
-    if group_id == SHARE:
-        members = {member_id: [[]] for member_id in present}
-        for row in open_rows(tables["share_assignments"]):
-            members[row["member_id"]][0].append(f"{row['topic']}-{row['partition']}")
-    else:
-        roles = [TaskRole.ACTIVE, TaskRole.STANDBY, TaskRole.WARMUP]
-        members = {member_id: [[], [], []] for member_id in present}
-        for row in open_rows(tables["stream_tasks"]):
-            members[row["member_id"]][roles.index(row["role"])].append(f"{row['subtopology']}_{row['partition']}")
-    return {member_id: [sorted(each) for each in of_member] for member_id, of_member in members.items()}
-
-
 @pytest.mark.parametrize("said", DESCRIBED, ids=itemgetter("step"))
 def test_what_the_broker_says(said: dict[str, Any]) -> None:
     """At the end of each step epoch, target, members, their epochs and what they have are what the broker says."""
     tables = up_to(said["group_id"], said["step"])
-    (generation,) = (row for row in tables["generations"].values() if row["is_current"])
-    assert generation["generation"] == said["epoch"]
-    assert (generation["targeted_at"] is not None) == (said["assignment_epoch"] == said["epoch"])
-    epochs = {row["member_id"]: row["member_epoch"] for row in open_rows(tables["member_epochs"])}
-    assert epochs == {member["member_id"]: member["member_epoch"] for member in said["members"]}
-    told = {member["member_id"]: member["holds"] for member in said["members"]}
-    assert held(tables, said["group_id"]) == told
-    if said["members"]:
-        assert said["state"] == "Stable"
-        assert generation["converged_at"] is not None
-        states = {row["state"] for row in open_rows(tables["member_epochs"])}
-        assert states == {MemberState.STABLE}
+    assert differs_from(said, tables, TYPE_OF[said["group_id"]]) == []
 
 
 CAUSES = {
