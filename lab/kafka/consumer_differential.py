@@ -77,9 +77,11 @@ class ConsumerPlay(PairedPlay):
         group_id: str,
         dice: random.Random,
         server_log: Path | None,
+        *,
+        share_of_pauses: float = SHARE_OF_PAUSES,
     ) -> None:
         super().__init__(connection, known_topics(connection, rack), (group_id,), dice, self._config(), server_log)
-        self._group_id, self._rack = group_id, rack
+        self._group_id, self._rack, self._share_of_pauses = group_id, rack, share_of_pauses
         self._members: list[_Member] = []
         self._away: list[_Member] = []
         self._instances = count()
@@ -98,7 +100,7 @@ class ConsumerPlay(PairedPlay):
             *((1, self._delete_offsets), (1, self._delete_group), (1, self._classic)),
         ]
         steps = self.dice.randint(5, STEPS_MAX)
-        pauses = self.dice.sample(range(steps), 2) if self.dice.random() < SHARE_OF_PAUSES else ()
+        pauses = self.dice.sample(range(steps), 2) if self.dice.random() < self._share_of_pauses else ()
         for step in range(steps):
             self.choose(actions)
             self.ask(ConsumerGroupDescribeRequest(next(self.requests), group_ids=(self._group_id,)))
@@ -312,10 +314,14 @@ def play_all(
     *,
     rack: str | None = RACK,
     server_log: Path | None = None,
+    share_of_pauses: float = SHARE_OF_PAUSES,
 ) -> Outcome:
     with closing(Connection(bootstrap_servers)) as connection:
-        return play_each(
-            sequences,
-            seed,
-            lambda number, dice: nullcontext(ConsumerPlay(connection, rack, f"pair-{seed}-{number}", dice, server_log)),
-        )
+
+        def play(number: int, dice: random.Random) -> nullcontext[ConsumerPlay]:
+            group_id = f"pair-{seed}-{number}"
+            return nullcontext(
+                ConsumerPlay(connection, rack, group_id, dice, server_log, share_of_pauses=share_of_pauses)
+            )
+
+        return play_each(sequences, seed, play)

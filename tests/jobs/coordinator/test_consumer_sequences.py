@@ -26,7 +26,9 @@ def test_random_sequences() -> None:
         group_consumer_heartbeat_interval_ms=500,
     )
     with coordinator(TOPICS, nodes=1, config=config) as kafka:
-        outcome = consumer_differential.play_all(kafka.bootstrap_servers, range(SEQUENCES), SEED, rack=None)
+        outcome = consumer_differential.play_all(
+            kafka.bootstrap_servers, range(SEQUENCES), SEED, rack=None, share_of_pauses=0
+        )
         mixed = mixed_differential.play_all(kafka.bootstrap_servers, range(MIXED_SEQUENCES), SEED, rack=None)
     assert outcome.wrong == mixed.wrong == []
     assert outcome.compared["sequences"] == SEQUENCES
