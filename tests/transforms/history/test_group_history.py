@@ -11,7 +11,7 @@ import pytest
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.group_history import fold_groups, group_events
-from groupledger.transforms.history.rules.events import Coverage
+from groupledger.transforms.history.rules.events import SESSION_DEFAULT_MS, Coverage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,12 @@ def test_a_record_type_about_no_known_type_of_group(spark: SparkSession) -> None
     types = ("group_metadata", "group_metadata_of_tomorrow", "share_group_metadata", "cluster_link", "members")
     rows = [(f"of {each}", 0, offset, None, each, True, "{}", *[None] * 4) for offset, each in enumerate(types)]
     events = group_events(spark.createDataFrame(rows, RECORDS), spark.createDataFrame([], OPEN_GROUPS.schema), {})
-    folded = fold_groups(events, {}, {}).where("open_groups IS NOT NULL").select("open_groups.group_id").collect()
+    folded = (
+        fold_groups(events, {}, {}, consumer_session_timeout_ms=SESSION_DEFAULT_MS)
+        .where("open_groups IS NOT NULL")
+        .select("open_groups.group_id")
+        .collect()
+    )
     assert {row.group_id for row in folded} == {"of group_metadata", "of share_group_metadata"}
 
 
@@ -62,7 +67,12 @@ def test_groups_that_ended(spark: SparkSession) -> None:
             rows.append((group, number, offset, when, "offset_commit", is_removed, None, None, *commit))
     marks = {number: [Coverage(0, Completeness.COMPLETE)] for number in range(len(commits) + 1)}
     events = group_events(spark.createDataFrame(rows, RECORDS), spark.createDataFrame([], OPEN_GROUPS.schema), marks)
-    folded = fold_groups(events, marks, {}).where("groups IS NOT NULL").select("groups.*").collect()
+    folded = (
+        fold_groups(events, marks, {}, consumer_session_timeout_ms=SESSION_DEFAULT_MS)
+        .where("groups IS NOT NULL")
+        .select("groups.*")
+        .collect()
+    )
     assert {row.group_id: (row.is_alive, row.incarnation) for row in folded} == {
         "streams": (False, 1),
         "gone": (False, 1),
