@@ -12,6 +12,7 @@ from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.group_history import fold_groups, group_events
 from groupledger.transforms.history.rules.events import SESSION_DEFAULT_MS, Coverage
+from tests.transforms.history.rules.consumer_groups import consumer_groups, of_group
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,3 +80,34 @@ def test_groups_that_ended(spark: SparkSession) -> None:
         "again": (True, 2),
         "meanwhile": (True, 1),
     }
+
+
+@pytest.mark.spark
+def test_the_brokers_session(spark: SparkSession) -> None:
+    """Goal: Spark's tasks are told how long the brokers wait for a silent member of KIP-848
+    (`rules.test_consumer.test_the_brokers_session` has more)."""
+    log = of_group(consumer_groups(), "dynamic")
+    joins, goes = log[:5], log[-4:]
+
+    def row_of(record: dict[str, Any], second: int) -> tuple[Any, ...]:
+        fields = json.dumps(record["key"] | (record["value"] or {}))
+        when = datetime.fromtimestamp(second, timezone.utc)
+        place = "dynamic", 0, record["kafka_offset"], when
+        return (*place, record["record_type"], record["value"] is None, fields, *[None] * 4)
+
+    topic = joins[2]["value"]["topic_partitions"][0]["topic_id"]
+    rows = [row_of(record, 0) for record in joins]
+    for second in range(1, 9):
+        when = datetime.fromtimestamp(second, timezone.utc)
+        rows.append(("dynamic", 0, 4 + second, when, "offset_commit", False, None, None, topic, 0, second))
+    rows += [row_of(record, 33) for record in goes]
+    marks = {0: [Coverage(0, Completeness.COMPLETE)]}
+    events = group_events(spark.createDataFrame(rows, RECORDS), spark.createDataFrame([], OPEN_GROUPS.schema), marks)
+    causes = [
+        fold_groups(events, marks, {}, consumer_session_timeout_ms=session_ms)
+        .where("members IS NOT NULL")
+        .select("members.leave_cause")
+        .collect()
+        for session_ms in (SESSION_DEFAULT_MS, 20_000)
+    ]
+    assert causes == [[("left",)], [("session_expired",)]]
