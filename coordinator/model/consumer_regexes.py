@@ -65,12 +65,9 @@ def change_regex(
 
 def _subscribed(group: ConsumerGroup, old: str, new: str) -> list[str]:
     """Returns the expressions of the group when the member's own has changed, in the order of the broker's map."""
-    counts = Counter(dict(group.regexes.items()))
     order = HashOrder.of_copy([*group.regexes])
-    if old:
-        counts[old] -= 1
-        if counts[old] <= 0 and old in order:
-            order.remove(old)
+    if group.regexes.get(old) == 1:
+        order.remove(old)
     if new:
         order.compute(new)
     return [str(regex) for regex in order]

@@ -46,8 +46,12 @@ def check_regex(regex: str) -> None:
 
 
 def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
-    """Returns the names that a valid regular expression matches as a whole."""
-    pattern = _compiled(regex)
+    """Returns the names that a regular expression matches as a whole; none, as a broker, if it is no expression, which
+    only a log that was loaded may hold."""
+    try:
+        pattern = _compiled(regex)
+    except re2.error:
+        return frozenset()
     return frozenset(name for name in names if pattern.fullmatch(name))
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -174,6 +175,19 @@ def test_the_last_member() -> None:
             cluster.beat("a", -1)
         assert written(cluster, before)[2:] == [MEMBER, REGEX, EPOCH]
         assert (cluster.group.metadata_hash, len(cluster.group.resolved)) == (0, 0)
+
+
+def test_what_is_no_expression_in_a_log() -> None:
+    """Goal: a member of a log that has what RE2 does not read is kept, and has no topics by it."""
+    cluster = Cluster()
+    join(cluster, "a", "orders")
+    member = next(record for record in cluster.log[0].records if record.record_type == MEMBER)
+    bad = replace(member, value={**(member.value or {}), "subscribed_topic_regex": "["})
+    batch = replace(cluster.log[0], records=(bad, *cluster.log[0].records[1:]))
+    cluster.coordinator = Coordinator(cluster.config, cluster.coordinator.topics)
+    cluster.coordinator.load(0, [batch], now_ms=cluster.now_ms)
+    assert cluster.beat("a", 1).error is Error.NONE
+    assert resolutions(cluster)[1:] == [("[", [])]
 
 
 def test_load() -> None:
