@@ -191,11 +191,9 @@ def in_order(answer: Any) -> Any:
 
 def told(record: Record) -> Any:
     """Returns a record without times, and with its partitions in order."""
-    value = (
-        None
-        if record.value is None
-        else {name: each for name, each in record.value.items() if name not in NOT_COMPARED}
-    )
+    value = record.value
+    if value is not None:
+        value = {name: each for name, each in value.items() if name not in NOT_COMPARED}
     for name in (*PARTITIONS, *NAMED_TOPICS):
         if value is not None and name in value:
             value[name] = sorted(
