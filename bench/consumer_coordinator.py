@@ -47,11 +47,11 @@ def compare(
             tempfile.TemporaryDirectory(prefix="groupledger-paired-") as directory,
             LocalBroker(Path(directory), properties={**SETTINGS, **properties}) as broker,
         ):
-            topic_ids = {name: topic_id for topic_id, name in prepare(broker.bootstrap_servers).items()}
+            prepare(broker.bootstrap_servers)
             end = min((place + 1) * share, arguments.sequences)
             for first in range(place * share, end, CHUNK):
                 numbers = range(first, min(first + CHUNK, end))
-                outcome = play(broker.bootstrap_servers, topic_ids, numbers, arguments.seed)
+                outcome = play(broker.bootstrap_servers, numbers, arguments.seed)
                 compared += outcome.compared
                 print(f"{compared['sequences']:,} sequences, {time.monotonic() - started:.0f} s", flush=True)
                 if outcome.wrong:

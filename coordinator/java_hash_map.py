@@ -177,6 +177,14 @@ class HashOrder:
         for key in copied:
             self.put(key)
 
+    @classmethod
+    def of_copy(cls, keys: Collection[str]) -> "HashOrder":
+        """Returns the order of a HashMap that was made as a copy of a map, with room for a little more."""
+        order = cls(room=int(len(keys) / 0.75 + 1) if keys else _HASH_MAP_CAPACITY)
+        for key in keys:
+            order.put(key)
+        return order
+
     def put(self, key: str | int) -> None:
         if key not in self._keys:
             self._keys.append(key)

@@ -154,7 +154,7 @@ class OffsetCommits:
         self._lookup.when_answered(looked_up, now_ms)
 
     def _send(self, commit: _Commit, now_ms: int) -> None:
-        if not self._subscriptions.topics:  # it is not a member of the group: nobody checks its commits
+        if not self._subscriptions.is_subscribed:  # it is not a member of the group: nobody checks its commits
             sent_for, group_instance_id = MemberGeneration(), None
         elif self._membership.may_commit:
             sent_for, group_instance_id = self._membership.generation, self._config.group_instance_id

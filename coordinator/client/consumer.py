@@ -106,13 +106,16 @@ class Consumer:
 
     # The application's thread
 
-    def subscribe(self, topics: Iterable[str], now_ms: int) -> None:
-        """Replaces the subscription, from the next poll on. With an empty one the member leaves the group at once."""
+    def subscribe(self, topics: Iterable[str], now_ms: int, pattern: str = "") -> None:
+        """Replaces the subscription, from the next poll on. With an empty one the member leaves the group at once. Only
+        a consumer of KIP-848 may have a pattern, which the broker resolves."""
+        if pattern and self.config.group_protocol == CLASSIC:
+            raise IllegalStateError("a broker resolves patterns for the group protocol `consumer` alone")
         topics = tuple(topics)
-        if not topics and self._subscriptions.topics:
+        if not topics and not pattern and self._subscriptions.is_subscribed:
             self._rebalance.prepare_leave(now_ms)
             self._membership.leave("the consumer unsubscribed from all topics", now_ms)
-        if self._subscriptions.subscribe(topics):
+        if self._subscriptions.subscribe(topics, pattern):
             self._metadata.request_update()
 
     def poll(self, now_ms: int) -> tuple[Polled, ...]:
@@ -120,7 +123,7 @@ class Consumer:
         if self._close_until_ms is not None:
             raise IllegalStateError("this consumer has been closed")
         polled: tuple[Polled, ...] = ()
-        if self._subscriptions.topics:
+        if self._subscriptions.is_subscribed:
             self._membership.polled(now_ms)
         self._serve(now_ms)
         try:
@@ -138,7 +141,7 @@ class Consumer:
         """Returns whether committed offsets may be fetched now (Kafka's ConsumerCoordinator#poll)."""
         self._rebalance.notice_metadata()
         self._commits.raise_if_fenced()
-        if self._subscriptions.topics:
+        if self._subscriptions.is_subscribed:
             self._membership.raise_heartbeat_failure()
             if not self._lookup.ensure_known(now_ms):
                 return False

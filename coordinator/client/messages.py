@@ -51,6 +51,7 @@ class FindCoordinatorResponse(Response):
 @dataclass(frozen=True, slots=True)
 class MetadataRequest(Request):
     topics: tuple[str, ...]
+    topic_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

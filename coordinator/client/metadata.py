@@ -70,15 +70,16 @@ class Metadata:
         return not self._update_requested and not self._is_asked and now_ms < self._next_ms
 
     def maybe_send(self, now_ms: int) -> None:
-        topics = self._subscriptions.metadata_topics
-        if self._is_asked or not topics or now_ms < self._next_ms:
+        topics, topic_ids = self._subscriptions.metadata_topics, self._subscriptions.metadata_ids
+        if self._is_asked or not (topics or topic_ids) or now_ms < self._next_ms:
             return
         self._is_asked, self._update_requested = True, False
-        request = MetadataRequest(self._network.new_request_id(), topics)
+        request = MetadataRequest(self._network.new_request_id(), topics, topic_ids)
         self._network.send(Destination.BROKER, request, now_ms + self._config.request_timeout_ms, self._handle)
 
     def deadlines(self) -> list[int]:
-        return [] if self._is_asked or not self._subscriptions.metadata_topics else [self._next_ms]
+        is_needed = self._subscriptions.metadata_topics or self._subscriptions.metadata_ids
+        return [self._next_ms] if is_needed and not self._is_asked else []
 
     def _handle(self, response: MetadataResponse | None, now_ms: int) -> None:
         self._is_asked = False

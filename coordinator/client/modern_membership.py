@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.consumer.member import Partitions
     from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatResponse
 
-    _Words = tuple[tuple[str, ...], Partitions]
-    """The topics that a member subscribes to, and what it owns."""
+    _Words = tuple[tuple[str, ...], str, Partitions]
+    """The topics and the pattern that a member subscribes to, and what it owns."""
 
 JOINING_EPOCH = 0
 
@@ -179,7 +179,8 @@ class ModernMembership:
             self._leave("nobody polled for max.poll.interval.ms", now_ms)
             self._release(now_ms, ModernState.STALE)
         elif self._asked_for is None and now_ms >= self._next_heartbeat_ms:
-            self._send(self.generation.generation_id, (self._subscriptions.topics, self._owned()), now_ms)
+            words = self._subscriptions.topics, self._subscriptions.pattern, self._owned()
+            self._send(self.generation.generation_id, words, now_ms)
 
     @property
     def _next_heartbeat_ms(self) -> int:
@@ -193,7 +194,7 @@ class ModernMembership:
 
     def _leave(self, reason: str, now_ms: int) -> None:
         self.state = ModernState.LEAVING
-        self._send(LEFT if self._config.group_instance_id is None else AWAY, ((), {}), now_ms)
+        self._send(LEFT if self._config.group_instance_id is None else AWAY, ((), "", {}), now_ms)
         self._emit(Left(now_ms, self.generation.member_id, reason))
 
     def _join(self) -> None:
@@ -206,8 +207,8 @@ class ModernMembership:
     def _send(self, epoch: int, words: _Words, now_ms: int) -> None:
         """Sends a heartbeat that says what has changed; a member that comes in or has lost its connection says all."""
         is_whole = self._said is None and self.state is not ModernState.LEAVING
-        topics, owned = words
-        said_topics, said_owned = self._said or (None, None)
+        topics, pattern, owned = words
+        said_topics, said_pattern, said_owned = self._said or (None, "", None)
         request = ConsumerGroupHeartbeatRequest(
             self._network.new_request_id(),
             self._config.group_id,
@@ -217,6 +218,7 @@ class ModernMembership:
             rack_id=self._config.client_rack if is_whole else None,
             rebalance_timeout_ms=self._config.max_poll_interval_ms if is_whole else -1,
             subscribed_topic_names=topics if topics != said_topics else None,
+            subscribed_topic_regex=pattern if pattern != said_pattern else None,
             server_assignor=self._config.server_assignor if is_whole else None,
             owned=owned if owned != said_owned or self.state is ModernState.ACKNOWLEDGING else None,
             client_id=self._config.client_id,
@@ -259,6 +261,7 @@ class ModernMembership:
         if response.assignment is None:
             return
         self._target = response.assignment
+        self._subscriptions.assigned_ids = tuple(response.assignment)
         if self._target != self._current:
             self.state = ModernState.RECONCILING
         elif self.state in (ModernState.JOINING, ModernState.RECONCILING):

@@ -1,6 +1,8 @@
 """The topics that an application subscribes to, and the partitions that it owns: Kafka's SubscriptionState.
 
-While this member leads the group, `group_topics` are the topics of all members, because a leader watches them all.
+While this member leads the group, `group_topics` are the topics of all members, because a leader watches them all. A
+`pattern` (SubscriptionPattern) is a regular expression that the broker resolves: the client learns from its assignment
+which topics it has, by their ids, and asks for their names.
 """
 
 from __future__ import annotations
@@ -18,18 +20,28 @@ if TYPE_CHECKING:
 class Subscriptions:
     def __init__(self) -> None:
         self.topics: tuple[str, ...] = ()
+        self.pattern = ""
+        self.assigned_ids: tuple[str, ...] = ()
         self.group_topics: tuple[str, ...] = ()
         self.partitions: dict[TopicPartition, PartitionState] = {}
 
-    def subscribe(self, topics: Iterable[str]) -> bool:
-        """Replaces the topics. Returns whether they have changed."""
-        before = self.topics
-        self.topics = tuple(sorted(set(topics)))
-        return self.topics != before
+    def subscribe(self, topics: Iterable[str], pattern: str = "") -> bool:
+        """Replaces the topics and the pattern. Returns whether they have changed."""
+        before = self.topics, self.pattern
+        self.topics, self.pattern = tuple(sorted(set(topics))), pattern
+        return (self.topics, self.pattern) != before
+
+    @property
+    def is_subscribed(self) -> bool:
+        return bool(self.topics or self.pattern)
 
     @property
     def metadata_topics(self) -> tuple[str, ...]:
         return tuple(sorted({*self.topics, *self.group_topics}))
+
+    @property
+    def metadata_ids(self) -> tuple[str, ...]:
+        return self.assigned_ids if self.pattern else ()
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:

@@ -24,6 +24,8 @@ class Config:
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_max_size: int = (1 << 31) - 1
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_regex_refresh_min_interval_ms: int = 10_000  # a constant of the broker: no setting changes it
     group_consumer_migration_policy: str = BIDIRECTIONAL  # which groups with members may change their protocol
     group_share_session_timeout_ms: int = 45_000
     group_share_heartbeat_interval_ms: int = 5_000

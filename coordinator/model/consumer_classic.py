@@ -22,16 +22,17 @@ from groupledger.coordinator.model.consumer_conversion import (
     downgrade_by_replacing,
     named,
 )
+from groupledger.coordinator.model.consumer_epochs import Epoch, new_epoch
 from groupledger.coordinator.model.consumer_membership import (
     check_size,
     fence,
     member_of_instance,
     new_dynamic_member,
-    new_epoch,
     new_static_member,
     step_to_target,
     take_place,
 )
+from groupledger.coordinator.model.consumer_regexes import RegexChange, change_regex
 from groupledger.coordinator.model.errors import IllegalStateError, RefusedError
 from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE
 from groupledger.coordinator.model.join_group import MEMBER_ID_REQUIRED_SINCE, join_group
@@ -107,12 +108,13 @@ def _join(group: ConsumerGroup, request: JoinGroupRequest, operation: Operation)
     member = _as_joined(before, subscription, request)
     if member != before:
         operation.records.append(new_member_record(group.group_id, member))
-    has_changed = (member.topics, member.regex) != (before.topics, before.regex)
+    regex = change_regex(group, before, member, operation)
+    has_changed = member.topics != before.topics or regex is not RegexChange.NONE
     epoch = new_epoch(group, member, operation, has_changed=has_changed)
     owned = _owned(subscription, operation)
     if replaced is not None and becomes_classic_by_replacing(group, replaced, operation):
         if not has_changed:
-            epoch = group.target_epoch  # what there is of a target will do
+            epoch = Epoch(group.target_epoch, is_looked_at=False)  # what there is of a target will do
             member = step_to_target(group, before, member, epoch, owned, operation, has_changed=False)
         operation.cancel_timer(JOIN_TIMER, group.group_id, member.member_id)
         downgrade_by_replacing(group, member, replaced, operation, is_changed=has_changed)

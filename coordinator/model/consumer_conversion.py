@@ -179,7 +179,7 @@ def _may_go_back(group: ConsumerGroup, size: int, operation: Operation) -> bool:
 
 def downgrade(group: ConsumerGroup, gone: Collection[ConsumerMember], operation: Operation) -> None:
     """Makes a classic group of the members that stay, and lets them join again."""
-    operation.records += group_tombstones(group.group_id, group.members)
+    operation.records += group_tombstones(group.group_id, group.members, group.resolved)
     away = [member.member_id for member in gone]
     stay = [member for member in group.members.values() if member.member_id not in away]
     classic = _classic_group(group, stay, {}, operation)
@@ -193,7 +193,7 @@ def downgrade_by_replacing(
     """Makes a classic group in which a static member takes the place of another. The records that let it in are
     written already, so it is ended under its own id; it has what the other was to have."""
     names = [joining.member_id if name == replaced.member_id else name for name in group.members]
-    operation.records += group_tombstones(group.group_id, names)
+    operation.records += group_tombstones(group.group_id, names, group.resolved)
     others = [member for member in group.members.values() if member.instance_id != joining.instance_id]
     classic = _classic_group(group, [*others, joining], {joining.member_id: replaced.member_id}, operation)
     if is_changed:

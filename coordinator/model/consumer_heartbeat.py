@@ -1,9 +1,8 @@
 """ConsumerGroupHeartbeat: joining, reconciling and leaving a consumer group of KIP-848.
 
 The first one that joins an empty classic group ends it, and one that joins a classic group with members makes a
-consumer group of it (`consumer_conversion`). What happens to members is in `consumer_membership`.
-
-Not modelled: regular expressions, which a broker resolves on its own. A subscription by one is refused as invalid.
+consumer group of it (`consumer_conversion`). What happens to members is in `consumer_membership`, and what comes of
+their regular expressions in `consumer_regexes`.
 """
 
 from __future__ import annotations
@@ -17,16 +16,17 @@ from groupledger.coordinator.model.consumer.member import AWAY, LEFT, ConsumerMe
 from groupledger.coordinator.model.consumer.records import new_current_record, new_member_record
 from groupledger.coordinator.model.consumer.timers import SESSION_TIMER
 from groupledger.coordinator.model.consumer_conversion import CLASSIC_TO_CONSUMER, upgrade
+from groupledger.coordinator.model.consumer_epochs import new_epoch
 from groupledger.coordinator.model.consumer_membership import (
     check_size,
     fence,
     member_of_instance,
     new_dynamic_member,
-    new_epoch,
     new_static_member,
     step_to_target,
     take_place,
 )
+from groupledger.coordinator.model.consumer_regexes import RegexChange, change_regex
 from groupledger.coordinator.model.errors import RefusedError
 from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from groupledger.coordinator.model.records import new_group_metadata_tombstone_record
@@ -54,13 +54,12 @@ def refusal_of_invalid(request: ConsumerGroupHeartbeatRequest) -> Error:
     """Returns why a request is refused before any group is looked at; NONE if it is not."""
     epoch = request.member_epoch
     is_joining = epoch == 0
-    names_nothing = not request.subscribed_topic_names and not request.subscribed_topic_regex
     wrong = (
         (request.api_version > 0 or epoch > 0 or epoch == LEFT) and not request.member_id.strip(),
         not request.group_id.strip(),
         any(text is not None and not text.strip() for text in (request.instance_id, request.rack_id)),
         is_joining and (request.rebalance_timeout_ms == -1 or request.owned is None or bool(request.owned)),
-        is_joining and request.subscribed_topic_names is None and names_nothing,
+        is_joining and request.subscribed_topic_names is None and request.subscribed_topic_regex is None,
         epoch == AWAY and request.instance_id is None,
         epoch < AWAY,
     )
@@ -68,8 +67,6 @@ def refusal_of_invalid(request: ConsumerGroupHeartbeatRequest) -> Error:
         return Error.INVALID_REQUEST
     if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
         return Error.UNSUPPORTED_ASSIGNOR
-    if request.subscribed_topic_regex:  # it would never be resolved, and its member would wait for ever
-        return Error.INVALID_REGULAR_EXPRESSION
     return Error.NONE
 
 
@@ -85,7 +82,9 @@ def _heartbeat(request: ConsumerGroupHeartbeatRequest, operation: Operation) -> 
     if member != before:
         operation.records.append(new_member_record(group.group_id, member))
     has_changed = member.topics != before.topics
-    epoch = new_epoch(group, member, operation, has_changed=has_changed)
+    regex = change_regex(group, before, member, operation)
+    epoch = new_epoch(group, member, operation, has_changed=has_changed or regex is RegexChange.RESOLVED)
+    has_changed = has_changed or regex is not RegexChange.NONE
     member = step_to_target(group, before, member, epoch, request.owned, operation, has_changed=has_changed)
     operation.set_timer(SESSION_TIMER, group.group_id, operation.config.group_consumer_session_timeout_ms, member_id)
     is_full = (

@@ -1,9 +1,9 @@
 """What happens to a member of a consumer group, whichever protocol it speaks.
 
 A request of a member does up to four things, each of which writes its records in this order: the member's own words, a
-new epoch of the group if they or the topics changed, a new target for it, and the member's next step towards its
-target. Who leaves, or lets a timer run out, is taken out: that is a new epoch, whose target the next request of
-somebody else computes.
+new epoch of the group if they or the topics changed (`consumer_epochs`), a new target for it, and the member's next
+step towards its target. Who leaves, or lets a timer run out, is taken out: that is a new epoch, whose target the next
+request of somebody else computes.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from groupledger.coordinator.java_hash_map import hash_map_order
 from groupledger.coordinator.model.consumer.assignors import ASSIGNORS, Subscriber
+from groupledger.coordinator.model.consumer.group import are_equal
 from groupledger.coordinator.model.consumer.member import AWAY, ConsumerMember, MemberState
 from groupledger.coordinator.model.consumer.reconciliation import Reconciliation
 from groupledger.coordinator.model.consumer.records import (
     member_tombstones,
     new_current_record,
-    new_epoch_record,
     new_member_record,
     new_target_epoch_record,
     new_target_record,
@@ -26,6 +26,8 @@ from groupledger.coordinator.model.consumer.records import (
 from groupledger.coordinator.model.consumer.timers import REVOCATION_TIMER, SESSION_TIMER, TIMERS
 from groupledger.coordinator.model.consumer.topics import metadata_hash
 from groupledger.coordinator.model.consumer_conversion import becomes_classic_without, downgrade
+from groupledger.coordinator.model.consumer_epochs import bump_epoch
+from groupledger.coordinator.model.consumer_regexes import drop_regexes
 from groupledger.coordinator.model.errors import RefusedError
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.rebalance_reasons import SESSION_EXPIRED_FENCE
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.model.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.consumer.member import Partitions
+    from groupledger.coordinator.model.consumer_epochs import Epoch
     from groupledger.coordinator.model.operation import Operation
 
 
@@ -88,33 +91,11 @@ def take_place(
     return joining
 
 
-def new_epoch(group: ConsumerGroup, member: ConsumerMember, operation: Operation, *, has_changed: bool) -> int:
-    """Returns the epoch of the group, a new one if the member's topics or the cluster's changed."""
-    names = frozenset().union(*(each.topics for each in group.others(member)), member.topics)
-    found = metadata_hash(names, operation.topics)
-    if group.epoch and not has_changed and found == group.metadata_hash:
-        return group.epoch
-    _bump(group, found, operation)
-    return group.epoch + 1
-
-
-def _bump(group: ConsumerGroup, found: int, operation: Operation) -> None:
-    epoch = group.epoch + 1
-    operation.records.append(new_epoch_record(group.group_id, epoch, found))
-    operation.log("group_epoch_bumped", group_id=group.group_id, generation=epoch, metadata_hash=found)
-
-
-def begin_epoch(group: ConsumerGroup, operation: Operation) -> None:
-    """Begins an epoch without a cause, as a test may want it; a group without members has nobody to tell."""
-    if group.members:
-        _bump(group, group.metadata_hash, operation)
-
-
 def step_to_target(
     group: ConsumerGroup,
     before: ConsumerMember,
     member: ConsumerMember,
-    epoch: int,
+    epoch: Epoch,
     owned: Partitions | None,
     operation: Operation,
     *,
@@ -122,20 +103,20 @@ def step_to_target(
 ) -> ConsumerMember:
     """Computes a target if the group's epoch has none yet, and takes the member one step towards its own."""
     target_epoch, target = group.target_epoch, group.target_of(member.member_id, member.instance_id)
-    if epoch > group.target_epoch:
-        target_epoch, target = epoch, _new_target(group, (before, member), epoch, operation)
+    if epoch.number > group.target_epoch:
+        target_epoch, target = epoch.number, _new_target(group, (before, member), epoch, operation)
     reconciliation = Reconciliation(
         target_epoch=target_epoch,
         target=target,
         owned=owned,
-        subscribed=_topic_ids(member, operation),
+        subscribed=_topic_ids(group, member, operation),
         is_held=group.is_held,
     )
     return _reconciled(group, member, reconciliation, has_changed=has_changed, operation=operation)
 
 
 def _new_target(
-    group: ConsumerGroup, before_and_after: tuple[ConsumerMember, ConsumerMember], epoch: int, operation: Operation
+    group: ConsumerGroup, before_and_after: tuple[ConsumerMember, ConsumerMember], epoch: Epoch, operation: Operation
 ) -> Partitions:
     """Computes a target for all members, writes what is new of it, and returns that of the member that asks."""
     before, member = before_and_after
@@ -143,26 +124,28 @@ def _new_target(
     members[member.member_id] = member
     members = {name: each for name, each in members.items() if each is member or each in group.others(member)}
     subscribers = {
-        name: Subscriber(each.instance_id, _topic_ids(each, operation), group.target_of(name, each.instance_id))
+        name: Subscriber(each.instance_id, _topic_ids(group, each, operation), group.target_of(name, each.instance_id))
         for name, each in members.items()
     }
     counts = {topic.topic_id: topic.partition_count for topic in operation.topics.values()}
     assignor = group.preferred_assignor(before, member) or operation.config.group_consumer_assignors[0]
-    # Without a new epoch now, a broker goes by what the members were before this request.
-    counted = members.values() if epoch > group.epoch else group.members.values()
-    is_equal = len({each.topics for each in counted}) <= 1
+    is_equal = group.are_equal  # before this request, unless it looked at what all subscribe to
+    if epoch.is_looked_at:
+        regexes = {each.regex for each in members.values()}
+        resolved = [group.resolved[regex] for regex in group.resolved if regex in regexes]
+        is_equal = are_equal(members.values(), resolved)
     found = ASSIGNORS[assignor](subscribers, counts, is_equal=is_equal)
     for name in hash_map_order(members):
         if found.get(name, {}) != group.target.get(name):
             operation.records.append(new_target_record(group.group_id, name, found.get(name, {})))
-    operation.records.append(new_target_epoch_record(group.group_id, epoch))
-    operation.log("target_assignment_computed", group_id=group.group_id, generation=epoch, assignor=assignor)
+    operation.records.append(new_target_epoch_record(group.group_id, epoch.number))
+    operation.log("target_assignment_computed", group_id=group.group_id, generation=epoch.number, assignor=assignor)
     return found.get(member.member_id, {})
 
 
-def _topic_ids(member: ConsumerMember, operation: Operation) -> tuple[str, ...]:
-    order = hash_map_order(sorted(member.topics), expected_size=len(member.topics))
-    return tuple(operation.topics[name].topic_id for name in order if name in operation.topics)
+def _topic_ids(group: ConsumerGroup, member: ConsumerMember, operation: Operation) -> tuple[str, ...]:
+    names = group.topics_of(member)
+    return tuple(operation.topics[name].topic_id for name in names if name in operation.topics)
 
 
 def _reconciled(
@@ -198,9 +181,9 @@ def fence(group: ConsumerGroup, members: Sequence[ConsumerMember], operation: Op
     gone = [member.member_id for member in members]
     for name in gone:
         operation.records += member_tombstones(group.group_id, name)
-    names = frozenset().union(*(each.topics for name, each in group.members.items() if name not in gone))
-    found = metadata_hash(names, operation.topics)
-    _bump(group, found, operation)
+    drop_regexes(group, members, operation)
+    topics = group.topics_of_all((each for name, each in group.members.items() if name not in gone), group.resolved.get)
+    bump_epoch(group, metadata_hash(topics, operation.topics), operation)
     for name in gone:
         for timer in TIMERS:
             operation.cancel_timer(timer, group.group_id, name)
@@ -235,6 +218,7 @@ def expire_revocation(group: ConsumerGroup, member_id: str, operation: Operation
 def watch_loaded(group: ConsumerGroup, operation: Operation) -> None:
     """Starts the timers of a group that was loaded from its log; a classic member's own session timeout is not asked
     for, as on a broker."""
+    group.is_loaded = True
     for member in group.members.values():
         session_ms = operation.config.group_consumer_session_timeout_ms
         operation.set_timer(SESSION_TIMER, group.group_id, session_ms, member.member_id)

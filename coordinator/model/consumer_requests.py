@@ -22,8 +22,12 @@ from groupledger.coordinator.model.records import NO_EXPIRY, new_offset_commit_t
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.consumer.member import Partitions
+    from groupledger.coordinator.model.consumer.topics import Topic
     from groupledger.coordinator.model.operation import Operation
 
 COMMITS_SINCE: Final = 9  # the first version of OffsetCommit that names a member epoch
@@ -82,7 +86,11 @@ def delete_offsets_of_consumers(request: OffsetDeleteRequest, operation: Operati
     operation.response = OffsetDeleteResponse(request.request_id, Error.NONE, tuple(results))
 
 
-def describe_consumer_group(group: ConsumerGroup | None, group_id: str, config: Config) -> DescribedConsumerGroup:
+def describe_consumer_group(
+    group: ConsumerGroup | None, group_id: str, config: Config, topics: Mapping[str, Topic]
+) -> DescribedConsumerGroup:
+    """Returns what an administrator is told; of topics that were deleted, nothing."""
+    known = {topic.topic_id for topic in topics.values()}
     if group is None:
         return DescribedConsumerGroup(group_id=group_id, error=Error.GROUP_ID_NOT_FOUND)
     return DescribedConsumerGroup(
@@ -101,11 +109,15 @@ def describe_consumer_group(group: ConsumerGroup | None, group_id: str, config: 
                 client_id=member.client_id,
                 client_host=member.client_host,
                 subscribed_topic_names=tuple(sorted(member.topics)),
-                subscribed_topic_regex=member.regex or "",
-                assignment=member.assigned,
-                target=group.target.get(member.member_id, {}),
+                subscribed_topic_regex=member.regex,
+                assignment=_of_topics(member.assigned, known),
+                target=_of_topics(group.target.get(member.member_id, {}), known),
                 is_classic=member.classic is not None,
             )
             for member in group.members.values()
         ),
     )
+
+
+def _of_topics(partitions: Partitions, known: Collection[str]) -> Partitions:
+    return {topic_id: numbers for topic_id, numbers in partitions.items() if topic_id in known}

@@ -21,14 +21,16 @@ from typing import TYPE_CHECKING, Any
 from groupledger.coordinator.java_hash_map import hash_map_order, string_hash_code
 from groupledger.coordinator.model.administration import delete_groups, describe_group, list_groups
 from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.model.consumer.topics import KnownTopics
 from groupledger.coordinator.model.consumer_classic import (
     heartbeat_as_classic,
     join_as_classic,
     leave_as_classic,
     sync_as_classic,
 )
+from groupledger.coordinator.model.consumer_epochs import begin_epoch
 from groupledger.coordinator.model.consumer_heartbeat import heartbeat_of_consumer, refusal_of_invalid
-from groupledger.coordinator.model.consumer_membership import begin_epoch, expire_member
+from groupledger.coordinator.model.consumer_membership import expire_member
 from groupledger.coordinator.model.consumer_requests import (
     commit_by_epoch,
     commit_transactional_by_epoch,
@@ -102,7 +104,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from groupledger.coordinator.model.consumer.group import ConsumerGroup
-    from groupledger.coordinator.model.consumer.topics import Topic
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.operation import Batch, Operation
     from groupledger.coordinator.model.share.group import ShareGroup
@@ -123,9 +124,9 @@ def partition_for(group_id: str, num_partitions: int) -> int:
 class Coordinator:
     """Leads no partition until `load`ed with one. Times never go back."""
 
-    def __init__(self, config: Config | None = None, topics: dict[str, Topic] | None = None) -> None:
+    def __init__(self, config: Config | None = None, topics: KnownTopics | None = None) -> None:
         self.config = config or Config()
-        self.topics = {} if topics is None else topics  # by name: what assignors of the broker's own are told
+        self.topics = KnownTopics() if topics is None else topics  # what the broker's own assignors are told
         self.is_active = True  # False before startup and after shutdown: everything is refused
         self._deadlines = Deadlines()
         self._shards: dict[int, Shard | None] = {}  # None while the partition is loading
@@ -312,7 +313,8 @@ class Coordinator:
             if isinstance(shard, Error):
                 groups.append(DescribedConsumerGroup(group_id=group_id, error=shard))
             else:
-                groups.append(describe_consumer_group(shard.consumer_group(group_id), group_id, self.config))
+                group = shard.consumer_group(group_id)
+                groups.append(describe_consumer_group(group, group_id, self.config, self.topics))
         return Result(responses=(ConsumerGroupDescribeResponse(request.request_id, groups=tuple(groups)),))
 
     def _describe_share_groups(self, request: ShareGroupDescribeRequest, _: Error) -> Result:

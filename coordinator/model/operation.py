@@ -15,12 +15,12 @@ from groupledger.coordinator.model.log_lines import LogEvent
 from groupledger.coordinator.model.messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from groupledger.coordinator.java_hash_map import TimelineHashMap
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.consumer.group import ConsumerGroup
-    from groupledger.coordinator.model.consumer.topics import Topic
+    from groupledger.coordinator.model.consumer.topics import KnownTopics
     from groupledger.coordinator.model.deadlines import Deadlines
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.messages import Response
@@ -98,7 +98,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
         now_ms: int,
         consumer_groups: TimelineHashMap[str, ConsumerGroup],
         share_groups: TimelineHashMap[str, ShareGroup],
-        topics: Mapping[str, Topic],
+        topics: KnownTopics,
         forgotten: dict[str, ConsumerGroup],
     ) -> None:
         self.config = config

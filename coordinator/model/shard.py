@@ -58,10 +58,10 @@ from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.rebalance_reasons import CLASSIC_NOT_JOINED_FENCE, CLASSIC_NOT_SYNCED_FENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from groupledger.coordinator.model.config import Config
-    from groupledger.coordinator.model.consumer.topics import Topic
+    from groupledger.coordinator.model.consumer.topics import KnownTopics
     from groupledger.coordinator.model.deadlines import Deadlines, Timer
     from groupledger.schemas.codec.records import Record
 
@@ -83,7 +83,7 @@ class Shard:
         "share_groups",
     )
 
-    def __init__(self, partition: int, config: Config, deadlines: Deadlines, topics: Mapping[str, Topic]) -> None:
+    def __init__(self, partition: int, config: Config, deadlines: Deadlines, topics: KnownTopics) -> None:
         self.partition = partition
         self.groups: TimelineHashMap[str, Group] = TimelineHashMap()
         self.consumer_groups: TimelineHashMap[str, ConsumerGroup] = TimelineHashMap()
@@ -137,7 +137,7 @@ class Shard:
         if operation.response is not None:
             operation.responses.append(operation.response)
         result = _result(operation, batch)
-        if operation.then is None or batch is None:
+        if operation.then is None or append_error is not Error.NONE:
             return result
         return Result.of([result, self.run(operation.then, subject, now_ms=now_ms, append_error=append_error)])
 

@@ -81,6 +81,7 @@ class Application:
         self.simulation = simulation
         self.config = config
         self.topics = topics
+        self.pattern = ""
         self.source = source
         self.processing_ms = processing_ms
         self.planted: str | None = None
@@ -113,7 +114,7 @@ class Application:
         new_uuid = self.source.uuid if self.config.group_protocol == CLASSIC else self.source.kafka_id
         self.consumer = Consumer(self.config, self.simulation.new_id, new_uuid)
         self._frozen_until_ms = self._busy_until_ms = self._wake_ms = 0
-        self.consumer.subscribe(self.topics, self.simulation.now_ms)
+        self.consumer.subscribe(self.topics, self.simulation.now_ms, self.pattern)
         self._run()
 
     def subscribe(self, *topics: str) -> None:

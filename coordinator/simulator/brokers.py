@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from groupledger.coordinator.model.consumer.topics import KnownTopics
 from groupledger.coordinator.model.coordinator import Coordinator, partition_for
 from groupledger.coordinator.model.operation import Result
 from groupledger.coordinator.simulator.partition_log import PartitionLog
@@ -16,7 +17,6 @@ from groupledger.coordinator.simulator.partition_log import PartitionLog
 if TYPE_CHECKING:
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.consumer.group import ConsumerGroup
-    from groupledger.coordinator.model.consumer.topics import Topic
     from groupledger.coordinator.model.messages import Request
 
 
@@ -24,7 +24,7 @@ class Brokers:
     def __init__(self, config: Config, broker_count: int, *, is_compacted_first: bool = False) -> None:
         partitions = range(config.offsets_topic_num_partitions)
         self.config = config
-        self.topics: dict[str, Topic] = {}  # by name, as all coordinators know them
+        self.topics = KnownTopics()  # by name, as all coordinators know them
         self.coordinators = {broker: Coordinator(config, self.topics) for broker in range(broker_count)}
         self.is_up = dict.fromkeys(self.coordinators, True)
         self.leaders = [partition % broker_count for partition in partitions]

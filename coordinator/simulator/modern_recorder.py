@@ -33,6 +33,7 @@ PREFIX = "consumer_group_"
 _JOINED = ("consumer_member_joined", "consumer_static_member_joined")
 _LEFT = ("consumer_member_left", "consumer_static_member_left")
 _REPLACED = "consumer_static_member_replaced"
+_REGEXES, _EPOCH = "regexes_resolved", "group_epoch_bumped"
 _FENCED, _NOT_REVOKING = "consumer_member_fenced", "consumer_member_not_revoking"
 
 
@@ -41,6 +42,9 @@ class _Start(NamedTuple):
 
     trigger: str
     member_ids: tuple[str, ...]
+
+
+_RESOLVED = _Start(triggers.METADATA_CHANGED.name, ())  # by the broker, for nobody alone
 
 
 @dataclass(slots=True)
@@ -96,10 +100,12 @@ class ModernRecorder:
         self._settle_members(group_id, seen, members, batch, events)
         self._settle_holdings(group_id, seen, members, batch)
         epoch = 0 if now is None else now.epoch
-        last = epoch - 1 if seen.epoch is None else seen.epoch.epoch
+        begun = sum(event.kind == _EPOCH for event in events)
+        last = epoch - max(begun, 1) if seen.epoch is None else seen.epoch.epoch
         starts = _starts(events)
         for number in range(last + 1, epoch + 1):
-            self._begin(group_id, seen, number, next(starts, _asked(request)), batch)
+            is_of_regex = number == epoch and _ends_in_resolution(events)
+            self._begin(group_id, seen, number, _RESOLVED if is_of_regex else next(starts, _asked(request)), batch)
         if now is None:
             if seen.epoch is not None:
                 seen.epoch.ended_at_ms = batch.timestamp_ms
@@ -191,6 +197,12 @@ def _starts(events: list[LogEvent]) -> Iterator[_Start]:
     for member_id, cause in _departures(events):
         if cause != LeaveCause.REPLACED:
             yield _Start(cause, (member_id,))
+
+
+def _ends_in_resolution(events: list[LogEvent]) -> bool:
+    """Whether the last epoch of these events began because regular expressions stand for other topics now."""
+    kinds = [event.kind for event in events]
+    return _REGEXES in kinds and _EPOCH in kinds[kinds.index(_REGEXES) :]
 
 
 def _asked(request: Request | None) -> _Start:

@@ -262,7 +262,8 @@ class Simulation:
                 return FindCoordinatorResponse(request_id, Error.COORDINATOR_NOT_AVAILABLE)
             return FindCoordinatorResponse(request_id, Error.NONE, broker)
         if isinstance(request, MetadataRequest):
-            return MetadataResponse(request_id, tuple(topics.metadata(name) for name in request.topics))
+            names = *request.topics, *map(topics.name_of, request.topic_ids)
+            return MetadataResponse(request_id, tuple(map(topics.metadata, names)))
         if isinstance(request, ListOffsetsRequest):
             return ListOffsetsResponse(request_id, tuple(topics.listed(each, now_ms) for each in request.partitions))
         if isinstance(request, OffsetForLeaderEpochRequest):

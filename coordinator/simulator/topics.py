@@ -21,6 +21,7 @@ from groupledger.coordinator.client.messages import (
     PartitionMetadata,
     TopicMetadata,
 )
+from groupledger.coordinator.model.consumer.topics import KnownTopics
 from groupledger.coordinator.model.consumer.topics import Topic as ToldTopic
 from groupledger.schemas.kafka.errors import Error
 
@@ -80,10 +81,10 @@ class Topic:
 class Topics:
     """All topics of the cluster by name, without the internal one."""
 
-    def __init__(self, told: dict[str, ToldTopic] | None = None) -> None:
+    def __init__(self, told: KnownTopics | None = None) -> None:
         """`told` is what coordinators know of topics, and is kept up to date."""
         self.by_name: dict[str, Topic] = {}
-        self._told = {} if told is None else told
+        self._told = KnownTopics() if told is None else told
         self._names: dict[str, str] = {}
 
     def create(

@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
+from groupledger.coordinator.model.consumer.topics import Topic as ToldTopic
 from groupledger.coordinator.simulator.brokers import Brokers
 from groupledger.coordinator.simulator.random_source import RandomSource
 from groupledger.coordinator.simulator.topics import Topic, Topics
@@ -61,6 +62,9 @@ class World:
         self.offsets_topic_id = self.source.kafka_id()
         self.brokers = Brokers(self.config, self.node_count, is_compacted_first=not self.is_recorded)
         self.brokers.start(self.began_at_ms)
+        # Who subscribes by a regular expression may have that, too.
+        told = ToldTopic(OFFSETS_TOPIC, self.offsets_topic_id, len(self.brokers.logs))
+        self.brokers.topics[OFFSETS_TOPIC] = told
         self.topics = Topics(self.brokers.topics)
         self._by_id: dict[UUID, Topic] = {}
         for name, partitions in self.topic_partitions.items():

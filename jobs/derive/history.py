@@ -245,7 +245,7 @@ def _apply_few(
     ledger: Ledger, records: DataFrame, open_groups: DataFrame, marks: Marks, names: TopicNames
 ) -> dict[str, int]:
     """Folds a batch whose result the driver holds: one query of Spark's, and then merges from memory."""
-    folded = fold_groups(group_events(records, open_groups, marks), marks, names).toArrow()
+    folded = folded_of(ledger, (group_events(records, open_groups, marks), marks, names)).toArrow()
     rows = {table: arrow_rows(folded, table, ledger.cluster) for table in (*DERIVED_TABLES, OPEN_GROUPS)}
     for table in DERIVED_TABLES:
         ledger.give_way()
@@ -264,7 +264,7 @@ def _apply_many(
     retained_from = {partition: first for partition, (first, _) in extents.items()}
     before = rebuild.HistoryBefore(ledger, retained_from) if is_rebuild else None
     open_groups = open_groups_of(ledger, records) if before is None else before.open_groups(marks)
-    folded = fold_groups(group_events(records, open_groups, marks), marks, names).persist()
+    folded = folded_of(ledger, (group_events(records, open_groups, marks), marks, names)).persist()
     try:
         tables = (*DERIVED_TABLES, OPEN_GROUPS)
         counts: dict[str, int] = (
@@ -289,6 +289,12 @@ def _apply_many(
     finally:
         folded.unpersist()
     return counts
+
+
+def folded_of(ledger: Ledger, events: tuple[DataFrame, Marks, TopicNames]) -> DataFrame:
+    """Returns the rows that a fold of events gives under the ledger's settings."""
+    session_ms = ledger.settings.history.consumer_session_timeout_s * 1_000
+    return fold_groups(*events, consumer_session_timeout_ms=session_ms)
 
 
 def records_of(ledger: Ledger, records: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.derive.history import all_events, next_version, records_of, table_rows
+from groupledger.jobs.derive.history import all_events, folded_of, next_version, records_of, table_rows
 from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.delta_log import check_commits
@@ -23,7 +23,7 @@ from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.replay_findings import REPLAY_FINDINGS
 from groupledger.schemas.words import FindingSeverity
 from groupledger.transforms.history.differences import differences
-from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups
+from groupledger.transforms.history.group_history import DERIVED_TABLES
 from groupledger.transforms.replay.replay_findings import replay_findings
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def damaged_groups(ledger: Ledger) -> list[Row]:
         return []
     floors = list(read_floors(ledger.storage, ledger.cluster))
     records = ledger.rows(COORDINATOR_RECORDS, unread - 1).where(~F.col("kafka_partition").isin(floors))
-    folded = fold_groups(*all_events(ledger, records_of(ledger, records))).persist()
+    folded = folded_of(ledger, all_events(ledger, records_of(ledger, records))).persist()
     compared = records.select("group_id").distinct()
     found: list[Row] = []
     for table in (*DERIVED_TABLES, OPEN_GROUPS):

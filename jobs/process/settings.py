@@ -136,6 +136,7 @@ class LeaseSettings(Section):
 
 
 class HistorySettings(Section):
+    consumer_session_timeout_s: Annotated[int, Field(ge=1)]
     storm_rebalances: Annotated[int, Field(ge=2)]
     storm_rebalances_per_member: Annotated[float, Field(ge=0)]
     storm_window_s: Annotated[int, Field(ge=1)]

@@ -1,23 +1,29 @@
 """Plays random requests about KIP-848 groups on a broker and on the coordinator, and compares answers and records.
 
 A sequence is a group of its own: members join, dynamic and static, heartbeat, give up what they have to at once or
-later or say nothing of it, subscribe to other topics, ask for one assignor or the other, leave, go away and come back
-under the same or another id, repeat an old epoch, commit and fetch with right and wrong epochs; administrators delete
-offsets and groups, and classic members ask for an empty or a living group (`paired_play` compares). Regular expressions
-are not played; classic members that join are in `mixed_differential`.
+later or say nothing of it, subscribe to other topics, by name, by a regular expression, good or bad, or by both, ask
+for one assignor or the other, leave, go away and come back under the same or another id, repeat an old epoch, commit
+and fetch with right and wrong epochs; administrators delete offsets and groups, and classic members ask for an empty or
+a living group (`paired_play` compares). Classic members that join are in `mixed_differential`.
+
+A broker resolves regular expressions behind its answer, so what a request makes is waited for, until as many records
+are there as the coordinator wrote. It does not resolve them again for ten seconds: some sequences pause as long, once
+or twice, while a topic of their own is created, and then grows or is deleted.
 """
 
 from __future__ import annotations
 
+import time
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.consumer.member import AWAY, LEFT, Partitions, common, together
-from groupledger.coordinator.model.consumer.topics import Topic
 from groupledger.coordinator.model.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
@@ -36,7 +42,7 @@ from groupledger.schemas.kafka.topic_partition import TopicPartition
 from lab.kafka.connection import CLIENT_ID, Connection
 from lab.kafka.consumer_sequences import PROPERTIES as ONE_PARTITION
 from lab.kafka.consumer_sequences import REBALANCE_TIMEOUT_MS, TOPICS
-from lab.kafka.paired_play import Outcome, PairedPlay, play_each
+from lab.kafka.paired_play import Outcome, PairedPlay, known_topics, play_each
 
 if TYPE_CHECKING:
     import random
@@ -46,6 +52,10 @@ if TYPE_CHECKING:
 RACK = "rack-1"
 PROPERTIES = {**ONE_PARTITION, "broker.rack": RACK}
 STEPS_MAX = 40
+REGEXES = (".*", "seq-.*", "seq-[ab]", "seq-a|seq-c", "(?i)SEQ-\\w", "eq-a", "pair-.*", "__.*")
+NO_REGEXES = ("[", "(seq", "seq-**", "(?=seq)a", r"(seq)\1", "a{2,1}", "\\")
+SHARE_OF_PAUSES, PAUSE_MS = 0.02, 10_200
+TOPIC_TIMEOUT_MS = 30_000
 
 
 @dataclass
@@ -53,6 +63,7 @@ class _Member:
     member_id: str
     instance_id: str | None
     topics: tuple[str, ...]
+    regex: str = ""
     epoch: int = 0
     owned: Partitions = field(default_factory=dict)
     assigned: Partitions = field(default_factory=dict)
@@ -62,13 +73,15 @@ class ConsumerPlay(PairedPlay):
     def __init__(
         self,
         connection: Connection,
-        topics: list[Topic],
+        rack: str | None,
         group_id: str,
         dice: random.Random,
         server_log: Path | None,
+        *,
+        share_of_pauses: float = SHARE_OF_PAUSES,
     ) -> None:
-        super().__init__(connection, topics, (group_id,), dice, self._config(), server_log)
-        self._group_id = group_id
+        super().__init__(connection, known_topics(connection, rack), (group_id,), dice, self._config(), server_log)
+        self._group_id, self._rack, self._share_of_pauses = group_id, rack, share_of_pauses
         self._members: list[_Member] = []
         self._away: list[_Member] = []
         self._instances = count()
@@ -86,9 +99,13 @@ class ConsumerPlay(PairedPlay):
             *((2, self._come_back), (2, self._wrong_epoch), (2, self._commit), (1, self._fetch), (1, self._nonsense)),
             *((1, self._delete_offsets), (1, self._delete_group), (1, self._classic)),
         ]
-        for _ in range(self.dice.randint(5, STEPS_MAX)):
+        steps = self.dice.randint(5, STEPS_MAX)
+        pauses = self.dice.sample(range(steps), 2) if self.dice.random() < self._share_of_pauses else ()
+        for step in range(steps):
             self.choose(actions)
             self.ask(ConsumerGroupDescribeRequest(next(self.requests), group_ids=(self._group_id,)))
+            if step in pauses:
+                self._pause()
 
     # What members do
 
@@ -115,6 +132,7 @@ class ConsumerPlay(PairedPlay):
         return {
             "rebalance_timeout_ms": self.dice.choice([REBALANCE_TIMEOUT_MS, 60_000]),
             "subscribed_topic_names": member.topics,
+            "subscribed_topic_regex": member.regex or self.dice.choice(["", None]),
             "server_assignor": self.dice.choice([None, None, "range", "uniform"]),
         }
 
@@ -124,6 +142,12 @@ class ConsumerPlay(PairedPlay):
         names = [*TOPICS, "seq-that-is-not-there"]
         return tuple(self.dice.sample(names, self.dice.randint(1, len(names))))
 
+    def _subscription(self) -> tuple[tuple[str, ...], str]:
+        """Returns the names and the regular expression of a member, either of which may be empty."""
+        if self.dice.random() < 0.6:
+            return self._topics(), ""
+        return () if self.dice.random() < 0.6 else self._topics(), self.dice.choice(REGEXES)
+
     def _new_id(self) -> str:
         return str(UUID(int=self.dice.getrandbits(128), version=4))
 
@@ -131,7 +155,7 @@ class ConsumerPlay(PairedPlay):
         self._join_with(f"i{next(self._instances)}" if self.dice.random() < 0.4 else None)
 
     def _join_with(self, instance_id: str | None) -> None:
-        member = _Member(self._new_id(), instance_id, self._topics())
+        member = _Member(self._new_id(), instance_id, *self._subscription())
         if self._beat(member, owned={}, **self._words(member)) is Error.NONE:
             self._members.append(member)
 
@@ -148,8 +172,10 @@ class ConsumerPlay(PairedPlay):
     def _subscribe(self) -> None:
         if self._members:
             member = self.dice.choice(self._members)
-            member.topics = self._topics()
-            self._beat(member, **self._words(member))
+            before = member.topics, member.regex
+            member.topics, member.regex = self._subscription()
+            if self._beat(member, **self._words(member)) is not Error.NONE:
+                member.topics, member.regex = before
 
     def _leave(self) -> None:
         if self._members:
@@ -167,9 +193,9 @@ class ConsumerPlay(PairedPlay):
     def _come_back(self) -> None:
         if self._away:
             gone = self._away.pop(self.dice.randrange(len(self._away)))
-            topics = gone.topics if self.dice.random() < 0.7 else self._topics()
+            subscription = (gone.topics, gone.regex) if self.dice.random() < 0.7 else self._subscription()
             member_id = gone.member_id if self.dice.random() < 0.2 else self._new_id()
-            member = _Member(member_id, gone.instance_id, topics)
+            member = _Member(member_id, gone.instance_id, *subscription)
             if self._beat(member, owned={}, **self._words(member)) is Error.NONE:
                 self._members.append(member)
 
@@ -189,6 +215,9 @@ class ConsumerPlay(PairedPlay):
             {"server_assignor": "theirs"},
             {"instance_id": " "},
             {"member_epoch": 0, **words, "owned": {}, "subscribed_topic_names": None},
+            {"subscribed_topic_regex": self.dice.choice(NO_REGEXES)},
+            {**words, "subscribed_topic_regex": self.dice.choice(NO_REGEXES)},
+            {"member_epoch": 0, **words, "owned": {}, "subscribed_topic_regex": self.dice.choice(NO_REGEXES)},
             {"member_epoch": 0, **words, "owned": None},
             {"member_epoch": AWAY, "instance_id": None},
             {"member_id": self._new_id(), "member_epoch": 7},
@@ -200,6 +229,33 @@ class ConsumerPlay(PairedPlay):
             self._members, self._away = [], []
 
     # What others do
+
+    def _pause(self) -> None:
+        """Changes the sequence's own topic, and lets so much time go by that expressions may be resolved again."""
+        name = f"{self._group_id}-topic"
+        self._change_topic(name)
+        time.sleep(PAUSE_MS / 1_000)
+        told = {topic.name: topic for topic in known_topics(self.connection, self._rack)}
+        for gone in self.model.topics.keys() - told.keys():
+            del self.model.topics[gone]
+        self.model.topics.update(told)
+        self.now_ms += PAUSE_MS
+        self.model.advance(self.now_ms)  # no timer is as short
+        self.compared["pauses"] += 1
+
+    def _change_topic(self, name: str) -> None:
+        before = self.model.topics.get(name)
+        if before is None:
+            kind = CreateTopicsRequest.CreatableTopic
+            topics = [kind(name=name, num_partitions=self.dice.randint(1, 4), replication_factor=1)]
+            self.connection.call(CreateTopicsRequest(version=7, topics=topics, timeout_ms=TOPIC_TIMEOUT_MS))
+        elif self.dice.random() < 0.5:
+            self.connection.call(DeleteTopicsRequest(version=5, topic_names=[name], timeout_ms=TOPIC_TIMEOUT_MS))
+        else:
+            grown = CreatePartitionsRequest.CreatePartitionsTopic(
+                name=name, count=before.partition_count + 1, assignments=None
+            )
+            self.connection.call(CreatePartitionsRequest(version=3, topics=[grown], timeout_ms=TOPIC_TIMEOUT_MS))
 
     def _commit(self) -> None:
         member_id, epoch = self._somebody()
@@ -253,20 +309,19 @@ class ConsumerPlay(PairedPlay):
 
 def play_all(
     bootstrap_servers: str,
-    topic_ids: dict[str, str],
     sequences: Iterable[int],
     seed: int,
     *,
     rack: str | None = RACK,
     server_log: Path | None = None,
+    share_of_pauses: float = SHARE_OF_PAUSES,
 ) -> Outcome:
-    racks = () if rack is None else (rack,)
-    topics = [Topic(name, topic_ids[name], number, (racks,) * number) for name, number in TOPICS.items()]
     with closing(Connection(bootstrap_servers)) as connection:
-        return play_each(
-            sequences,
-            seed,
-            lambda number, dice: nullcontext(
-                ConsumerPlay(connection, topics, f"pair-{seed}-{number}", dice, server_log)
-            ),
-        )
+
+        def play(number: int, dice: random.Random) -> nullcontext[ConsumerPlay]:
+            group_id = f"pair-{seed}-{number}"
+            return nullcontext(
+                ConsumerPlay(connection, rack, group_id, dice, server_log, share_of_pauses=share_of_pauses)
+            )
+
+        return play_each(sequences, seed, play)

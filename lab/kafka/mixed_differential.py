@@ -19,7 +19,6 @@ from dataclasses import replace as changed
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.config import MIGRATION_POLICIES
-from groupledger.coordinator.model.consumer.topics import Topic
 from groupledger.coordinator.model.errors import IllegalStateError
 from groupledger.coordinator.model.messages import (
     ConsumerGroupDescribeRequest,
@@ -94,7 +93,7 @@ class MixedPlay(ConsumerPlay):
     def __init__(
         self,
         bootstrap_servers: str,
-        topics: list[Topic],
+        rack: str | None,
         group_id: str,
         dice: Random,
         policy: str,
@@ -104,7 +103,7 @@ class MixedPlay(ConsumerPlay):
         self._free: list[Connection] = []
         self._waiting: list[_Waiting] = []
         self._policy = policy
-        super().__init__(Connection(bootstrap_servers), topics, group_id, dice, server_log)
+        super().__init__(Connection(bootstrap_servers), rack, group_id, dice, server_log)
 
     def _config(self) -> Config:
         return changed(super()._config(), group_consumer_migration_policy=self._policy)
@@ -488,7 +487,6 @@ def _partitions(assignment: bytes) -> dict[str, tuple[int, ...]]:
 
 def play_all(
     bootstrap_servers: str,
-    topic_ids: dict[str, str],
     sequences: Iterable[int],
     seed: int,
     *,
@@ -496,12 +494,10 @@ def play_all(
     rack: str | None = RACK,
     server_log: Path | None = None,
 ) -> Outcome:
-    racks = () if rack is None else (rack,)
-    topics = [Topic(name, topic_ids[name], number, (racks,) * number) for name, number in TOPICS.items()]
     return play_each(
         sequences,
         seed,
         lambda number, dice: closing(
-            MixedPlay(bootstrap_servers, topics, f"mixed-{seed}-{number}", dice, policy, server_log)
+            MixedPlay(bootstrap_servers, rack, f"mixed-{seed}-{number}", dice, policy, server_log)
         ),
     )

@@ -50,7 +50,7 @@ from lab.kafka.consumer_differential import PROPERTIES as OF_CONSUMERS
 from lab.kafka.consumer_differential import RACK
 from lab.kafka.consumer_sequences import REBALANCE_TIMEOUT_MS, TOPICS
 from lab.kafka.group_messages import from_wire, to_wire
-from lab.kafka.paired_play import DifferenceError, Outcome, PairedPlay, play_each, told
+from lab.kafka.paired_play import DifferenceError, Outcome, PairedPlay, known_topics, play_each, told
 
 if TYPE_CHECKING:
     import random
@@ -326,9 +326,9 @@ def _join_of_classic(number: int, named: dict[str, Any]) -> Request:
     )
 
 
-def play_all(bootstrap_servers: str, topic_ids: dict[str, str], sequences: Iterable[int], seed: int) -> Outcome:
-    topics = [Topic(name, topic_ids[name], number, ((RACK,),) * number) for name, number in TOPICS.items()]
+def play_all(bootstrap_servers: str, sequences: Iterable[int], seed: int) -> Outcome:
     with closing(Connection(bootstrap_servers)) as connection:
+        topics = known_topics(connection, RACK)
         return play_each(
             sequences, seed, lambda number, dice: nullcontext(_Play(connection, topics, f"share-{seed}-{number}", dice))
         )

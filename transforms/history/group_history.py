@@ -1,7 +1,7 @@
 """Runs the rules of `transforms.history.rules` in Spark, over rows of `coordinator_records`.
 
     group_events(records, open_groups, marks)   returns what is new of each group, with its commits summed up
-    fold_groups(events, marks, names)                  calls the fold for each group; returns the rows to upsert
+    fold_groups(events, marks, names, ...)             calls the fold for each group; returns the rows to upsert
     by_log(events, marks, names, rule, schema)         calls another rule with the log of each group
 
 Everything about a group lies in one partition of `__consumer_offsets`, and order is kafka_offset. No state is kept
@@ -155,12 +155,15 @@ def _is_behind_a_hole(marks: Marks) -> Column:
     return found
 
 
-def fold_groups(events: DataFrame, marks: Marks, names: TopicNames) -> DataFrame:
+def fold_groups(events: DataFrame, marks: Marks, names: TopicNames, *, consumer_session_timeout_ms: int) -> DataFrame:
     """Returns the rows to upsert, as `FOLDED`. Its tasks raise `LogOrderError` if the log was not read in order, and
     `UnknownStateError` if a newer version of groupledger has written a state."""
 
     def fold_group(log: GroupLog) -> Iterator[dict[str, Any]]:
-        folded = fold(log.group_id, log.kafka_partition, log.state, log.events, names)
+        folded = fold(
+            *(log.group_id, log.kafka_partition, log.state, log.events, names),
+            consumer_session_timeout_ms=consumer_session_timeout_ms,
+        )
         for table, rows in {**folded.rows, OPEN_GROUPS.name: [folded.open_group]}.items():
             yield from ({**_NO_ROWS, table: row} for row in rows)
 

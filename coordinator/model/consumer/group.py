@@ -1,19 +1,24 @@
-"""A consumer group of KIP-848: three epochs, its members, and the target that each is to reach.
+"""A consumer group of KIP-848: three epochs, its members, the target that each is to reach, and the regular expressions
+by which they subscribe.
 
-Nothing changes but by applying records: `apply` takes those of types 3 and 5 to 8, when they are appended and when a
-log is loaded. The state of the group follows from them.
+Nothing changes but by applying records: `apply` takes those of types 3, 5 to 8 and 16, when they are appended and when
+a log is loaded. The state of the group follows from them. Not in them is which changes of the cluster's topics the
+group has noticed (`consumer_epochs`), so a group that was loaded has noticed none.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from groupledger.coordinator.java_hash_map import HashOrder, TimelineHashMap, uuid_order
+from groupledger.coordinator.java_hash_map import HashOrder, TimelineHashMap, hash_map_order, uuid_order
 from groupledger.coordinator.model.consumer.member import NO_EPOCH, ConsumerMember, MemberState, partitions_of
-from groupledger.coordinator.model.consumer.records import CURRENT, EPOCH, MEMBER, TARGET, TARGET_EPOCH
+from groupledger.coordinator.model.consumer.records import CURRENT, EPOCH, MEMBER, REGEX, TARGET, TARGET_EPOCH
+from groupledger.coordinator.model.consumer.regex import ResolvedRegex
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
     from groupledger.coordinator.model.consumer.member import Partitions
     from groupledger.schemas.codec.records import Record
 
@@ -25,12 +30,17 @@ STABLE: Final = "Stable"
 
 class ConsumerGroup:
     __slots__ = (
+        "_are_equal",
         "_holders",
         "_votes",
         "epoch",
         "group_id",
+        "is_loaded",
         "members",
         "metadata_hash",
+        "noticed",
+        "regexes",
+        "resolved",
         "static_members",
         "target",
         "target_epoch",
@@ -44,6 +54,11 @@ class ConsumerGroup:
         self.members: TimelineHashMap[str, ConsumerMember] = TimelineHashMap()
         self.static_members: dict[str, str] = {}
         self.target: dict[str, Partitions] = {}
+        self.regexes: TimelineHashMap[str, int] = TimelineHashMap()  # by how many members each is asked for
+        self.resolved: TimelineHashMap[str, ResolvedRegex] = TimelineHashMap()
+        self.is_loaded = False  # and nothing was resolved since, so that versions are another broker's
+        self.noticed: tuple[int, int] | None = None  # the version of the topics, and the epoch that came of it
+        self._are_equal: bool | None = None  # None until somebody asks
         self._holders: dict[tuple[str, int], str] = {}
         self._votes: TimelineHashMap[str, int] = TimelineHashMap()
 
@@ -72,7 +87,35 @@ class ConsumerGroup:
         return (topic_id, partition) in self._holders
 
     def subscribed_topics(self) -> frozenset[str]:
-        return frozenset().union(*(member.topics for member in self.members.values()))
+        return self.topics_of_all(self.members.values(), self.resolved.get)
+
+    @staticmethod
+    def topics_of_all(
+        members: Iterable[ConsumerMember], resolved: Callable[[str], ResolvedRegex | None]
+    ) -> frozenset[str]:
+        """Returns the topics to which members subscribe, by name or by a regular expression."""
+        found: set[str] = set()
+        for member in members:
+            found |= member.topics
+            matched = resolved(member.regex)
+            found |= frozenset() if matched is None else matched.topics
+        return frozenset(found)
+
+    @property
+    def are_equal(self) -> bool:
+        """Whether a broker takes the members for equal. It decides that with a record of a member, and not again when
+        an expression is resolved or goes behind it."""
+        if self._are_equal is None:
+            self._are_equal = are_equal(self.members.values(), self.resolved.values())
+        return self._are_equal
+
+    def topics_of(self, member: ConsumerMember) -> list[str]:
+        """Returns the topics to which a member subscribes, in the order of the broker's sets: those of the larger one,
+        then what only the other has."""
+        resolved = self.resolved.get(member.regex)
+        names, matched = _set_order(member.topics), _set_order(() if resolved is None else resolved.topics)
+        larger, smaller = (names, matched) if len(names) > len(matched) else (matched, names)
+        return [*larger, *(name for name in smaller if name not in larger)]
 
     def others(self, member: ConsumerMember) -> list[ConsumerMember]:
         """Returns the members but one, and but the one whose place it takes."""
@@ -91,9 +134,7 @@ class ConsumerGroup:
         if before is None or after is None:
             return max(self._votes, key=self._votes.__getitem__, default=None)
         votes = Counter(dict(self._votes.items()))
-        order = HashOrder(room=int(len(votes) / 0.75 + 1) if votes else 16)
-        for name in self._votes:
-            order.put(name)
+        order = HashOrder.of_copy([*self._votes])
         if before.assignor is not None and before.assignor in votes:
             votes[before.assignor] -= 1
             if not votes[before.assignor]:
@@ -119,8 +160,17 @@ class ConsumerGroup:
             else:
                 found = partitions_of(value["topic_partitions"])
                 self.target[record.key["member_id"]] = {topic: found[topic] for topic in uuid_order(found)}
+        elif record.record_type == REGEX:
+            self._apply_regex(record.key["regular_expression"], value)
         elif record.record_type in (MEMBER, CURRENT):
             self._apply_to_member(record)
+
+    def _apply_regex(self, regex: str, value: Mapping[str, Any] | None) -> None:
+        self._are_equal = self.are_equal
+        self.resolved.pop(regex)
+        if value is not None:
+            self.resolved.put(regex, ResolvedRegex.from_record(value))
+            self.is_loaded = False
 
     def _apply_to_member(self, record: Record) -> None:
         member_id, value = record.key["member_id"], record.value
@@ -133,20 +183,14 @@ class ConsumerGroup:
             self._replace(before, member.with_subscription(value))
         elif before is not None:
             self._replace(before, before.with_assignment(None))
-            self._vote(before.assignor, -1)
+            _count(self._votes, before.assignor, -1)
+            _count(self.regexes, before.regex, -1)
             self.members.pop(member_id)
             if before.instance_id is not None and self.static_members.get(before.instance_id) == member_id:
                 del self.static_members[before.instance_id]
 
-    def _vote(self, assignor: str | None, difference: int) -> None:
-        if assignor is not None:
-            count = (self._votes.get(assignor) or 0) + difference
-            if count:
-                self._votes.put(assignor, count)
-            else:
-                self._votes.pop(assignor)
-
     def _replace(self, before: ConsumerMember | None, after: ConsumerMember) -> None:
+        self._are_equal = None
         for held in () if before is None else (before.assigned, before.pending_revocation):
             for topic, numbers in held.items():
                 for number in numbers:
@@ -156,8 +200,39 @@ class ConsumerGroup:
             for topic, numbers in held.items():
                 for number in numbers:
                     self._holders[topic, number] = after.member_id
-        self._vote(None if before is None else before.assignor, -1)
-        self._vote(after.assignor, 1)
+        _count(self._votes, None if before is None else before.assignor, -1)
+        _count(self._votes, after.assignor, 1)
+        if before is None or before.regex != after.regex:
+            _count(self.regexes, None if before is None else before.regex, -1)
+            _count(self.regexes, after.regex, 1)
         self.members.put(after.member_id, after)
         if after.instance_id is not None:
             self.static_members[after.instance_id] = after.member_id
+
+
+def are_equal(members: Collection[ConsumerMember], resolved: Iterable[ResolvedRegex]) -> bool:
+    """Whether a broker takes members for equal: they name the same topics, and there are no others; or they have the
+    same regular expression, name nothing, and there is no other expression with one of its topics."""
+    subscriptions = [(member.topics, member.regex) for member in members]
+    if not subscriptions:
+        return True
+    topics, regex = subscriptions[0]
+    if any(each != (topics, regex) for each in subscriptions):
+        return False
+    by_regex = Counter(topic for each in resolved for topic in each.topics)
+    if regex:
+        return not topics and all(count == 1 for count in by_regex.values())
+    return by_regex.keys() <= topics
+
+
+def _count(counts: TimelineHashMap[str, int], name: str | None, difference: int) -> None:
+    if name:
+        count = (counts.get(name) or 0) + difference
+        if count:
+            counts.put(name, count)
+        else:
+            counts.pop(name)
+
+
+def _set_order(names: Collection[str]) -> list[str]:
+    return hash_map_order(sorted(names), expected_size=len(names))

@@ -52,7 +52,7 @@ class ConsumerMember:
     client_id: str = ""
     client_host: str = ""
     topics: frozenset[str] = frozenset()
-    regex: str | None = ""
+    regex: str = ""
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
     epoch: int = 0
@@ -75,7 +75,7 @@ class ConsumerMember:
             client_id=value["client_id"],
             client_host=value["client_host"],
             topics=frozenset(value["subscribed_topic_names"]),
-            regex=value["subscribed_topic_regex"],
+            regex=value["subscribed_topic_regex"] or "",
             rebalance_timeout_ms=value["rebalance_timeout_ms"],
             assignor=value["server_assignor"],
             classic=None

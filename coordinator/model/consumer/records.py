@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from groupledger.coordinator.model.consumer.member import ConsumerMember, Partitions
+    from groupledger.coordinator.model.consumer.regex import ResolvedRegex
 
 EPOCH: Final = "consumer_group_metadata"
 MEMBER: Final = "consumer_group_member_metadata"
@@ -23,7 +24,8 @@ PARTITION_METADATA: Final = "consumer_group_partition_metadata"  # only its tomb
 TARGET_EPOCH: Final = "consumer_group_target_assignment_metadata"
 TARGET: Final = "consumer_group_target_assignment_member"
 CURRENT: Final = "consumer_group_current_member_assignment"
-RECORDS: Final = frozenset({EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT})
+REGEX: Final = "consumer_group_regular_expression"
+RECORDS: Final = frozenset({EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX})
 VERSION: Final = 0
 
 
@@ -71,18 +73,33 @@ def new_current_record(group_id: str, member: ConsumerMember) -> Record:
     return _of_member(CURRENT, group_id, member.member_id, value)
 
 
+def new_regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> Record:
+    value = {
+        "topics": sorted(resolved.topics),
+        "version": resolved.version,
+        "timestamp_ms": resolved.timestamp_ms,
+    }
+    return Record(REGEX, {"group_id": group_id, "regular_expression": regex}, VERSION, value)
+
+
+def new_regex_tombstone(group_id: str, regex: str) -> Record:
+    return Record(REGEX, {"group_id": group_id, "regular_expression": regex}, None, None)
+
+
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
     return [_of_member(record_type, group_id, member_id, None) for record_type in (CURRENT, TARGET, MEMBER)]
 
 
-def group_tombstones(group_id: str, member_ids: Iterable[str] = ()) -> list[Record]:
-    """Returns the tombstones of a group and of these members, which are all that it has."""
+def group_tombstones(group_id: str, member_ids: Iterable[str] = (), regexes: Iterable[str] = ()) -> list[Record]:
+    """Returns the tombstones of a group, and of these members and resolved regular expressions, which are all that it
+    has."""
     order = [*member_ids]
     return [
         *(_of_member(CURRENT, group_id, member_id, None) for member_id in order),
         *(_of_member(TARGET, group_id, member_id, None) for member_id in order),
         _of_group(TARGET_EPOCH, group_id, None),
         *(_of_member(MEMBER, group_id, member_id, None) for member_id in order),
+        *(new_regex_tombstone(group_id, regex) for regex in regexes),
         _of_group(PARTITION_METADATA, group_id, None),
         _of_group(EPOCH, group_id, None),
     ]

@@ -3,10 +3,14 @@
 The number is Kafka's metadata hash (since 4.1, it replaces record type 4): XXH3 over each subscribed topic's id, name,
 partitions and racks, and XXH3 again over these in the order of the names. Integers are little-endian, strings UTF-16LE
 units with their length behind them, as the library that Kafka uses writes them.
+
+A broker computes it anew only for a group of whose topics one changed, and resolves regular expressions anew when a
+topic is there that was not. `KnownTopics` tells both by a version, as the broker's image of the cluster has one.
 """
 
 from __future__ import annotations
 
+from collections import UserDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +20,7 @@ from groupledger.coordinator.java_hash_map import signed64, utf16_length
 from groupledger.schemas.kafka.uuids import uuid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 MAGIC: Final = b"\x00"
 NO_TOPICS: Final = 0
@@ -30,6 +34,37 @@ class Topic:
     topic_id: str
     partition_count: int
     racks: tuple[tuple[str, ...], ...] = ()
+
+
+class KnownTopics(UserDict[str, Topic]):
+    """The topics by name. `version` goes up with each change; `version_of_creation` is that of the newest topic."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.version_of_creation = 0
+        self._versions: dict[str, int] = {}  # of the last change of each topic that is or was there
+        super().__init__()
+
+    def __setitem__(self, name: str, topic: Topic) -> None:
+        before = self.data.get(name)
+        self.data[name] = topic
+        if topic != before:
+            self._change(name)
+        if before is None or before.topic_id != topic.topic_id:
+            self.version_of_creation = self.version
+
+    def __delitem__(self, name: str) -> None:
+        del self.data[name]
+        self._change(name)
+
+    def _change(self, name: str) -> None:
+        self.version += 1
+        self._versions[name] = self.version
+
+    def has_changed(self, names: Callable[[], Iterable[str]], since_version: int) -> bool:
+        """Whether one of these topics was created, changed or deleted after a version. Their names are asked for only
+        if any topic was."""
+        return self.version > since_version and any(self._versions.get(name, 0) > since_version for name in names())
 
 
 def metadata_hash(names: Iterable[str], topics: Mapping[str, Topic]) -> int:

@@ -98,6 +98,16 @@ def topics(group: Script) -> None:
     group.plan(18, "partitions_added", add)
 
 
+@scenario("consumer-regex", "KIP-848: members subscribe by a regular expression; a topic that it matches comes later.")
+def regex(group: Script) -> None:
+    group.topic("orders", 6)
+    applications = _deploy(group, 3)
+    for application in applications:
+        application.pattern = rf"orders.*\.{group.group_id}"
+    group.start(applications)
+    group.plan(10, "topic_created", group.topic, "orders-eu", 4)
+
+
 @scenario("consumer-failover", "KIP-848: the coordinator's broker fails; members go on with another one.")
 def failover(group: Script) -> None:
     topic = group.topic("orders", 6)
@@ -123,5 +133,5 @@ def migration(group: Script) -> None:
 
 MODERN = (
     *(scale, slow_release, crash, poll_timeout, pause),
-    *(restart_static, instance_taken, topics, failover, migration),
+    *(restart_static, instance_taken, topics, regex, failover, migration),
 )

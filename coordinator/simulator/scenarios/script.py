@@ -50,13 +50,13 @@ class Script:
         records_per_minute: int = RECORDS_PER_MINUTE,
         retention_ms: int = RETENTION_MS,
     ) -> str:
-        """Creates a topic that only this group reads, and returns its name."""
+        """Creates a topic that only this group reads, now or as the group begins, and returns its name."""
         full_name = f"{name}.{self.group_id}"
         self.simulation.topics.create(
             full_name,
             partitions,
             records_per_minute=records_per_minute,
-            now_ms=self.began_at_ms,
+            now_ms=max(self.began_at_ms, self.simulation.now_ms),
             source=self.source.source("topic", name),
             retention_ms=retention_ms,
         )

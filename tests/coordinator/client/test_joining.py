@@ -378,6 +378,13 @@ def test_settings_that_are_refused(settings: dict[str, Any], message: str) -> No
         ConsumerConfig(group_id="group", client_id="a", **settings)
 
 
+def test_a_pattern_is_for_the_broker() -> None:
+    """Goal: a consumer of the classic protocol refuses an expression that no broker would resolve for it."""
+    consumer = Consumer(ConsumerConfig(group_id="group", client_id="a"), lambda: 1, lambda: "")
+    with pytest.raises(IllegalStateError):
+        consumer.subscribe((), 0, "orders.*")
+
+
 def test_closed_consumer() -> None:
     """Goal: one that never joined is closed at once, and does not poll any more."""
     consumer = Consumer(ConsumerConfig(group_id="group", client_id="a"), lambda: 1, lambda: "")

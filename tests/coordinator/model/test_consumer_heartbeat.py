@@ -133,16 +133,6 @@ def test_other_topics() -> None:
     assert cluster.beat("a", 1, owned={PAYMENTS.topic_id: (0, 1, 2)}).member_epoch == 2
 
 
-def test_a_regular_expression_is_refused() -> None:
-    """Goal: a subscription that nobody would resolve is refused, so that no member waits for partitions for ever."""
-    cluster = Cluster()
-    words = {"rebalance_timeout_ms": 60_000, "owned": {}}
-    joining = {"subscribed_topic_names": (), **words}
-    refused = cluster.beat("a", 0, subscribed_topic_regex="ord.*", **joining)
-    assert refused.error is Error.INVALID_REGULAR_EXPRESSION
-    assert cluster.beat("a", 0, subscribed_topic_regex="", **joining).error is Error.NONE
-
-
 def test_lost_answer() -> None:
     """Goal: the epoch before is taken from a member that has no more than it was given, any other is fenced."""
     cluster = shared()

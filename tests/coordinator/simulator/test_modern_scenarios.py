@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest, OffsetCommitRequest
 from groupledger.coordinator.simulator.scenarios.modern import DELAY_MS, MODERN
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ SHOWN: dict[str, tuple[list[str], set[tuple[str, str]], list[str]]] = {
     ),
     "consumer-instance-taken": (["joined"] * 2, {("CONSUMER_GROUP_HEARTBEAT", "UNRELEASED_INSTANCE_ID")}, []),
     "consumer-topics": ([*JOINED_3, *["metadata_changed"] * 3, "topics_changed"], set(), []),
+    "consumer-regex": (["joined", "metadata_changed", "joined", "joined", "metadata_changed"], set(), []),
     "consumer-failover": (
         [*JOINED_3, "joined"],
         {
@@ -73,6 +75,24 @@ def test_who_waits_for_whom(play: Callable[[str], Played]) -> None:
     quick, late = sorted({row.valid_from_ms for row in played.truth.holdings if row.member_id == newcomer})
     assert quick - third.started_at_ms < 20_000
     assert 0.8 * DELAY_MS < late - third.started_at_ms < DELAY_MS + 20_000
+
+
+def test_a_regular_expression_is_said_once(play: Callable[[str], Played]) -> None:
+    """Goal: as Java's client, a member says its expression, and that it names nothing, as it joins; it learns the names
+    of its topics from the broker, and consumes the one that came later, too."""
+    played = play("consumer-regex")
+    asked = [each.request for each in played.outputs.exchanges]
+    said = [
+        (each.member_epoch, each.subscribed_topic_names, each.subscribed_topic_regex)
+        for each in asked
+        if isinstance(each, ConsumerGroupHeartbeatRequest)
+        and (each.subscribed_topic_names, each.subscribed_topic_regex) != (None, None)
+    ]
+    assert said == [(0, (), r"orders.*\.consumer-regex-0000")] * 3
+    later = {each.partition for each in played.truth.holdings if each.topic.startswith("orders-eu")}
+    assert later == {0, 1, 2, 3}
+    consumed = {each.topic for request in asked if isinstance(request, OffsetCommitRequest) for each in request.offsets}
+    assert consumed == {"orders.consumer-regex-0000", "orders-eu.consumer-regex-0000"}
 
 
 def test_everything_is_consumed_once(play: Callable[[str], Played]) -> None:

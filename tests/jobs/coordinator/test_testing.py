@@ -11,6 +11,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.messages import HeartbeatRequest, OffsetCommitRequest, Request
@@ -214,6 +215,25 @@ def test_added_partitions_are_consumed() -> None:
             kafka.until(lambda: consumer.poll(0.1) is not None and len(consumer.assignment()) == 2, "two partitions")
             kafka.fault(at_s=0, do="add_partitions", topic="orders", partitions=4)
             kafka.until(lambda: consumer.poll(0.1) and len(consumer.assignment()) == 4, "four partitions")
+
+
+def test_a_regular_expression_of_librdkafka() -> None:
+    """Goal: a consumer of KIP-848 that leaves its expression to the broker gets the topics that it matches, one that
+    comes later among them."""
+    config = Config(group_consumer_heartbeat_interval_ms=200, group_consumer_regex_refresh_min_interval_ms=0)
+    with coordinator({"orders": 3, "payments": 2, "refunds": 1}, config=config) as kafka:
+        settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": GROUP, "group.protocol": "consumer"}
+        with closing(Consumer(settings)) as consumer:
+            consumer.subscribe(["^(ord|pay).*"])
+
+            def owned() -> set[str]:
+                consumer.poll(0.1)
+                return {each.topic for each in consumer.assignment()}
+
+            kafka.until(lambda: owned() == {"orders", "payments"}, "both topics")
+            admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+            admin.create_topics([NewTopic("orders-eu", 1, 1)])["orders-eu"].result()
+            kafka.until(lambda: owned() == {"orders", "orders-eu", "payments"}, "the topic that came later")
 
 
 def test_a_fast_clock_ends_a_session() -> None:

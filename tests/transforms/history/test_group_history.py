@@ -11,7 +11,8 @@ import pytest
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.group_history import fold_groups, group_events
-from groupledger.transforms.history.rules.events import Coverage
+from groupledger.transforms.history.rules.events import SESSION_DEFAULT_MS, Coverage
+from tests.transforms.history.rules.consumer_groups import consumer_groups, of_group
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +29,12 @@ def test_a_record_type_about_no_known_type_of_group(spark: SparkSession) -> None
     types = ("group_metadata", "group_metadata_of_tomorrow", "share_group_metadata", "cluster_link", "members")
     rows = [(f"of {each}", 0, offset, None, each, True, "{}", *[None] * 4) for offset, each in enumerate(types)]
     events = group_events(spark.createDataFrame(rows, RECORDS), spark.createDataFrame([], OPEN_GROUPS.schema), {})
-    folded = fold_groups(events, {}, {}).where("open_groups IS NOT NULL").select("open_groups.group_id").collect()
+    folded = (
+        fold_groups(events, {}, {}, consumer_session_timeout_ms=SESSION_DEFAULT_MS)
+        .where("open_groups IS NOT NULL")
+        .select("open_groups.group_id")
+        .collect()
+    )
     assert {row.group_id for row in folded} == {"of group_metadata", "of share_group_metadata"}
 
 
@@ -62,10 +68,46 @@ def test_groups_that_ended(spark: SparkSession) -> None:
             rows.append((group, number, offset, when, "offset_commit", is_removed, None, None, *commit))
     marks = {number: [Coverage(0, Completeness.COMPLETE)] for number in range(len(commits) + 1)}
     events = group_events(spark.createDataFrame(rows, RECORDS), spark.createDataFrame([], OPEN_GROUPS.schema), marks)
-    folded = fold_groups(events, marks, {}).where("groups IS NOT NULL").select("groups.*").collect()
+    folded = (
+        fold_groups(events, marks, {}, consumer_session_timeout_ms=SESSION_DEFAULT_MS)
+        .where("groups IS NOT NULL")
+        .select("groups.*")
+        .collect()
+    )
     assert {row.group_id: (row.is_alive, row.incarnation) for row in folded} == {
         "streams": (False, 1),
         "gone": (False, 1),
         "again": (True, 2),
         "meanwhile": (True, 1),
     }
+
+
+@pytest.mark.spark
+def test_the_brokers_session(spark: SparkSession) -> None:
+    """Goal: Spark's tasks are told how long the brokers wait for a silent member of KIP-848
+    (`rules.test_consumer.test_the_brokers_session` has more)."""
+    log = of_group(consumer_groups(), "dynamic")
+    joins, goes = log[:5], log[-4:]
+
+    def row_of(record: dict[str, Any], second: int) -> tuple[Any, ...]:
+        fields = json.dumps(record["key"] | (record["value"] or {}))
+        when = datetime.fromtimestamp(second, timezone.utc)
+        place = "dynamic", 0, record["kafka_offset"], when
+        return (*place, record["record_type"], record["value"] is None, fields, *[None] * 4)
+
+    topic = joins[2]["value"]["topic_partitions"][0]["topic_id"]
+    rows = [row_of(record, 0) for record in joins]
+    for second in range(1, 9):
+        when = datetime.fromtimestamp(second, timezone.utc)
+        rows.append(("dynamic", 0, 4 + second, when, "offset_commit", False, None, None, topic, 0, second))
+    rows += [row_of(record, 33) for record in goes]
+    marks = {0: [Coverage(0, Completeness.COMPLETE)]}
+    events = group_events(spark.createDataFrame(rows, RECORDS), spark.createDataFrame([], OPEN_GROUPS.schema), marks)
+    causes = [
+        fold_groups(events, marks, {}, consumer_session_timeout_ms=session_ms)
+        .where("members IS NOT NULL")
+        .select("members.leave_cause")
+        .collect()
+        for session_ms in (SESSION_DEFAULT_MS, 20_000)
+    ]
+    assert causes == [[("left",)], [("session_expired",)]]

@@ -185,7 +185,10 @@ def _foresee_departure(group: OpenGroup, state: Reconciliation, member_id: str, 
             f"gave up nothing for {here.at_ms - step.valid_from_ms} ms, its rebalance timeout being over",
         ]
     else:
-        guess = departure(tenure.facts, silences(group, [tenure], here.at_ms)[member_id], None)
+        facts = tenure.facts
+        if facts.session_timeout_ms is None and state.group_type == GroupType.CONSUMER:
+            facts = replace(facts, session_timeout_ms=group.consumer_session_timeout_ms)
+        guess = departure(facts, silences(group, [tenure], here.at_ms)[member_id], None)
         operation.causes[member_id] = [guess.trigger, guess.confidence, guess.explanation]
 
 

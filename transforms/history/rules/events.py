@@ -28,6 +28,9 @@ CONSUMER = "consumer"
 CONNECT = "connect"
 
 
+SESSION_DEFAULT_MS = 45_000  # of groups of KIP-848's kind, where the broker's setting counts and no record tells it
+
+
 @dataclass(frozen=True, slots=True)
 class MemberFacts:
     """Describes a member without what it owns. `topics`, sorted, is None where the subscription can't be read, and

@@ -15,6 +15,7 @@ from groupledger.schemas.words import Completeness, EndedBy, FindingKind, GroupT
 from groupledger.transforms.history.rules import consumer, cost, reconciliation
 from groupledger.transforms.history.rules.consumer_state import Reconciliation
 from groupledger.transforms.history.rules.events import (
+    SESSION_DEFAULT_MS,
     Commits,
     Coverage,
     Event,
@@ -52,14 +53,18 @@ def fold(
     open_state: str | None,
     events: Iterable[Event],
     topic_names: TopicNames | None = None,
+    *,
+    consumer_session_timeout_ms: int = SESSION_DEFAULT_MS,
 ) -> Folded:
     """Returns the rows and the state that the events lead to.
 
     `events` are in log order; a `Coverage` mark stands before what lies at its offset. Marks may be repeated.
     `topic_names` are those by which the events call topics that the state may still call by their ids.
+    `consumer_session_timeout_ms` is what the brokers' `group.consumer.session.timeout.ms` is set to.
     """
     new = OpenGroup(group_id=group_id, kafka_partition=kafka_partition)
     group = new if open_state is None else load(open_state, topic_names or {})
+    group.consumer_session_timeout_ms = consumer_session_timeout_ms
     rows = Rows()
     guard = group.last_kafka_offset
     has_lost_all = False

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import Completeness, GroupType
 from groupledger.transforms.history.rules import consumer_state
-from groupledger.transforms.history.rules.events import MemberFacts
+from groupledger.transforms.history.rules.events import SESSION_DEFAULT_MS, MemberFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -137,7 +137,7 @@ class OpenGroup:
     stretch, and `is_renewed` that it has a record of the whole group. `record_offset` is that of the last group-level
     event. The group may have ended without a trace at `ends_hidden_from`, if no record lies behind it yet. `pending`
     holds the units that nobody owns now, with the identity of the member that gave each up; `revokers` are the members
-    that have to join again because of it."""
+    that have to join again because of it. `consumer_session_timeout_ms` is a setting, and no part of the state."""
 
     group_id: str
     kafka_partition: int
@@ -169,6 +169,7 @@ class OpenGroup:
     commits: dict[TopicPartition, PartitionCommits] = field(default_factory=dict)
     rebalance: OpenRebalance | None = None
     reconciliation: consumer_state.Reconciliation | None = None
+    consumer_session_timeout_ms: int = SESSION_DEFAULT_MS
 
     @property
     def is_simple(self) -> bool:
@@ -208,7 +209,8 @@ _NAMES_OF_FORMAT_2 = {
 _GETTERS = {of: attrgetter(*_NAMES[kind]) for kind, of in _KINDS.items()}
 _RECORDS = ("ending", "generation", "members", "owners", "pending", "commits", "rebalance", "reconciliation")
 _FORMER = ("upgraded_generation",)  # fields that an older version wrote, and nothing needs any more
-_SCALARS = tuple(each.name for each in fields(OpenGroup) if each.name not in _RECORDS)
+_SETTINGS = ("consumer_session_timeout_ms",)  # given with each fold
+_SCALARS = tuple(each.name for each in fields(OpenGroup) if each.name not in (*_RECORDS, *_SETTINGS))
 
 
 def dump(group: OpenGroup) -> str:

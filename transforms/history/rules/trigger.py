@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.schemas.kinds import changes as kinds_of_change
 from groupledger.schemas.kinds import triggers
+from groupledger.transforms.history.rules.events import SESSION_DEFAULT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 TIMING_COMMITS_MIN = 2  # one commit has no interval
 HEARTBEATS_PER_SESSION = 3  # at least, as the documentation of heartbeat.interval.ms asks for
-SESSION_DEFAULT_MS = 45_000  # of a KIP-848 group, where the broker's setting counts and no record tells it
 _OF_A_REPLACEMENT = {kinds_of_change.MEMBER_REPLACED, kinds_of_change.LEADER_CHANGED, kinds_of_change.PROTOCOL_CHANGED}
 
 

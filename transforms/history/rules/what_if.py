@@ -31,7 +31,7 @@ from groupledger.coordinator.what_if.workload import (
 from groupledger.schemas.kinds.changes import GROUP_STARTED, PARTITIONS_ADDED
 from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, REBALANCE_TIMEOUT, SESSION_EXPIRED
 from groupledger.schemas.words import GroupType, HoleCause, LeaveCause, PauseScope
-from groupledger.transforms.history.rules.trigger import SESSION_DEFAULT_MS
+from groupledger.transforms.history.rules.events import SESSION_DEFAULT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -10,7 +10,8 @@ import pytest
 
 from groupledger.schemas.words import Completeness, MemberState
 from groupledger.transforms.history.rules.consumer_records import UNREVOKED
-from groupledger.transforms.history.rules.events import Coverage
+from groupledger.transforms.history.rules.events import Commits, Coverage
+from groupledger.transforms.history.rules.fold import fold
 from groupledger.transforms.history.rules.group_timeline import timeline
 from lab.truth.consumer_groups import Table, as_described, as_told, wrong_state
 from tests.transforms.history.rules.consumer_groups import (
@@ -76,6 +77,26 @@ def test_who_gave_nothing_up_in_time(log: list[dict[str, Any]], after_ms: int, c
     assert row["leave_cause"] == cause
     last = max(tables["rebalances"].values(), key=itemgetter("to_generation"))
     assert (last["to_generation"], last["inferred_trigger"]) == (3, cause)
+
+
+@pytest.mark.parametrize(("session_ms", "cause"), [(45_000, "left"), (20_000, "session_expired")])
+def test_the_brokers_session(log: list[dict[str, Any]], session_ms: int, cause: str) -> None:
+    """Goal: a member that committed every second and went 25 s after its last commit left where the brokers wait for
+    45 s, as they do unless told otherwise, and fell silent where they wait for 20 s; no table says what they were set
+    to."""
+    records = of_group(log, "dynamic")
+    joins, goes = records[:5], records[-4:]
+    topic = joins[2]["value"]["topic_partitions"][0]["topic_id"]
+    commits = Commits(topic, 0, 5, 12, 8, 1_000, 8_000, 10, 80)
+    gone = [{**each, "after_ms": 33_000} for each in goes]
+    gone[3]["value"] = {**gone[3]["value"], "epoch": 2}
+    events = [*map(event, joins), commits, *map(event, gone)]
+    told = [Coverage(0, Completeness.COMPLETE), *events]
+    rows = fold("dynamic", 0, None, told, consumer_session_timeout_ms=session_ms).rows
+    (member,) = rows["members"]
+    assert (member["leave_cause"], member["session_timeout_ms"]) == (cause, None)
+    assert rows["rebalances"][-1]["inferred_trigger"] == cause
+    assert f"session timeout {session_ms} ms" in rows["rebalances"][-1]["inferred_trigger_explanation"]
 
 
 def test_movement_is_by_target(log: list[dict[str, Any]]) -> None:
