@@ -28,8 +28,11 @@ demo-kafka: setup ## the same steps on a real broker with real consumers
 test: check ## everything that CI runs: lint, types, unit, property, Spark, broker and fault tests
 	$(BIN)/python -m pytest -n 2 --durations=30 -m "not cluster"
 
-test-fast: setup ## the tests that need no Java: under half a minute
-	$(BIN)/python -m pytest -n 2 -q -m "not spark and not broker and not fault and not java and not browser and not slow and not cluster"
+# Without Java, tables and servers.
+FAST_TESTS = tests/coordinator tests/schemas tests/transforms tests/conf tests/tools tests/test_*.py tests/jobs/cli tests/jobs/process
+
+test-fast: setup ## rules, codec, coordinator and command line, without Java and tables: about half a minute
+	$(BIN)/python -m pytest -n 2 -q -m "not spark and not broker and not fault and not java and not browser and not slow and not cluster" $(FAST_TESTS)
 
 test-cluster: setup ## a warehouse in an S3 bucket, and a cluster of Spark's with two workers (fetches both; ten minutes)
 	@$(PYTHON) tools/setup.py --with-cluster
