@@ -36,6 +36,7 @@ from groupledger.coordinator.model.records import (
     new_offset_commit_tombstone_record,
 )
 from groupledger.coordinator.model.states import State
+from groupledger.coordinator.model.streams.records import streams_group_tombstones
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.offset_store import OffsetStore
     from groupledger.coordinator.model.operation import Operation
+    from groupledger.coordinator.model.streams.group import StreamsGroup
 
 _GROUP_ID_NOT_FOUND_SINCE = 9
 _NO_TIMESTAMP = -1
@@ -226,6 +228,9 @@ def expire_groups(operation: Operation) -> None:
     for consumers in operation.consumer_groups.values():
         if _expire_offsets(consumers.group_id, partial(_is_over_for_consumers, consumers), operation):
             operation.records += group_tombstones(consumers.group_id) if consumers.state == EMPTY else []
+    for streams in operation.streams_groups.values():
+        if _expire_offsets(streams.group_id, partial(_is_over_for_streams, streams), operation):
+            operation.records += streams_group_tombstones(streams.group_id) if streams.state == EMPTY else []
     if operation.records:
         operation.log("tombstones_generated", tombstone_count=len(operation.records))
 
@@ -238,6 +243,13 @@ def _is_over_for_consumers(
     group: ConsumerGroup, topic: str, offset: Mapping[str, Any], now_ms: int, config: Config
 ) -> bool:
     is_subscribed = topic in group.subscribed_topics()
+    return not is_subscribed and _has_outlived(offset, offset["commit_timestamp_ms"], now_ms, config)
+
+
+def _is_over_for_streams(
+    group: StreamsGroup, topic: str, offset: Mapping[str, Any], now_ms: int, config: Config
+) -> bool:
+    is_subscribed = group.is_subscribed_to(topic)
     return not is_subscribed and _has_outlived(offset, offset["commit_timestamp_ms"], now_ms, config)
 
 
