@@ -316,6 +316,16 @@ def test_initial_delay() -> None:
     assert join(cluster, "c").status == ()
 
 
+def test_initial_delay_of_one() -> None:
+    """Goal: a member that only joined is given nothing as the delay is over, since its topology is not configured yet,
+    but with its next heartbeat."""
+    cluster = streams_cluster(group_streams_initial_rebalance_delay_ms=3_000)
+    join(cluster, "a")
+    assert cluster.wait(3_000) == []
+    given = beat(cluster, "a", 1)
+    assert (given.member_epoch, given.assignment) == (2, TasksByRole(active=ALL))
+
+
 # Failures
 
 

@@ -11,6 +11,9 @@ from groupledger.coordinator.model.streams.configured import ConfiguredTopology,
 from groupledger.coordinator.model.streams.topology import CopartitionGroup, Subtopology, TopicInfo, Topology
 
 THREE, FIVE = "three", "five"
+OTHERWISE = (
+    "Number of partitions [4] of repartition topic [r] doesn't match number of partitions [5] of the source topic."
+)
 TOGETHER = CopartitionGroup(source_topics=(0,), repartition_source_topics=(0,))
 
 
@@ -75,7 +78,7 @@ def test_missing_sources() -> None:
         ),
         (
             [reads("a", FIVE, repartition="r", partitions=4, copartition_groups=(TOGETHER,))],
-            "Number of partitions [4] of repartition topic [r] doesn't match number of partitions [5] of the source topic.",
+            OTHERWISE,
         ),
         (
             [
