@@ -311,8 +311,12 @@ class Shard:
     def _apply(self, record: Record, operation: Operation) -> None:
         group_id = record.key["group_id"]
         if record.record_type in _OFFSET_RECORDS:
-            others = self.groups, self.consumer_groups, self.streams_groups
-            if record.value is not None and not any(group_id in groups for groups in others):
+            is_there = (
+                self.groups.get(group_id) is not None  # the most common one, and the cheapest to ask for
+                or group_id in self.consumer_groups
+                or group_id in self.streams_groups
+            )
+            if record.value is not None and not is_there:
                 self.groups.put(group_id, Group(group_id=group_id, current_state_timestamp_ms=operation.now_ms))
             self.offsets.apply(record, self.log_end_offset, operation.producer_id)
         elif record.record_type == "group_metadata":

@@ -149,11 +149,9 @@ def _member(group: StreamsGroup, request: StreamsGroupHeartbeatRequest, operatio
 
 
 def _has_all(member: StreamsMember, owned: TasksByRole) -> bool:
-    known = by_role(member.assigned)
-    names = all(
-        {name for name, _ in one} <= {name for name, _ in other} for one, other in zip(owned, known, strict=True)
-    )
-    return names and tasks_of(owned) <= member.assigned.keys()
+    roles = zip(owned, by_role(member.assigned), strict=True)
+    names_no_other = all({*dict(told)} <= {*dict(known)} for told, known in roles)
+    return names_no_other and tasks_of(owned) <= member.assigned.keys()
 
 
 def _as_asked(member: StreamsMember, request: StreamsGroupHeartbeatRequest) -> StreamsMember:

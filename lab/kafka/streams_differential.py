@@ -4,11 +4,12 @@ A sequence has two groups, and each has a topology of its own (`streams_topologi
 heartbeat, give up what they have to at once or later or say nothing of it, change their words, leave, join again,
 repeat an old epoch or make one up, ask for a shutdown, bring another topology, commit and fetch with right and older
 epochs, until the group is full; administrators describe and delete the groups and their offsets; and others ask for
-them with the requests of other group types, so that an empty one becomes a classic group and a streams group again. In
-some sequences a topic is created or grows meanwhile, and missing internal topics are created by the broker.
+them with the requests of other group types, so that an empty one becomes a classic group and a streams group again, or
+a consumer group has the id for a while. In some sequences a topic is created or grows meanwhile, and missing internal
+topics are created by the broker. Some end with all members silent, and some begin with the initial rebalance delay.
 
-Some sequences end with all members silent, and some begin with the initial rebalance delay. Not played: rebalance
-timeouts, other settings of single groups, and source topics by regular expressions, which a 4.2 broker passes over.
+Not played: rebalance timeouts, commits of transactions, other settings of single groups, loads, share groups with these
+ids, and source topics by regular expressions, which a 4.2 broker passes over. It never gives out warm-up tasks.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from groupledger.coordinator.model.streams.records import CURRENT, TARGET_EPOCH
 from groupledger.coordinator.model.streams.tasks import TasksByRole, by_role, tasks_of
 from groupledger.coordinator.model.streams.topology import KeyValue, Subtopology, Topology
 from groupledger.coordinator.model.streams_heartbeat import STANDBYS_SETTING
-from groupledger.coordinator.model.streams_messages import StreamsGroupDescribeRequest
+from groupledger.coordinator.model.streams_messages import StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from lab.kafka.connection import CLIENT_ID, Connection
@@ -96,10 +97,11 @@ class _Play(StreamsPlay):
     def run(self) -> None:
         if self.model.config.group_streams_initial_rebalance_delay_ms:
             self._wait_for_more()
-            return
-        self._play()
-        if self.dice.random() < SHARE_OF_SILENCE:
-            self._be_silent()
+        else:
+            self._play()
+            if self.dice.random() < SHARE_OF_SILENCE:
+                self._be_silent()
+        self._leave_all()
 
     def _play(self) -> None:
         actions: list[tuple[int, Callable[[], None]]] = [
@@ -143,6 +145,15 @@ class _Play(StreamsPlay):
         if self.members:
             member = self.members.pop(self.dice.randrange(len(self.members)))
             self.beat(member, member_epoch=LEFT)
+
+    def _leave_all(self) -> None:
+        """Leaves nobody behind: a session that ends later would be written, and a broker's descriptions show what was
+        configured before as soon as anything is written."""
+        for group_id in self.group_ids:
+            group = self.model.streams_group(group_id)
+            for member_id in () if group is None else [*group.members]:
+                leaving: dict[str, Any] = {"group_id": group_id, "member_id": member_id, "member_epoch": LEFT}
+                self.ask(StreamsGroupHeartbeatRequest(next(self.requests), **leaving))
 
     def _rejoin(self) -> None:
         if self.members:
