@@ -42,8 +42,13 @@ def commit_transactional_by_epoch(request: TxnOffsetCommitRequest, operation: Op
     group = operation.consumer_groups[request.group_id]
     names_nobody = request.generation_id < 0 and not request.member_id and request.group_instance_id is None
     operation.producer_id, operation.producer_epoch = request.producer_id, request.producer_epoch
-    error = Error.NONE if names_nobody else _refusal_of_commit(group, request)
+    error = Error.NONE if names_nobody else in_transaction(_refusal_of_commit(group, request))
     write_offsets(request, error, NO_EXPIRY, operation)
+
+
+def in_transaction(error: Error) -> Error:
+    """Returns an error as a transaction's commit is told it, whose producers know generations alone."""
+    return Error.ILLEGAL_GENERATION if error is Error.STALE_MEMBER_EPOCH else error
 
 
 def _refusal_of_commit(group: ConsumerGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> Error:

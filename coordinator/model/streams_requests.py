@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from groupledger.coordinator.model.consumer.group import EMPTY
-from groupledger.coordinator.model.consumer_requests import COMMITS_SINCE
+from groupledger.coordinator.model.consumer_requests import COMMITS_SINCE, in_transaction
 from groupledger.coordinator.model.join_group import join_group
 from groupledger.coordinator.model.messages import (
     OffsetDeleteResponse,
@@ -68,7 +68,7 @@ def commit_transactional_by_streams(request: TxnOffsetCommitRequest, operation: 
     group = operation.streams_groups[request.group_id]
     names_nobody = request.generation_id == -1 and not request.member_id and request.group_instance_id is None
     operation.producer_id, operation.producer_epoch = request.producer_id, request.producer_epoch
-    error = Error.NONE if names_nobody else _refusal_of_commit(group, request)
+    error = Error.NONE if names_nobody else in_transaction(_refusal_of_commit(group, request))
     write_offsets(request, error, NO_EXPIRY, operation)
 
 

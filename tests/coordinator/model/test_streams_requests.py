@@ -79,6 +79,11 @@ def test_commits_of_others() -> None:
     assert cluster.ask(TxnOffsetCommitRequest, **transactional).partitions[0].error is Error.NONE
     stranger = cluster.ask(TxnOffsetCommitRequest, **transactional, member_id="z", generation_id=3)
     assert stranger.partitions[0].error is Error.UNKNOWN_MEMBER_ID
+    errors = [
+        cluster.ask(TxnOffsetCommitRequest, **transactional, member_id="a", generation_id=epoch).partitions[0].error
+        for epoch in (3, 2, 1, 4)
+    ]
+    assert errors == [Error.NONE, Error.NONE, Error.ILLEGAL_GENERATION, Error.ILLEGAL_GENERATION]
     for name in ("a", "b"):
         beat(cluster, name, LEFT)
     assert commit(cluster, "", -1) is Error.NONE
