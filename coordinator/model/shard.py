@@ -198,7 +198,6 @@ class Shard:
         )
 
     def _append(self, operation: Operation) -> Batch:
-        self._forgotten.clear()
         batch = Batch(
             partition=self.partition,
             base_offset=self.log_end_offset,
@@ -211,10 +210,15 @@ class Shard:
             if record.record_type != "group_metadata" or record.value is None:
                 self._apply(record, operation)
             self.log_end_offset += 1
+        self._show()
+        return batch
+
+    def _show(self) -> None:
+        """Lets requests that only read see what changed without a record, since something was written."""
+        self._forgotten.clear()
         for group in self._unshown:
             group.shown = group.configured
         self._unshown.clear()
-        return batch
 
     def _remove_created_group(self, operation: Operation) -> None:
         if operation.created_group_id is not None:
@@ -295,6 +299,7 @@ class Shard:
             committed=request.committed,
         )
         self._replay(batch, operation)
+        self._show()
         operation.responses.append(WriteTxnMarkerResponse(request.request_id, Error.NONE))
         return _result(operation, batch)
 

@@ -8,8 +8,9 @@ them with the requests of other group types, so that an empty one becomes a clas
 a consumer group has the id for a while. In some sequences a topic is created or grows meanwhile, and missing internal
 topics are created by the broker. Some end with all members silent, and some begin with the initial rebalance delay.
 
-Not played: rebalance timeouts, commits of transactions, other settings of single groups, loads, share groups with these
-ids, and source topics by regular expressions, which a 4.2 broker passes over. It never gives out warm-up tasks.
+Not played: rebalance timeouts, transactions that are committed, other settings of single groups, loads, share groups
+with these ids, and source topics by regular expressions, which a 4.2 broker passes over. It never gives out warm-up
+tasks.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafka.protocol.admin import CreatePartitionsRequest
+from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
 from groupledger.coordinator.model.consumer.member import AWAY, LEFT
 from groupledger.coordinator.model.messages import (
@@ -37,6 +39,8 @@ from groupledger.coordinator.model.messages import (
     Request,
     ShareGroupHeartbeatRequest,
     SyncGroupRequest,
+    TxnOffsetCommitRequest,
+    WriteTxnMarkerRequest,
 )
 from groupledger.coordinator.model.streams.member import Endpoint
 from groupledger.coordinator.model.streams.records import CURRENT, TARGET_EPOCH
@@ -46,10 +50,11 @@ from groupledger.coordinator.model.streams_heartbeat import STANDBYS_SETTING
 from groupledger.coordinator.model.streams_messages import StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from lab.kafka.broker_driver import TRANSACTION_KEY
 from lab.kafka.connection import CLIENT_ID, Connection
 from lab.kafka.consumer_differential import PROPERTIES as OF_CONSUMERS
 from lab.kafka.consumer_sequences import TOPICS
-from lab.kafka.group_messages import errors_of, from_wire, to_wire
+from lab.kafka.group_messages import as_told, errors_of, from_wire, to_wire
 from lab.kafka.group_timers import (
     SHORT_HEARTBEAT_MS,
     SHORT_SESSION_MS,
@@ -59,7 +64,8 @@ from lab.kafka.group_timers import (
     let_sessions_end,
     set_for_group,
 )
-from lab.kafka.paired_play import Outcome, play_each
+from lab.kafka.paired_play import Outcome, play_each, told
+from lab.kafka.producers import IMPLICIT_SINCE, Producer, retried
 from lab.kafka.share_differential import join_of_classic, join_of_consumer
 from lab.kafka.streams_play import (
     HEARTBEAT_MS,
@@ -75,6 +81,8 @@ from lab.kafka.streams_topologies import INTERNAL_TOPICS
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Iterable
+
+    from lab.kafka.streams_play import Member
 
 
 PROPERTIES = {
@@ -107,8 +115,9 @@ class _Play(StreamsPlay):
         actions: list[tuple[int, Callable[[], None]]] = [
             *((8, self._join), (20, self._heartbeat), (2, self._change_words), (3, self._leave), (1, self._rejoin)),
             *((2, self._wrong_epoch), (2, self._nonsense), (1, self._delete_group), (2, self._of_another_type)),
-            *((3, self._commit), (1, self._fetch), (2, self._other_topology), (1, self._change_topic)),
-            *((1, self._shut_down), (1, self._look), (1, self._become_classic), (1, self._become_consumers)),
+            *((3, self._commit), (1, self._commit_in_transaction), (1, self._fetch), (2, self._other_topology)),
+            *((1, self._change_topic), (1, self._shut_down), (1, self._look)),
+            *((1, self._become_classic), (1, self._become_consumers)),
         ]
         for _ in range(self.dice.randint(5, STEPS_MAX)):
             self.choose(actions)
@@ -204,10 +213,51 @@ class _Play(StreamsPlay):
     # Offsets
 
     def _commit(self) -> None:
-        """Commits for tasks that a member has or had, or for any partition."""
+        if self.members:
+            member = self.dice.choice(self.members)
+            words, offsets = self._words_of_commit(member), self._offsets(member)
+            version = self.dice.choice([9, 9, 9, 9, 9, 8])
+            request = OffsetCommitRequest(next(self.requests), **words, offsets=offsets, api_version=version)
+            self._count("commit", request, member, self.ask(request))
+
+    def _commit_in_transaction(self) -> None:
+        """Commits in a transaction of its own, which is aborted, so that nothing else depends on it."""
         if not self.members:
             return
         member = self.dice.choice(self.members)
+        producer = Producer(self.connection, f"{member.group_id}-{next(self.requests)}", IMPLICIT_SINCE)
+        place = FindCoordinatorRequest(version=3, key=producer.transactional_id, key_type=TRANSACTION_KEY)
+        retried(self.connection, place)
+        producer.start()
+        request = TxnOffsetCommitRequest(
+            next(self.requests),
+            **self._words_of_commit(member),
+            offsets=self._offsets(member),
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+        )
+        answer = from_wire(self.connection.call(to_wire(request, producer.transactional_id)), request)
+        self.now_ms += 1
+        result = self.model.handle(request, now_ms=self.now_ms)
+        self.compare(request, [as_told(each, request) for each in result.responses], [as_told(answer, request)])
+        written = self.read_at_least(len(result.records))
+        self.compare(request, [*map(told, result.records)], [*map(told, written)])
+        self._count("commit in a transaction", request, member, answer)
+        marker = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+        producer.end(committed=False)
+        self.model.handle(
+            WriteTxnMarkerRequest(next(self.requests), partition=0, **marker, committed=False), now_ms=self.now_ms
+        )
+
+    def _words_of_commit(self, member: Member) -> dict[str, Any]:
+        return {
+            "group_id": member.group_id,
+            "member_id": self.dice.choice([*[member.member_id] * 9, "nobody", ""]),
+            "generation_id": self.dice.choice([-1, *(member.epoch + step for step in (0, 0, -1, -1, -2, 1))]),
+        }
+
+    def _offsets(self, member: Member) -> tuple[OffsetToCommit, ...]:
+        """Returns offsets for tasks that a member has or had, or for any partition."""
         inputs = {each.subtopology_id: each.input_topics() for each in member.topology.subtopologies}
         places = [
             (topic, number)
@@ -219,18 +269,11 @@ class _Play(StreamsPlay):
         chosen = self.dice.sample(places, min(len(places), self.dice.randint(1, 2)))
         if not chosen or self.dice.random() < 0.2:
             chosen.append((self.dice.choice([*TOPICS]), 0))
-        offsets = [OffsetToCommit(topic=topic, partition=number, offset=7) for topic, number in sorted(chosen)]
-        member_id = self.dice.choice([*[member.member_id] * 9, "nobody", ""])
-        named: dict[str, Any] = {"group_id": member.group_id, "member_id": member_id}
-        version = self.dice.choice([9, 9, 9, 9, 9, 8])
-        epoch = self.dice.choice([-1, *(member.epoch + step for step in (0, 0, -1, -1, -2, 1))])
-        answer = self.ask(
-            OffsetCommitRequest(
-                next(self.requests), **named, generation_id=epoch, offsets=tuple(offsets), api_version=version
-            )
-        )
-        age = "older" if 0 <= epoch < member.epoch else "other"
-        self.compared.update(f"commit by an {age} epoch {error}" for error in {*errors_of(answer)})
+        return tuple(OffsetToCommit(topic=topic, partition=number, offset=7) for topic, number in sorted({*chosen}))
+
+    def _count(self, kind: str, request: Any, member: Member, answer: Any) -> None:
+        age = "older" if 0 <= request.generation_id < member.epoch else "other"
+        self.compared.update(f"{kind} by an {age} epoch {error}" for error in {*errors_of(answer)})
 
     def _fetch(self) -> None:
         if self.members:

@@ -10,6 +10,7 @@ import pytest
 
 from groupledger.coordinator.model.consumer.topics import Topic
 from groupledger.coordinator.model.coordinator import Coordinator
+from groupledger.coordinator.model.messages import WriteTxnMarkerRequest
 from groupledger.coordinator.model.streams.assignors import IllegalTargetError, TasksToAssign, in_turn
 from groupledger.coordinator.model.streams.configured import StatusCode
 from groupledger.coordinator.model.streams.endpoints import EndpointPartitions
@@ -260,6 +261,16 @@ def test_description_of_what_is_configured() -> None:
         join(cluster, name)
     partitions.append(described(cluster).topology.subtopologies[0].state_changelog_topics[0].partitions)
     assert partitions == [0, 0, 0, 0, ORDERS.partition_count]
+
+
+def test_a_marker_shows_what_is_configured() -> None:
+    """Goal: the end of a transaction in the same partition is something written, too."""
+    cluster = streams_cluster()
+    join(cluster, "a")
+    beat(cluster, "a", 2)
+    cluster.ask(WriteTxnMarkerRequest, partition=0, producer_id=1, producer_epoch=0, committed=False)
+    changelog = described(cluster).topology.subtopologies[0].state_changelog_topics[0]
+    assert changelog.partitions == ORDERS.partition_count
 
 
 # Members that go, and time
