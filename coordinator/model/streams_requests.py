@@ -12,12 +12,10 @@ from groupledger.coordinator.model.consumer.group import EMPTY
 from groupledger.coordinator.model.consumer_requests import COMMITS_SINCE, in_transaction
 from groupledger.coordinator.model.join_group import join_group
 from groupledger.coordinator.model.messages import (
-    OffsetDeleteResponse,
-    PartitionResult,
     refusal,
 )
-from groupledger.coordinator.model.offsets import expiry_of, write_offsets
-from groupledger.coordinator.model.records import NO_EXPIRY, new_offset_commit_tombstone_record
+from groupledger.coordinator.model.offsets import delete_unsubscribed, expiry_of, write_offsets
+from groupledger.coordinator.model.records import NO_EXPIRY
 from groupledger.coordinator.model.streams.records import streams_group_tombstones
 from groupledger.coordinator.model.streams.tasks import Task, by_role
 from groupledger.coordinator.model.streams_messages import DescribedStreamsGroup, DescribedStreamsMember
@@ -103,17 +101,7 @@ def refusal_of_streams_fetch(group: StreamsGroup, request: OffsetFetchGroup) -> 
 
 
 def delete_offsets_of_streams(request: OffsetDeleteRequest, operation: Operation) -> None:
-    group = operation.streams_groups[request.group_id]
-    results = []
-    for topic, partition in request.partitions:
-        key = (request.group_id, topic, partition)
-        error = Error.NONE
-        if group.is_subscribed_to(topic):
-            error = Error.GROUP_SUBSCRIBED_TO_TOPIC
-        elif operation.offsets.committed.get(*key) is not None or operation.offsets.has_pending(*key):
-            operation.records.append(new_offset_commit_tombstone_record(*key))
-        results.append(PartitionResult(topic, partition, error))
-    operation.response = OffsetDeleteResponse(request.request_id, Error.NONE, tuple(results))
+    delete_unsubscribed(request, operation.streams_groups[request.group_id], operation)
 
 
 # Describing

@@ -74,6 +74,9 @@ class ConsumerGroup:
     def subscribed_topics(self) -> frozenset[str]:
         return frozenset().union(*(member.topics for member in self.members.values()))
 
+    def is_subscribed_to_topic(self, topic: str) -> bool:
+        return topic in self.subscribed_topics()
+
     def others(self, member: ConsumerMember) -> list[ConsumerMember]:
         """Returns the members but one, and but the one whose place it takes."""
         return [

@@ -83,7 +83,7 @@ class StreamsGroup:
         """Returns the processes whose members have a task, or have still to give it up."""
         return self._holders.get(task, {}).values()
 
-    def is_subscribed_to(self, topic: str) -> bool:
+    def is_subscribed_to_topic(self, topic: str) -> bool:
         return self.state != EMPTY and topic in self.subtopology_by_topic()
 
     def subtopology_by_topic(self) -> dict[str, str]:
