@@ -6,6 +6,9 @@ that epoch, and the member's step to its target. The first epoch is 2. While the
 empty for everybody. Who leaves or is silent for its session is taken out: that is a new epoch, whose target the next
 heartbeat of somebody else computes. The target of a new group may wait for more members to join.
 
+A 4.2 broker refuses another topology of a newer epoch as an invalid request: STREAMS_INVALID_TOPOLOGY_EPOCH and
+STREAMS_TOPOLOGY_FENCED it never answers.
+
 Who is to have which task is an input (`streams.assignors`). Not modelled: settings of single groups, that the broker
 creates missing internal topics after it has answered (whoever plays it puts them into the coordinator's topics), that
 it refuses the names of Kafka's own topics before, source topics by regular expressions, of which 4.2 makes nothing,

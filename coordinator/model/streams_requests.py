@@ -6,14 +6,12 @@ epoch changed is good. An empty group becomes a classic one by a JoinGroup; one 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from groupledger.coordinator.model.consumer.group import EMPTY
 from groupledger.coordinator.model.consumer_requests import COMMITS_SINCE, in_transaction
 from groupledger.coordinator.model.join_group import join_group
-from groupledger.coordinator.model.messages import (
-    refusal,
-)
+from groupledger.coordinator.model.messages import refusal
 from groupledger.coordinator.model.offsets import delete_unsubscribed, expiry_of, write_offsets
 from groupledger.coordinator.model.records import NO_EXPIRY
 from groupledger.coordinator.model.streams.records import streams_group_tombstones
@@ -110,15 +108,15 @@ def delete_offsets_of_streams(request: OffsetDeleteRequest, operation: Operation
 def describe_streams_group(group: StreamsGroup | None, group_id: str) -> DescribedStreamsGroup:
     if group is None:
         return DescribedStreamsGroup(group_id=group_id, error=Error.GROUP_ID_NOT_FOUND)
-    is_ready = group.shown is not None and group.shown.is_ready
-    topology: Any = group.shown.topology if group.shown is not None and is_ready else group.topology
+    shown = group.shown
+    topology = shown.topology if shown is not None and shown.is_ready else group.topology
     return DescribedStreamsGroup(
         group_id=group_id,
         error=Error.NONE,
         group_state=group.state,
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
-        topology=topology.described(),
+        topology=None if topology is None else topology.described(),
         members=tuple(
             DescribedStreamsMember(
                 member_id=member.member_id,
