@@ -97,7 +97,7 @@ STEPS_MAX = 40
 PARTITIONS_MAX = 8
 CREATED_PARTITIONS = (1, 2, 3)
 ROUNDS_MAX = 12  # until all members have what they are to have
-DELAY_MS = 1_000
+DELAY_MS = 2_000  # much longer than some members take to join
 SHARE_OF_DELAYS, SHARE_OF_SILENCE = 0.03, 0.06
 
 
@@ -398,6 +398,8 @@ class _Play(StreamsPlay):
         """Lets members join within the delay that a new group has, and then all of them take their tasks."""
         group_id = self.group_ids[0]
         self._set_delay(group_id)
+        while any(topic not in self.model.topics for topic in self.topology_of[group_id].required_topics()):
+            self.topology_of[group_id] = self.topologies.draw()  # no time to wait for topics
         described = StreamsGroupDescribeRequest(next(self.requests), group_ids=self.group_ids)
         for _ in range(self.dice.randint(1, MAX_SIZE)):
             member = replace(self.new_member(), group_id=group_id, topology=self.topology_of[group_id])
