@@ -75,6 +75,7 @@ differential: setup ## random requests to a real broker, to the coordinator and 
 	$(BIN)/python -m bench.consumer_coordinator $(if $(filter file,$(origin SEED)),,--seed $(SEED))
 	$(BIN)/python -m bench.mixed_coordinator $(if $(filter file,$(origin SEED)),,--seed $(SEED))
 	$(BIN)/python -m bench.share_coordinator $(if $(filter file,$(origin SEED)),,--seed $(SEED))
+	$(BIN)/python -m bench.streams_coordinator $(if $(filter file,$(origin SEED)),,--seed $(SEED))
 	$(BIN)/python -m bench.twins
 
 PROMTOOL ?= promtool

@@ -21,18 +21,29 @@ from groupledger.coordinator.model.records import new_group_metadata_tombstone_r
 from groupledger.coordinator.model.share.group import ShareGroup
 from groupledger.coordinator.model.share.records import share_group_tombstones
 from groupledger.coordinator.model.states import State
+from groupledger.coordinator.model.streams.group import StreamsGroup
+from groupledger.coordinator.model.streams.records import streams_group_tombstones
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.operation import Operation
+    from groupledger.schemas.codec.records import Record
 
 _CLASSIC = "classic"
 _CONSUMER = "consumer"
 _SHARE = "share"
+_STREAMS = "streams"
 _GROUP_ID_NOT_FOUND_SINCE = 6
+
+
+_TOMBSTONES: dict[type[ConsumerGroup | ShareGroup | StreamsGroup], Callable[[str], list[Record]]] = {
+    ConsumerGroup: group_tombstones,
+    ShareGroup: share_group_tombstones,
+    StreamsGroup: streams_group_tombstones,
+}
 
 
 def describe_group(group: Group | None, group_id: str, api_version: int, *, is_modern: bool = False) -> DescribedGroup:
@@ -75,6 +86,7 @@ def list_groups(
     groups: Iterable[Group],
     consumer_groups: Iterable[ConsumerGroup],
     share_groups: Iterable[ShareGroup],
+    streams_groups: Iterable[StreamsGroup],
     request: ListGroupsRequest,
 ) -> list[ListedGroup]:
     states = [state.strip().lower() for state in request.states_filter]
@@ -83,6 +95,7 @@ def list_groups(
         *(ListedGroup(group.group_id, group.protocol_type or "", group.state.value, _CLASSIC) for group in groups),
         *(ListedGroup(group.group_id, _CONSUMER, group.state, _CONSUMER) for group in consumer_groups),
         *(ListedGroup(group.group_id, _SHARE, group.state, _SHARE) for group in share_groups),
+        *(ListedGroup(group.group_id, _STREAMS, group.state, _STREAMS) for group in streams_groups),
     ]
     return [
         one
@@ -98,13 +111,16 @@ def delete_groups(request: DeleteGroupsRequest, operation: Operation) -> None:
     offset_count = 0
     for group_id in request.group_ids:
         group = operation.groups.get(group_id)
-        modern = operation.consumer_groups.get(group_id) or operation.share_groups.get(group_id)
+        modern = (
+            operation.consumer_groups.get(group_id)
+            or operation.share_groups.get(group_id)
+            or operation.streams_groups.get(group_id)
+        )
         if modern is not None:
             error = Error.NONE if modern.state == EMPTY else Error.NON_EMPTY_GROUP
             if error is Error.NONE:
                 offset_count += delete_all_offsets(group_id, operation)
-                is_share = isinstance(modern, ShareGroup)
-                operation.records += share_group_tombstones(group_id) if is_share else group_tombstones(group_id)
+                operation.records += _TOMBSTONES[type(modern)](group_id)
                 deleted.append(group_id)
         elif group is None or group.state is State.DEAD:
             error = Error.GROUP_ID_NOT_FOUND

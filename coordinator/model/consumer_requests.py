@@ -12,13 +12,11 @@ from groupledger.coordinator.model.messages import (
     DescribedConsumerMember,
     OffsetCommitRequest,
     OffsetDeleteRequest,
-    OffsetDeleteResponse,
     OffsetFetchGroup,
-    PartitionResult,
     TxnOffsetCommitRequest,
 )
-from groupledger.coordinator.model.offsets import expiry_of, write_offsets
-from groupledger.coordinator.model.records import NO_EXPIRY, new_offset_commit_tombstone_record
+from groupledger.coordinator.model.offsets import delete_unsubscribed, expiry_of, write_offsets
+from groupledger.coordinator.model.records import NO_EXPIRY
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -46,8 +44,13 @@ def commit_transactional_by_epoch(request: TxnOffsetCommitRequest, operation: Op
     group = operation.consumer_groups[request.group_id]
     names_nobody = request.generation_id < 0 and not request.member_id and request.group_instance_id is None
     operation.producer_id, operation.producer_epoch = request.producer_id, request.producer_epoch
-    error = Error.NONE if names_nobody else _refusal_of_commit(group, request)
+    error = Error.NONE if names_nobody else in_transaction(_refusal_of_commit(group, request))
     write_offsets(request, error, NO_EXPIRY, operation)
+
+
+def in_transaction(error: Error) -> Error:
+    """Returns an error as a transaction's commit is told it, whose producers know generations alone."""
+    return Error.ILLEGAL_GENERATION if error is Error.STALE_MEMBER_EPOCH else error
 
 
 def _refusal_of_commit(group: ConsumerGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> Error:
@@ -73,17 +76,7 @@ def refusal_of_fetch(group: ConsumerGroup, request: OffsetFetchGroup) -> Error:
 
 
 def delete_offsets_of_consumers(request: OffsetDeleteRequest, operation: Operation) -> None:
-    subscribed = operation.consumer_groups[request.group_id].subscribed_topics()
-    results = []
-    for topic, partition in request.partitions:
-        key = (request.group_id, topic, partition)
-        error = Error.NONE
-        if topic in subscribed:
-            error = Error.GROUP_SUBSCRIBED_TO_TOPIC
-        elif operation.offsets.committed.get(*key) is not None or operation.offsets.has_pending(*key):
-            operation.records.append(new_offset_commit_tombstone_record(*key))
-        results.append(PartitionResult(topic, partition, error))
-    operation.response = OffsetDeleteResponse(request.request_id, Error.NONE, tuple(results))
+    delete_unsubscribed(request, operation.consumer_groups[request.group_id], operation)
 
 
 def describe_consumer_group(

@@ -22,29 +22,17 @@ from groupledger.coordinator.java_hash_map import hash_map_order, string_hash_co
 from groupledger.coordinator.model.administration import delete_groups, describe_group, list_groups
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.consumer.topics import KnownTopics
-from groupledger.coordinator.model.consumer_classic import (
-    heartbeat_as_classic,
-    join_as_classic,
-    leave_as_classic,
-    sync_as_classic,
-)
 from groupledger.coordinator.model.consumer_epochs import begin_epoch
-from groupledger.coordinator.model.consumer_heartbeat import heartbeat_of_consumer, refusal_of_invalid
 from groupledger.coordinator.model.consumer_membership import expire_member
 from groupledger.coordinator.model.consumer_requests import (
-    commit_by_epoch,
-    commit_transactional_by_epoch,
-    delete_offsets_of_consumers,
     describe_consumer_group,
     refusal_of_fetch,
 )
 from groupledger.coordinator.model.deadlines import Deadlines
-from groupledger.coordinator.model.join_group import join_group
-from groupledger.coordinator.model.membership import heartbeat, leave_group, sync_group
+from groupledger.coordinator.model.handlers import CHECKS, CONSUMER_HANDLERS, HANDLERS, SHARE_HANDLERS, STREAMS_HANDLERS
 from groupledger.coordinator.model.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
-    ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     DescribedConsumerGroup,
@@ -56,12 +44,10 @@ from groupledger.coordinator.model.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
-    LeaveGroupRequest,
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
     OffsetCommitRequest,
-    OffsetDeleteRequest,
     OffsetFetchGroup,
     OffsetFetchRequest,
     OffsetFetchResponse,
@@ -69,16 +55,12 @@ from groupledger.coordinator.model.messages import (
     Response,
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
-    ShareGroupHeartbeatRequest,
     SyncGroupRequest,
     TxnOffsetCommitRequest,
     WriteTxnMarkerRequest,
     refusal,
 )
 from groupledger.coordinator.model.offsets import (
-    commit_offsets,
-    commit_transactional_offsets,
-    delete_offsets,
     delete_offsets_of_partitions,
     fetch_offsets,
 )
@@ -87,17 +69,24 @@ from groupledger.coordinator.model.rebalance import expire_session, rebalance_by
 from groupledger.coordinator.model.shard import Shard
 from groupledger.coordinator.model.share_heartbeat import (
     expire_share_session,
-    heartbeat_of_share,
-    refusal_of_invalid_share,
 )
 from groupledger.coordinator.model.share_requests import (
     describe_share_group,
     mark_states_deleting,
-    refuse_as_not_found,
-    refuse_as_unknown,
-    refuse_join,
 )
 from groupledger.coordinator.model.states import State
+from groupledger.coordinator.model.streams_heartbeat import (
+    expire_streams_session,
+)
+from groupledger.coordinator.model.streams_messages import (
+    DescribedStreamsGroup,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+)
+from groupledger.coordinator.model.streams_requests import (
+    describe_streams_group,
+    refusal_of_streams_fetch,
+)
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -107,6 +96,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.operation import Batch, Operation
     from groupledger.coordinator.model.share.group import ShareGroup
+    from groupledger.coordinator.model.streams.group import StreamsGroup
     from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 _INT32_MIN = -(1 << 31)
@@ -201,17 +191,25 @@ class Coordinator:
         shard = self.shard(self.partition_for(group_id))
         return None if shard is None else shard.share_groups.get(group_id)
 
+    def streams_group(self, group_id: str) -> StreamsGroup | None:
+        """Returns the streams group, to look at."""
+        shard = self.shard(self.partition_for(group_id))
+        return None if shard is None else shard.streams_groups.get(group_id)
+
     # What a test may force
 
     def expire_member(self, group_id: str, member_id: str, *, now_ms: int) -> Result:
         """Lets a member's session end now, as if it had been silent for its whole timeout. Without such a member, or
         while it waits for an answer, nothing happens."""
         consumers, shares = self.consumer_group(group_id), self.share_group(group_id)
+        streams = self.streams_group(group_id)
         handler: Callable[[Any, Operation], None] | None = None
         if consumers is not None:
             handler = partial(expire_member, consumers)
         elif shares is not None:
             handler = partial(expire_share_session, shares)
+        elif streams is not None:
+            handler = partial(expire_streams_session, streams)
         shard = self.shard(self.partition_for(group_id))
         if handler is not None and shard is not None:
             self._move_to(now_ms)
@@ -240,15 +238,17 @@ class Coordinator:
     def handle(self, request: Request, *, now_ms: int, append_error: Error = Error.NONE) -> Result:
         """Takes one request. Timers that are due come first, so the caller must `advance` to `now_ms` before."""
         self._move_to(now_ms)
-        handler = _HANDLERS.get(type(request))
+        handler = HANDLERS.get(type(request))
         if handler is None:
             return _ROUTERS[type(request)](self, request, append_error)
         shard = self._route(request)
         if isinstance(shard, Shard):
             if request.group_id in shard.consumer_groups:  # type: ignore[attr-defined]
-                handler = _CONSUMER_HANDLERS[type(request)]
+                handler = CONSUMER_HANDLERS[type(request)]
             elif request.group_id in shard.share_groups:  # type: ignore[attr-defined]
-                handler = _SHARE_HANDLERS[type(request)]
+                handler = SHARE_HANDLERS[type(request)]
+            elif request.group_id in shard.streams_groups:  # type: ignore[attr-defined]
+                handler = STREAMS_HANDLERS[type(request)]
             return shard.run(handler, request, now_ms=now_ms, append_error=append_error)
         return Result(responses=(_refused(request, shard),))
 
@@ -260,7 +260,7 @@ class Coordinator:
             return Error.INCONSISTENT_GROUP_PROTOCOL
         if not self.is_active:
             return Error.COORDINATOR_NOT_AVAILABLE
-        if kind in _CHECKS and (error := _CHECKS[kind](request)) is not Error.NONE:
+        if kind in CHECKS and (error := CHECKS[kind](request)) is not Error.NONE:
             return error
         if not request.group_id and kind is not OffsetCommitRequest:
             return Error.INVALID_GROUP_ID
@@ -301,7 +301,8 @@ class Coordinator:
             if isinstance(shard, Error):
                 groups.append(DescribedGroup(group_id=group_id, error=shard))
             else:
-                is_modern = shard.consumer_group(group_id) is not None or group_id in shard.share_groups
+                modern = shard.consumer_group(group_id), shard.share_groups.get(group_id), shard.streams_group(group_id)
+                is_modern = any(each is not None for each in modern)
                 described = shard.groups.get(group_id), group_id, request.api_version
                 groups.append(describe_group(*described, is_modern=is_modern))
         return Result(responses=(DescribeGroupsResponse(request.request_id, tuple(groups)),))
@@ -327,6 +328,16 @@ class Coordinator:
                 groups.append(describe_share_group(shard.share_groups.get(group_id), group_id))
         return Result(responses=(ShareGroupDescribeResponse(request.request_id, groups=tuple(groups)),))
 
+    def _describe_streams_groups(self, request: StreamsGroupDescribeRequest, _: Error) -> Result:
+        groups = []
+        for group_id in request.group_ids:
+            shard = self._shard(self.partition_for(group_id))
+            if isinstance(shard, Error):
+                groups.append(DescribedStreamsGroup(group_id=group_id, error=shard))
+            else:
+                groups.append(describe_streams_group(shard.streams_group(group_id), group_id))
+        return Result(responses=(StreamsGroupDescribeResponse(request.request_id, groups=tuple(groups)),))
+
     def _list_groups(self, request: ListGroupsRequest, _: Error) -> Result:
         """Lists the groups of all partitions that are led here; refused while one of them loads."""
         groups: list[ListedGroup] = []
@@ -335,7 +346,7 @@ class Coordinator:
             if isinstance(shard, Error):
                 return Result(responses=(refusal(request, shard),))
             known = shard.groups.values(), shard.all_consumer_groups(), shard.share_groups.values()
-            groups.extend(list_groups(*known, request))
+            groups.extend(list_groups(*known, shard.all_streams_groups(), request))
         return Result(responses=(ListGroupsResponse(request.request_id, Error.NONE, tuple(groups)),))
 
     def _delete_groups(self, request: DeleteGroupsRequest, append_error: Error) -> Result:
@@ -395,52 +406,16 @@ def _refused(request: Request, error: Error) -> Response:
 
 def _fetched(shard: Shard, asked: OffsetFetchGroup, *, require_stable: bool) -> FetchedGroup:
     group, consumers = shard.groups.get(asked.group_id), shard.consumer_group(asked.group_id)
-    if consumers is not None and (error := refusal_of_fetch(consumers, asked)) is not Error.NONE:
+    streams = shard.streams_group(asked.group_id)
+    error = Error.NONE if consumers is None else refusal_of_fetch(consumers, asked)
+    error = error if streams is None else refusal_of_streams_fetch(streams, asked)
+    if error is not Error.NONE:
         return FetchedGroup(asked.group_id, error)
-    is_known = consumers is not None or (group is not None and group.state is not State.DEAD)
+    is_modern = consumers is not None or streams is not None
+    is_known = is_modern or (group is not None and group.state is not State.DEAD)
     return fetch_offsets(asked, shard.offsets, is_known=is_known, require_stable=require_stable)
 
 
-# Refusals before any group is looked at.
-_CHECKS: dict[type[Request], Callable[[Any], Error]] = {
-    ConsumerGroupHeartbeatRequest: refusal_of_invalid,
-    ShareGroupHeartbeatRequest: refusal_of_invalid_share,
-}
-_HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
-    JoinGroupRequest: join_group,
-    SyncGroupRequest: sync_group,
-    HeartbeatRequest: heartbeat,
-    LeaveGroupRequest: leave_group,
-    OffsetCommitRequest: commit_offsets,
-    TxnOffsetCommitRequest: commit_transactional_offsets,
-    OffsetDeleteRequest: delete_offsets,
-    ConsumerGroupHeartbeatRequest: heartbeat_of_consumer,
-    ShareGroupHeartbeatRequest: heartbeat_of_share,
-}
-# The same requests about a group that is one of KIP-848.
-_CONSUMER_HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
-    JoinGroupRequest: join_as_classic,
-    SyncGroupRequest: sync_as_classic,
-    HeartbeatRequest: heartbeat_as_classic,
-    LeaveGroupRequest: leave_as_classic,
-    OffsetCommitRequest: commit_by_epoch,
-    TxnOffsetCommitRequest: commit_transactional_by_epoch,
-    OffsetDeleteRequest: delete_offsets_of_consumers,
-    ConsumerGroupHeartbeatRequest: heartbeat_of_consumer,
-    ShareGroupHeartbeatRequest: heartbeat_of_share,
-}
-# And about a share group.
-_SHARE_HANDLERS: dict[type[Request], Callable[[Any, Operation], None]] = {
-    JoinGroupRequest: refuse_join,
-    SyncGroupRequest: refuse_as_unknown,
-    HeartbeatRequest: refuse_as_unknown,
-    LeaveGroupRequest: leave_group,  # as of a group that is not there
-    OffsetCommitRequest: refuse_as_not_found,
-    TxnOffsetCommitRequest: refuse_as_not_found,
-    OffsetDeleteRequest: refuse_as_not_found,
-    ConsumerGroupHeartbeatRequest: refuse_as_not_found,
-    ShareGroupHeartbeatRequest: heartbeat_of_share,
-}
 _ROUTERS: dict[type[Request], Callable[[Coordinator, Any, Error], Result]] = {
     WriteTxnMarkerRequest: Coordinator._write_txn_marker,  # noqa: SLF001  # the class's own table
     OffsetFetchRequest: Coordinator._fetch_offsets,  # noqa: SLF001
@@ -449,4 +424,5 @@ _ROUTERS: dict[type[Request], Callable[[Coordinator, Any, Error], Result]] = {
     DeleteGroupsRequest: Coordinator._delete_groups,  # noqa: SLF001
     ConsumerGroupDescribeRequest: Coordinator._describe_consumer_groups,  # noqa: SLF001
     ShareGroupDescribeRequest: Coordinator._describe_share_groups,  # noqa: SLF001
+    StreamsGroupDescribeRequest: Coordinator._describe_streams_groups,  # noqa: SLF001
 }

@@ -456,7 +456,7 @@ class ShareGroupDescribeResponse(Response):
     groups: tuple[DescribedShareGroup, ...]
 
 
-_ERROR_RESPONSES: dict[type[Request], Callable[..., Response]] = {
+ERROR_RESPONSES: dict[type[Request], Callable[..., Response]] = {
     JoinGroupRequest: JoinGroupResponse,
     SyncGroupRequest: SyncGroupResponse,
     HeartbeatRequest: HeartbeatResponse,
@@ -477,4 +477,4 @@ def refusal(request: Any, error: Error) -> Response:
     if isinstance(request, DeleteGroupsRequest):
         deleted = (DeletedGroup(group_id, error) for group_id in request.group_ids)
         return DeleteGroupsResponse(request.request_id, tuple(deleted))
-    return _ERROR_RESPONSES[type(request)](request.request_id, error=error)
+    return ERROR_RESPONSES[type(request)](request.request_id, error=error)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.java_hash_map import signed64, utf16_length
-from groupledger.coordinator.model.consumer.group import EMPTY
+from groupledger.coordinator.model.consumer.group import EMPTY, ConsumerGroup
 from groupledger.coordinator.model.consumer.records import group_tombstones
 from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE, Group
 from groupledger.coordinator.model.messages import (
@@ -36,6 +36,7 @@ from groupledger.coordinator.model.records import (
     new_offset_commit_tombstone_record,
 )
 from groupledger.coordinator.model.states import State
+from groupledger.coordinator.model.streams.records import streams_group_tombstones
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from groupledger.coordinator.model.config import Config
-    from groupledger.coordinator.model.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.offset_store import OffsetStore
     from groupledger.coordinator.model.operation import Operation
+    from groupledger.coordinator.model.streams.group import StreamsGroup
 
 _GROUP_ID_NOT_FOUND_SINCE = 9
 _NO_TIMESTAMP = -1
@@ -175,6 +176,13 @@ def delete_offsets(request: OffsetDeleteRequest, operation: Operation) -> None:
     if group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         operation.response = refusal(request, Error.NON_EMPTY_GROUP)
         return
+    delete_unsubscribed(request, group, operation)
+
+
+def delete_unsubscribed(
+    request: OffsetDeleteRequest, group: Group | ConsumerGroup | StreamsGroup, operation: Operation
+) -> None:
+    """Writes tombstones for these offsets, but for those of topics that the group's members consume."""
     results = []
     for topic, partition in request.partitions:
         key = (request.group_id, topic, partition)
@@ -223,9 +231,14 @@ def expire_groups(operation: Operation) -> None:
     for group in operation.groups.values():
         if _expire_offsets(group.group_id, partial(_is_over, group), operation) and group.state is State.EMPTY:
             operation.records.append(new_group_metadata_tombstone_record(group.group_id))
-    for consumers in operation.consumer_groups.values():
-        if _expire_offsets(consumers.group_id, partial(_is_over_for_consumers, consumers), operation):
-            operation.records += group_tombstones(consumers.group_id) if consumers.state == EMPTY else []
+    modern: list[ConsumerGroup | StreamsGroup] = [
+        *operation.consumer_groups.values(),
+        *operation.streams_groups.values(),
+    ]
+    for each in modern:
+        if _expire_offsets(each.group_id, partial(_is_over_for_modern, each), operation) and each.state == EMPTY:
+            of_consumers = isinstance(each, ConsumerGroup)
+            operation.records += (group_tombstones if of_consumers else streams_group_tombstones)(each.group_id)
     if operation.records:
         operation.log("tombstones_generated", tombstone_count=len(operation.records))
 
@@ -234,10 +247,10 @@ def _is_over(group: Group, topic: str, offset: Mapping[str, Any], now_ms: int, c
     return not group.is_subscribed_to_topic(topic) and is_expired(group, offset, now_ms, config)
 
 
-def _is_over_for_consumers(
-    group: ConsumerGroup, topic: str, offset: Mapping[str, Any], now_ms: int, config: Config
+def _is_over_for_modern(
+    group: ConsumerGroup | StreamsGroup, topic: str, offset: Mapping[str, Any], now_ms: int, config: Config
 ) -> bool:
-    is_subscribed = topic in group.subscribed_topics()
+    is_subscribed = group.is_subscribed_to_topic(topic)
     return not is_subscribed and _has_outlived(offset, offset["commit_timestamp_ms"], now_ms, config)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.messages import Response
     from groupledger.coordinator.model.offset_store import OffsetStore
     from groupledger.coordinator.model.share.group import ShareGroup
+    from groupledger.coordinator.model.streams.group import StreamsGroup
     from groupledger.schemas.codec.records import Record
     from groupledger.schemas.kafka.errors import Error
 
@@ -84,8 +85,10 @@ class Operation:  # no dataclass, because one is built with every request, and t
         "response",
         "responses",
         "share_groups",
+        "streams_groups",
         "then",
         "topics",
+        "unshown",
     )
 
     def __init__(  # noqa: PLR0913, PLR0917  # what a shard has, as it has it
@@ -99,7 +102,9 @@ class Operation:  # no dataclass, because one is built with every request, and t
         consumer_groups: TimelineHashMap[str, ConsumerGroup],
         share_groups: TimelineHashMap[str, ShareGroup],
         topics: KnownTopics,
-        forgotten: dict[str, ConsumerGroup],
+        forgotten: dict[str, ConsumerGroup | StreamsGroup],
+        streams_groups: TimelineHashMap[str, StreamsGroup],
+        unshown: list[StreamsGroup],
     ) -> None:
         self.config = config
         self.deadlines = deadlines
@@ -111,6 +116,8 @@ class Operation:  # no dataclass, because one is built with every request, and t
         self.share_groups = share_groups
         self.topics = topics
         self.forgotten = forgotten  # without a record: who only reads still sees them
+        self.streams_groups = streams_groups
+        self.unshown = unshown  # configured, which who only reads sees after the next append
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.records: list[Record] = []
@@ -135,6 +142,9 @@ class Operation:  # no dataclass, because one is built with every request, and t
 
     def set_timer(self, kind: str, group_id: str, delay_ms: int, member_id: str = "") -> None:
         self.deadlines.set((kind, self.partition, group_id, member_id), self.now_ms + delay_ms)
+
+    def has_timer(self, kind: str, group_id: str, member_id: str = "") -> bool:
+        return (kind, self.partition, group_id, member_id) in self.deadlines
 
     def cancel_timer(self, kind: str, group_id: str, member_id: str = "") -> None:
         self.deadlines.cancel((kind, self.partition, group_id, member_id))

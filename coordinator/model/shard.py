@@ -7,8 +7,8 @@ therefore applied when a log is loaded, and not again when it is appended.
 
 `run` is the way in: it gives a handler an `Operation`, then settles the append. If the append failed, no record is
 applied, a group that the operation created is removed, and the handler's `after_append` takes back what it must.
-`load` applies a log from its beginning. Records of streams groups are skipped, because their state is not modelled
-here. Consumer groups of KIP-848 and share groups change by their records alone, so theirs are applied in both cases.
+`load` applies a log from its beginning. Consumer groups of KIP-848, share groups and streams groups change by their
+records alone, so theirs are applied in both cases.
 """
 
 from __future__ import annotations
@@ -54,6 +54,17 @@ from groupledger.coordinator.model.share_heartbeat import (
     watch_loaded_share,
 )
 from groupledger.coordinator.model.states import Event
+from groupledger.coordinator.model.streams import records as streams_records
+from groupledger.coordinator.model.streams.group import StreamsGroup
+from groupledger.coordinator.model.streams_heartbeat import (
+    STREAMS_INITIAL_TIMER,
+    STREAMS_REVOCATION_TIMER,
+    STREAMS_SESSION_TIMER,
+    begin_streams_assignment,
+    expire_streams_revocation,
+    expire_streams_session,
+    watch_loaded_streams,
+)
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.rebalance_reasons import CLASSIC_NOT_JOINED_FENCE, CLASSIC_NOT_SYNCED_FENCE
 
@@ -75,12 +86,14 @@ class Shard:
         "_deadlines",
         "_forgotten",
         "_topics",
+        "_unshown",
         "consumer_groups",
         "groups",
         "log_end_offset",
         "offsets",
         "partition",
         "share_groups",
+        "streams_groups",
     )
 
     def __init__(self, partition: int, config: Config, deadlines: Deadlines, topics: KnownTopics) -> None:
@@ -88,22 +101,33 @@ class Shard:
         self.groups: TimelineHashMap[str, Group] = TimelineHashMap()
         self.consumer_groups: TimelineHashMap[str, ConsumerGroup] = TimelineHashMap()
         self.share_groups: TimelineHashMap[str, ShareGroup] = TimelineHashMap()
+        self.streams_groups: TimelineHashMap[str, StreamsGroup] = TimelineHashMap()
         self.offsets = OffsetStore()
         self.log_end_offset = 0
         self._config = config
         self._deadlines = deadlines
         self._topics = topics
-        self._forgotten: dict[str, ConsumerGroup] = {}
+        self._forgotten: dict[str, ConsumerGroup | StreamsGroup] = {}
+        self._unshown: list[StreamsGroup] = []
 
     # Requests that only read see groups as of the newest record: one that was forgotten without a record is there until
-    # somebody writes.
+    # somebody writes, and what was configured without a record is not.
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        return self.consumer_groups.get(group_id) or self._forgotten.get(group_id)
+        forgotten = self._forgotten.get(group_id)
+        return self.consumer_groups.get(group_id) or (forgotten if isinstance(forgotten, ConsumerGroup) else None)
+
+    def streams_group(self, group_id: str) -> StreamsGroup | None:
+        forgotten = self._forgotten.get(group_id)
+        return self.streams_groups.get(group_id) or (forgotten if isinstance(forgotten, StreamsGroup) else None)
 
     def all_consumer_groups(self) -> Iterator[ConsumerGroup]:
         yield from self.consumer_groups.values()
-        yield from self._forgotten.values()
+        yield from (group for group in self._forgotten.values() if isinstance(group, ConsumerGroup))
+
+    def all_streams_groups(self) -> Iterator[StreamsGroup]:
+        yield from self.streams_groups.values()
+        yield from (group for group in self._forgotten.values() if isinstance(group, StreamsGroup))
 
     # Operations
 
@@ -130,6 +154,9 @@ class Shard:
             batch = self._append(operation)
         elif operation.records:
             self._remove_created_group(operation)
+            for group in self._unshown:
+                group.configured = group.shown
+            self._unshown.clear()
             if operation.response is not None:
                 operation.response = refusal(subject, response_error_of_failed_append(append_error))
         if operation.after_append is not None:
@@ -148,10 +175,14 @@ class Shard:
         if kind == EXPIRATION_TIMER:
             return self.run(self._expire_groups, None, now_ms=now_ms, append_error=append_error)
         if kind in _MODERN_TIMERS:
-            modern = (self.share_groups if kind == SHARE_SESSION_TIMER else self.consumer_groups).get(group_id)
-            if modern is None:
+            groups: TimelineHashMap[str, Any] = self.consumer_groups
+            if kind in _STREAMS_TIMERS:
+                groups = self.streams_groups
+            elif kind == SHARE_SESSION_TIMER:
+                groups = self.share_groups
+            if group_id not in groups:
                 return Result()
-            handler = partial(_MODERN_TIMERS[kind], modern)
+            handler = partial(_MODERN_TIMERS[kind], groups[group_id])
             return self.run(handler, member_id, now_ms=now_ms, append_error=append_error)
         if group is None:
             return Result()
@@ -163,10 +194,10 @@ class Shard:
         return Operation(
             *(self._config, self._deadlines, self.groups, self.offsets, self.partition, now_ms),
             *(self.consumer_groups, self.share_groups, self._topics, self._forgotten),
+            *(self.streams_groups, self._unshown),
         )
 
     def _append(self, operation: Operation) -> Batch:
-        self._forgotten.clear()
         batch = Batch(
             partition=self.partition,
             base_offset=self.log_end_offset,
@@ -179,7 +210,15 @@ class Shard:
             if record.record_type != "group_metadata" or record.value is None:
                 self._apply(record, operation)
             self.log_end_offset += 1
+        self._show()
         return batch
+
+    def _show(self) -> None:
+        """Lets requests that only read see what changed without a record, since something was written."""
+        self._forgotten.clear()
+        for group in self._unshown:
+            group.shown = group.configured
+        self._unshown.clear()
 
     def _remove_created_group(self, operation: Operation) -> None:
         if operation.created_group_id is not None:
@@ -222,6 +261,9 @@ class Shard:
         for share_group in self.share_groups.values():
             _log_loaded("share", share_group, operation)
             watch_loaded_share(share_group, operation)
+        for streams_group in self.streams_groups.values():
+            _log_loaded("streams", streams_group, operation)
+            watch_loaded_streams(streams_group, operation)
         operation.set_timer(EXPIRATION_TIMER, "", self._config.offsets_retention_check_interval_ms)
         return _result(operation, None)
 
@@ -235,7 +277,11 @@ class Shard:
             for member in group.members.values():
                 group.complete_join(member, operation, error=Error.NOT_COORDINATOR)
                 group.complete_sync(member, operation, Error.NOT_COORDINATOR)
-        modern: list[ConsumerGroup | ShareGroup] = [*self.consumer_groups.values(), *self.share_groups.values()]
+        modern: list[ConsumerGroup | ShareGroup | StreamsGroup] = [
+            *self.consumer_groups.values(),
+            *self.share_groups.values(),
+            *self.streams_groups.values(),
+        ]
         for each in modern:
             operation.log("modern_group_unloaded", group_id=each.group_id, generation=each.epoch)
         return _result(operation, None)
@@ -253,6 +299,7 @@ class Shard:
             committed=request.committed,
         )
         self._replay(batch, operation)
+        self._show()
         operation.responses.append(WriteTxnMarkerResponse(request.request_id, Error.NONE))
         return _result(operation, batch)
 
@@ -269,7 +316,12 @@ class Shard:
     def _apply(self, record: Record, operation: Operation) -> None:
         group_id = record.key["group_id"]
         if record.record_type in _OFFSET_RECORDS:
-            if record.value is not None and self.groups.get(group_id) is None and group_id not in self.consumer_groups:
+            is_there = (
+                self.groups.get(group_id) is not None  # the most common one, and the cheapest to ask for
+                or group_id in self.consumer_groups
+                or group_id in self.streams_groups
+            )
+            if record.value is not None and not is_there:
                 self.groups.put(group_id, Group(group_id=group_id, current_state_timestamp_ms=operation.now_ms))
             self.offsets.apply(record, self.log_end_offset, operation.producer_id)
         elif record.record_type == "group_metadata":
@@ -281,6 +333,8 @@ class Shard:
             self._apply_to_consumer_group(record, group_id)
         elif record.record_type in share_records.RECORDS:
             self._apply_to_share_group(record, group_id)
+        elif record.record_type in streams_records.RECORDS:
+            self._apply_to_streams_group(record, group_id)
 
     def _apply_to_consumer_group(self, record: Record, group_id: str) -> None:
         group = self.consumer_groups.get(group_id)
@@ -305,6 +359,16 @@ class Shard:
         if group is not None:
             group.apply(record)
 
+    def _apply_to_streams_group(self, record: Record, group_id: str) -> None:
+        if record.value is not None and group_id not in self.streams_groups:
+            self.groups.pop(group_id)  # what was no more than offsets until now
+            self.streams_groups.put(group_id, StreamsGroup(group_id))
+        group = self.streams_groups.get(group_id)
+        if group is not None:
+            group.apply(record)
+        if record.record_type == streams_records.EPOCH and record.value is None:
+            self.streams_groups.pop(group_id)
+
 
 _REBALANCE_TIMERS: dict[str, Callable[[Group, Operation], None]] = {
     JOIN_TIMER: complete_join,
@@ -318,10 +382,14 @@ _MODERN_TIMERS: dict[str, Callable[[Any, str, Operation], None]] = {
     consumer_timers.JOIN_TIMER: partial(expire_member, reason=CLASSIC_NOT_JOINED_FENCE),
     consumer_timers.SYNC_TIMER: partial(expire_member, reason=CLASSIC_NOT_SYNCED_FENCE),
     SHARE_SESSION_TIMER: expire_share_session,
+    STREAMS_SESSION_TIMER: expire_streams_session,
+    STREAMS_REVOCATION_TIMER: expire_streams_revocation,
+    STREAMS_INITIAL_TIMER: begin_streams_assignment,
 }
+_STREAMS_TIMERS = (STREAMS_SESSION_TIMER, STREAMS_REVOCATION_TIMER, STREAMS_INITIAL_TIMER)
 
 
-def _log_loaded(group_type: str, group: ConsumerGroup | ShareGroup, operation: Operation) -> None:
+def _log_loaded(group_type: str, group: ConsumerGroup | ShareGroup | StreamsGroup, operation: Operation) -> None:
     words = {"group_id": group.group_id, "member_count": len(group.members)}
     operation.log("group_loaded", group_type=group_type, **words)
 

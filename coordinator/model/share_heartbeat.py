@@ -105,8 +105,8 @@ def _group(request: ShareGroupHeartbeatRequest, operation: Operation) -> ShareGr
     group = operation.share_groups.get(request.group_id)
     if group is not None:
         return group
-    is_another = request.group_id in operation.groups or request.group_id in operation.consumer_groups
-    if request.member_epoch != 0 or is_another:
+    others = operation.groups, operation.consumer_groups, operation.streams_groups
+    if request.member_epoch != 0 or any(request.group_id in groups for groups in others):
         raise RefusedError(Error.GROUP_ID_NOT_FOUND)
     return ShareGroup(request.group_id)
 

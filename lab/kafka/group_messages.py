@@ -19,7 +19,7 @@ from groupledger.coordinator.model.consumer.member import partitions_of
 from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of, uuid_of
-from lab.kafka import share_messages
+from lab.kafka import share_messages, streams_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -232,6 +232,7 @@ _TO_WIRE: dict[type[messages.Request], Callable[[Any], Any]] = {
     messages.ConsumerGroupHeartbeatRequest: _heartbeat_of_consumer,
     messages.ConsumerGroupDescribeRequest: _describe_consumer_groups,
     **share_messages.TO_WIRE,
+    **streams_messages.TO_WIRE,
 }
 
 
@@ -436,6 +437,7 @@ _FROM_WIRE: dict[type[messages.Request], Callable[[Any, Any], messages.Response]
     messages.ConsumerGroupHeartbeatRequest: _heard_by_consumer,
     messages.ConsumerGroupDescribeRequest: _consumer_groups_described,
     **share_messages.FROM_WIRE,
+    **streams_messages.FROM_WIRE,
 }
 
 

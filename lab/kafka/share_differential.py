@@ -14,13 +14,12 @@ and topics with more than sixteen partitions, of which the coordinator may give 
 
 from __future__ import annotations
 
-import time
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, IncrementalAlterConfigsRequest
+from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.consumer.member import LEFT
@@ -50,14 +49,15 @@ from lab.kafka.consumer_differential import PROPERTIES as OF_CONSUMERS
 from lab.kafka.consumer_differential import RACK
 from lab.kafka.consumer_sequences import REBALANCE_TIMEOUT_MS, TOPICS
 from lab.kafka.group_messages import from_wire, to_wire
-from lab.kafka.paired_play import DifferenceError, Outcome, PairedPlay, known_topics, play_each, told
+from lab.kafka.group_timers import SHORT_HEARTBEAT_MS, SHORT_SESSION_MS, await_until, let_sessions_end
+from lab.kafka.paired_play import Outcome, PairedPlay, known_topics, play_each
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Iterable
 
 MAX_SIZE = 6
-SHORT_SESSION_MS, SHORT_HEARTBEAT_MS, HEARTBEAT_MS = 600, 150, 500
+HEARTBEAT_MS = 500
 PROPERTIES = {
     **OF_CONSUMERS,
     "group.share.max.size": str(MAX_SIZE),
@@ -69,8 +69,6 @@ STEPS_MAX = 40
 PARTITIONS_MAX = 16
 ROUNDS_UNTIL_STABLE = 3  # something is initialized, is given, and is told to all
 SHARE_OF_OWN_TOPIC, SHARE_OF_SILENCE = 0.25, 0.06
-GROUP_RESOURCE, SET = 32, 0
-WAIT_SECONDS_MAX, POLL_SECONDS = 20.0, 0.01
 
 
 @dataclass
@@ -205,11 +203,11 @@ class _Play(PairedPlay):
                 number, **named, generation_id=1, protocol_type="consumer", protocol_name="range"
             ),
             lambda number: LeaveGroupRequest(number, group_id, (LeavingMember(named["member_id"]),)),
-            lambda number: _join_of_consumer(number, named, epoch=0),
-            lambda number: _join_of_consumer(number, named, epoch=1),
+            lambda number: join_of_consumer(number, named, epoch=0),
+            lambda number: join_of_consumer(number, named, epoch=1),
         ]
         if self.model.share_group(group_id) is not None:
-            kinds.append(lambda number: _join_of_classic(number, named))
+            kinds.append(lambda number: join_of_classic(number, named))
         self.ask(self.dice.choice(kinds)(next(self.requests)))
 
     def _change_topic(self) -> None:
@@ -246,7 +244,7 @@ class _Play(PairedPlay):
             assignment = getattr(answer, "assignment", None) or {}
             return sum(map(len, assignment.values())) == partitions
 
-        _await(is_known)
+        await_until(is_known)
         leaving = replace(request, member_epoch=LEFT, subscribed_topic_names=None)
         self.connection.call(to_wire(leaving))
 
@@ -254,55 +252,12 @@ class _Play(PairedPlay):
         """Lets every member be heard of once more, and then never again."""
         for member in self._members * ROUNDS_UNTIL_STABLE:
             self._beat(member)
-        for group_id in self.group_ids:
-            self._shorten_session(group_id)
-        for member in self._members:
-            request = self._request(member)
-
-            def is_short(request: ShareGroupHeartbeatRequest = request) -> bool:
-                answer: Any = from_wire(self.connection.call(to_wire(request)), request)
-                return answer.error is not Error.NONE or answer.heartbeat_interval_ms == SHORT_HEARTBEAT_MS
-
-            _await(is_short)
-            # The session of that heartbeat began before its answer was made, and the setting may be newer.
-            self.connection.call(to_wire(request))
-            self.now_ms += 1
-            result = self.model.handle(request, now_ms=self.now_ms)
-            written = self.read_at_least(len(result.records))
-            self.compare(request, [*map(told, result.records)], [*map(told, written)])
         described = ShareGroupDescribeRequest(next(self.requests), group_ids=self.group_ids)
-
-        def is_empty() -> bool:
-            answer: Any = from_wire(self.connection.call(to_wire(described)), described)
-            return not any(group.members for group in answer.groups)
-
-        _await(is_empty)
-        result = self.model.advance(self.now_ms + self.model.config.group_share_session_timeout_ms)
-        self.now_ms += self.model.config.group_share_session_timeout_ms
-        written = self.read_at_least(len(result.records))
-        self.compare(described, [*map(told, result.records)], [*map(told, written)])
-        self.compared["sequences that end in silence"] += 1
-        self.compared["sessions that ended"] += len(self._members)
-
-    def _shorten_session(self, group_id: str) -> None:
-        kind = IncrementalAlterConfigsRequest.AlterConfigsResource
-        values = {"share.session.timeout.ms": SHORT_SESSION_MS, "share.heartbeat.interval.ms": SHORT_HEARTBEAT_MS}
-        configs = [
-            kind.AlterableConfig(name=name, config_operation=SET, value=str(value)) for name, value in values.items()
-        ]
-        resource = kind(resource_type=GROUP_RESOURCE, resource_name=group_id, configs=configs)
-        self.connection.call(IncrementalAlterConfigsRequest(version=1, resources=[resource], validate_only=False))
+        heartbeats = [*map(self._request, self._members)]
+        let_sessions_end(self, "share", heartbeats, described, self.model.config.group_share_session_timeout_ms, {})
 
 
-def _await(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise DifferenceError(f"the broker was not as far after {WAIT_SECONDS_MAX:.0f} s")
-        time.sleep(POLL_SECONDS)
-
-
-def _join_of_consumer(number: int, named: dict[str, Any], *, epoch: int) -> Request:
+def join_of_consumer(number: int, named: dict[str, Any], *, epoch: int) -> Request:
     return ConsumerGroupHeartbeatRequest(
         number,
         **named,
@@ -314,7 +269,7 @@ def _join_of_consumer(number: int, named: dict[str, Any], *, epoch: int) -> Requ
     )
 
 
-def _join_of_classic(number: int, named: dict[str, Any]) -> Request:
+def join_of_classic(number: int, named: dict[str, Any]) -> JoinGroupRequest:
     return JoinGroupRequest(
         number,
         **named,

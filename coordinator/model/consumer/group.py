@@ -117,6 +117,9 @@ class ConsumerGroup:
         larger, smaller = (names, matched) if len(names) > len(matched) else (matched, names)
         return [*larger, *(name for name in smaller if name not in larger)]
 
+    def is_subscribed_to_topic(self, topic: str) -> bool:
+        return topic in self.subscribed_topics()
+
     def others(self, member: ConsumerMember) -> list[ConsumerMember]:
         """Returns the members but one, and but the one whose place it takes."""
         return [

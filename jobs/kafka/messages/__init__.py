@@ -3,7 +3,8 @@
 ConsumerGroupDescribe (API 69, KIP-848) tells of consumer groups what DescribeGroups tells of classic ones; that one
 answers GROUP_ID_NOT_FOUND for them. ConsumerGroupHeartbeat (API 68) is how their members live. ShareGroupDescribe (API
 77) and ShareGroupHeartbeat (API 76, KIP-932) are the same for share groups, and DescribeShareGroupOffsets (API 90)
-tells where these stand. The files hold the fields of Kafka 4.2's files of the same names.
+tells where these stand; StreamsGroupDescribe (API 89) and StreamsGroupHeartbeat (API 88, KIP-1071) are the same for
+streams groups. The files hold the fields of Kafka 4.2's files of the same names.
 """
 
 from kafka.protocol.api_message import ApiMessage
@@ -46,4 +47,20 @@ class ShareGroupHeartbeatRequest(ApiMessage, load_json=__package__):  # type: ig
 
 
 class ShareGroupHeartbeatResponse(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
+    pass
+
+
+class StreamsGroupDescribeRequest(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
+    pass
+
+
+class StreamsGroupDescribeResponse(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
+    pass
+
+
+class StreamsGroupHeartbeatRequest(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
+    pass
+
+
+class StreamsGroupHeartbeatResponse(ApiMessage, load_json=__package__):  # type: ignore[call-arg, misc]  # as above
     pass

@@ -185,7 +185,7 @@ def test_transactional_offsets() -> None:
     offsets = (OffsetToCommit(topic="orders", partition=0, offset=7),)
     fields = {"group_id": GROUP, "offsets": offsets, "producer_id": 1, "producer_epoch": 0}
     stale = cluster.ask(TxnOffsetCommitRequest, **fields, member_id="a", generation_id=1)
-    assert stale.partitions[0].error is Error.STALE_MEMBER_EPOCH
+    assert stale.partitions[0].error is Error.ILLEGAL_GENERATION
     assert cluster.ask(TxnOffsetCommitRequest, **fields).partitions[0].error is Error.NONE
     cluster.ask(WriteTxnMarkerRequest, partition=0, producer_id=1, producer_epoch=0, committed=True)
     (fetched,) = cluster.ask(OffsetFetchRequest, groups=(OffsetFetchGroup(GROUP),)).groups

@@ -1,0 +1,16 @@
+"""Plays random requests about streams groups on real brokers and on the coordinator, and compares answers and records.
+
+Half of the sequences are played on a broker with a standby for each task that has a state. Every run plays new
+sequences; it prints its seed, and `--seed` plays them again.
+
+    python -m bench.streams_coordinator [--sequences 1000] [--seed N]
+"""
+
+from __future__ import annotations
+
+from bench.consumer_coordinator import compare
+from lab.kafka.streams_differential import PROPERTIES, PROPERTIES_WITH_STANDBYS, play_all, play_all_with_standbys
+
+if __name__ == "__main__":
+    plays = [(PROPERTIES, play_all), (PROPERTIES_WITH_STANDBYS, play_all_with_standbys)]
+    compare(__doc__, plays, sequences=1_000)
