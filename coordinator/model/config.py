@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Final
 
-from groupledger.coordinator.model.streams.assignors import StreamsAssignor, in_turn
-
 BIDIRECTIONAL: Final = "bidirectional"
 UPGRADE: Final = "upgrade"
 DOWNGRADE: Final = "downgrade"
@@ -37,7 +35,6 @@ class Config:
     group_streams_max_size: int = (1 << 31) - 1
     group_streams_num_standby_replicas: int = 0
     group_streams_initial_rebalance_delay_ms: int = 3_000
-    group_streams_assignor: StreamsAssignor = in_turn  # no setting of a broker: whose tasks are whose is an input
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
 
     @property

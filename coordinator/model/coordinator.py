@@ -75,6 +75,7 @@ from groupledger.coordinator.model.share_requests import (
     mark_states_deleting,
 )
 from groupledger.coordinator.model.states import State
+from groupledger.coordinator.model.streams.assignors import in_turn
 from groupledger.coordinator.model.streams_heartbeat import (
     expire_streams_session,
 )
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.operation import Batch, Operation
     from groupledger.coordinator.model.share.group import ShareGroup
+    from groupledger.coordinator.model.streams.assignors import StreamsAssignor
     from groupledger.coordinator.model.streams.group import StreamsGroup
     from groupledger.schemas.kafka.topic_partition import TopicPartition
 
@@ -114,8 +116,14 @@ def partition_for(group_id: str, num_partitions: int) -> int:
 class Coordinator:
     """Leads no partition until `load`ed with one. Times never go back."""
 
-    def __init__(self, config: Config | None = None, topics: KnownTopics | None = None) -> None:
+    def __init__(
+        self,
+        config: Config | None = None,
+        topics: KnownTopics | None = None,
+        streams_assignor: StreamsAssignor = in_turn,
+    ) -> None:
         self.config = config or Config()
+        self._streams_assignor = streams_assignor
         self.topics = KnownTopics() if topics is None else topics  # what the broker's own assignors are told
         self.is_active = True  # False before startup and after shutdown: everything is refused
         self._deadlines = Deadlines()
@@ -159,7 +167,7 @@ class Coordinator:
         """
         self._move_to(now_ms)
         self._deadlines.cancel_partition(partition)
-        shard = Shard(partition, self.config, self._deadlines, self.topics)
+        shard = Shard(partition, self.config, self._deadlines, self.topics, self._streams_assignor)
         self._shards[partition] = shard
         return shard.load(batches, now_ms)
 

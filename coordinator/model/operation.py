@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.messages import Response
     from groupledger.coordinator.model.offset_store import OffsetStore
     from groupledger.coordinator.model.share.group import ShareGroup
+    from groupledger.coordinator.model.streams.assignors import StreamsAssignor
     from groupledger.coordinator.model.streams.group import StreamsGroup
     from groupledger.schemas.codec.records import Record
     from groupledger.schemas.kafka.errors import Error
@@ -85,6 +86,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
         "response",
         "responses",
         "share_groups",
+        "streams_assignor",
         "streams_groups",
         "then",
         "topics",
@@ -105,6 +107,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
         forgotten: dict[str, ConsumerGroup | StreamsGroup],
         streams_groups: TimelineHashMap[str, StreamsGroup],
         unshown: list[StreamsGroup],
+        streams_assignor: StreamsAssignor,
     ) -> None:
         self.config = config
         self.deadlines = deadlines
@@ -118,6 +121,7 @@ class Operation:  # no dataclass, because one is built with every request, and t
         self.forgotten = forgotten  # without a record: who only reads still sees them
         self.streams_groups = streams_groups
         self.unshown = unshown  # configured, which who only reads sees after the next append
+        self.streams_assignor = streams_assignor
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.records: list[Record] = []

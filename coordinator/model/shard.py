@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.consumer.topics import KnownTopics
     from groupledger.coordinator.model.deadlines import Deadlines, Timer
+    from groupledger.coordinator.model.streams.assignors import StreamsAssignor
     from groupledger.schemas.codec.records import Record
 
 EXPIRATION_TIMER = "expire-group-metadata"
@@ -85,6 +86,7 @@ class Shard:
         "_config",
         "_deadlines",
         "_forgotten",
+        "_streams_assignor",
         "_topics",
         "_unshown",
         "consumer_groups",
@@ -96,7 +98,14 @@ class Shard:
         "streams_groups",
     )
 
-    def __init__(self, partition: int, config: Config, deadlines: Deadlines, topics: KnownTopics) -> None:
+    def __init__(
+        self,
+        partition: int,
+        config: Config,
+        deadlines: Deadlines,
+        topics: KnownTopics,
+        streams_assignor: StreamsAssignor,
+    ) -> None:
         self.partition = partition
         self.groups: TimelineHashMap[str, Group] = TimelineHashMap()
         self.consumer_groups: TimelineHashMap[str, ConsumerGroup] = TimelineHashMap()
@@ -107,6 +116,7 @@ class Shard:
         self._config = config
         self._deadlines = deadlines
         self._topics = topics
+        self._streams_assignor = streams_assignor
         self._forgotten: dict[str, ConsumerGroup | StreamsGroup] = {}
         self._unshown: list[StreamsGroup] = []
 
@@ -194,7 +204,7 @@ class Shard:
         return Operation(
             *(self._config, self._deadlines, self.groups, self.offsets, self.partition, now_ms),
             *(self.consumer_groups, self.share_groups, self._topics, self._forgotten),
-            *(self.streams_groups, self._unshown),
+            *(self.streams_groups, self._unshown, self._streams_assignor),
         )
 
     def _append(self, operation: Operation) -> Batch:

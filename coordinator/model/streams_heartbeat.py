@@ -275,7 +275,7 @@ def _new_target(
             task_counts=configured.task_counts,
             before=group.target,
         )
-        target = operation.config.group_streams_assignor(asked)
+        target = operation.streams_assignor(asked)
         check_legal(target, asked)
         found |= target
     for name in hash_map_order(members):

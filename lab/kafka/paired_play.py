@@ -21,6 +21,7 @@ from kafka.protocol.metadata.metadata import MetadataRequest
 from groupledger.coordinator.model.consumer.topics import Topic
 from groupledger.coordinator.model.coordinator import Coordinator
 from groupledger.coordinator.model.log_lines import LogEvent, render
+from groupledger.coordinator.model.streams.assignors import in_turn
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of
 from lab.kafka.connection import Connection, end_offset, read_offsets_topic
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.messages import Request
+    from groupledger.coordinator.model.streams.assignors import StreamsAssignor
     from groupledger.schemas.codec.records import Record
 
 # Times, and the version of the cluster's metadata, which a broker counts up every half second.
@@ -75,12 +77,14 @@ class PairedPlay:
         dice: random.Random,
         config: Config,
         server_log: Path | None = None,
+        *,
+        streams_assignor: StreamsAssignor = in_turn,
     ) -> None:
         self.compared: Counter[str] = Counter()
         self.connection, self.group_ids, self.dice = connection, group_ids, dice
         self.requests = count()
         self.now_ms = 0
-        self.model = Coordinator(config)
+        self.model = Coordinator(config, streams_assignor=streams_assignor)
         self.model.topics.update({topic.name: topic for topic in topics})
         self.model.load(0, [], now_ms=0)
         self._position = end_offset(connection, 0)

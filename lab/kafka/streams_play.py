@@ -76,10 +76,11 @@ class StreamsPlay(PairedPlay):
             group_initial_rebalance_delay_ms=0,
             group_consumer_heartbeat_interval_ms=HEARTBEAT_MS,
             group_streams_max_size=MAX_SIZE,
-            group_streams_assignor=self._as_the_broker,
             **settings,
         )
-        super().__init__(connection, topics, (f"{name}-a", f"{name}-b"), dice, config)
+        super().__init__(
+            connection, topics, (f"{name}-a", f"{name}-b"), dice, config, streams_assignor=self._as_the_broker
+        )
         self.name = name
         self.members: list[Member] = []
         self.own_topic = f"{name}-topic"

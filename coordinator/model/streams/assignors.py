@@ -1,8 +1,8 @@
 """Who is to have which task: an input of the coordinator, whose legality is checked.
 
 A broker's own assignor (`sticky`) weighs earlier owners, processes and standbys; it is not computed here. A coordinator
-is given a function instead (`Config.group_streams_assignor`): one that knows what a broker decided, or `in_turn`, which
-is not Kafka's. Whatever it returns has to be legal: every task is active once, and no process has a task twice.
+is given a function instead (`streams_assignor`): one that knows what a broker decided, or `in_turn`, which is not
+Kafka's. Whatever it returns has to be legal: every task is active once, and no process has a task twice.
 """
 
 from __future__ import annotations

@@ -10,11 +10,13 @@ from groupledger.coordinator.model.consumer.topics import Topic
 from groupledger.coordinator.model.coordinator import Coordinator
 from groupledger.coordinator.model.log_lines import render
 from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest
+from groupledger.coordinator.model.streams.assignors import in_turn
 
 if TYPE_CHECKING:
     from groupledger.coordinator.model.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.messages import Request
     from groupledger.coordinator.model.operation import Batch, Result
+    from groupledger.coordinator.model.streams.assignors import StreamsAssignor
 
 GROUP = "billing"
 ORDERS = Topic("orders", "AAAAAAAAAAAAAAAAAAAAAQ", 6)
@@ -25,9 +27,9 @@ class Cluster:
     """`log` is what was written, `answers` what was answered, `said` the server log; `now_ms` goes on by a millisecond
     with each request."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, streams_assignor: StreamsAssignor = in_turn, **settings: Any) -> None:
         self.config = Config(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0, **settings)
-        self.coordinator = Coordinator(self.config)
+        self.coordinator = Coordinator(self.config, streams_assignor=streams_assignor)
         self.coordinator.topics.update({topic.name: topic for topic in (ORDERS, PAYMENTS)})
         self.now_ms = 0
         self.log: list[Batch] = []

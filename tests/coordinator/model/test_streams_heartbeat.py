@@ -95,7 +95,7 @@ def test_copies_wait_for_their_process() -> None:
     def assignor(asked: TasksToAssign) -> dict[str, Tasks]:
         return targets[0] if len(asked.processes) < len(targets[1]) else targets[1]
 
-    cluster = streams_cluster(group_streams_assignor=assignor)
+    cluster = streams_cluster(streams_assignor=assignor)
     one = Topology(0, (Subtopology(subtopology_id="0", source_topics=("single",)),))
     cluster.coordinator.topics["single"] = Topic("single", "AAAAAAAAAAAAAAAAAAAABA", 1)
     join(cluster, "a", topology=one, process_id="p1")
@@ -121,7 +121,7 @@ def test_illegal_targets() -> None:
         {"a": frozenset({active, Task("standby", "0", 1)})},
     ]
     for target in illegal:
-        cluster = streams_cluster(group_streams_assignor=lambda _, target=target: target)
+        cluster = streams_cluster(streams_assignor=lambda _, target=target: target)
         one = Topology(0, (Subtopology(subtopology_id="0", source_topics=("single",)),))
         cluster.coordinator.topics["single"] = Topic("single", "AAAAAAAAAAAAAAAAAAAABA", 1)
         with pytest.raises(IllegalTargetError):
