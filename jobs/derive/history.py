@@ -27,6 +27,7 @@ from groupledger.jobs.derive.rebalance_stats import COUNTED, rebuild_rebalance_s
 from groupledger.jobs.derive.topic_names import topic_names_of
 from groupledger.jobs.ingest.stream import Batches, must_stop, wait
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.session import close_idle_callbacks
 from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
 from groupledger.jobs.warehouse.delta_log import check_commits, dataset
 from groupledger.jobs.warehouse.ledger import set_checkpoint_aside
@@ -212,6 +213,7 @@ def follow(
     while not wait(query, batches):
         if must_stop(ledger, query, stop):
             break
+    close_idle_callbacks(ledger.spark)
     return totals
 
 

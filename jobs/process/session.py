@@ -20,7 +20,7 @@ import threading
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from groupledger import conf
 from groupledger.jobs.process.errors import InputError
@@ -128,6 +128,14 @@ def left_open(submitted: Mapping[str, str]) -> dict[str, str]:
     not_ours = OF_THE_MACHINE if is_local else (*OF_THE_MACHINE, *OF_LOCAL_MASTER)
     ours = {**spark_defaults(), **s3_settings(os.environ)}
     return {key: value for key, value in ours.items() if not key.startswith(not_ours) and key not in submitted}
+
+
+def close_idle_callbacks(spark: SparkSession) -> None:
+    """Closes the connections by which the JVM called functions of Python, but for those that were used since this was
+    last called. Each streaming query calls `foreachBatch` from a thread of its own, and py4j (0.10.9) keeps the
+    connection of each, with a thread here, as long as the process lives: a monitor made one a minute."""
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - pyspark has no public way to it
+    gateway.java_gateway_server.getCallbackClient().periodicCleanup()
 
 
 def task_count(spark: SparkSession, wanted: int | None) -> int:
