@@ -6,10 +6,10 @@ Each group commits all its partitions about twice in a minute, while records are
 back, which is an incident. Three consumers of one group come and go, so that there are rebalances. The monitor does
 everything that it does: rounds, history, incidents, and its maintenance once an hour.
 
-Each minute it is written down what the processes hold (memory, threads, open files), what lies in the warehouse and in
-the temporary folder (files, bytes, versions), and how long the steps took. Without the first quarter, which warms up,
-the first and the last part of what is left are compared. The run ends with 1 if memory, threads, open files, temporary
-files or the time of a round have grown by more than a third, or if a round failed.
+Each minute it is written down what the processes hold (memory, threads, open files; those of Python's own process
+apart), what lies in the warehouse and in the temporary folder (files, bytes, versions), and how long the steps took.
+Without the first quarter, which warms up, the first and the last part of what is left are compared. The run ends with 1
+if what they hold, temporary files or the time of a round have grown by more than a third, or if a round failed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ REWIND_SHARE = 0.01
 MEMBERS, STAYS_S = 3, 120
 RECORDS_PER_S = 200
 SETTINGS = "monitor: {maintain_interval_h: 1}\n"
-MUST_BE_FLAT = ("memory_mib", "threads", "open_files", "temporary_files", "round_s")
+HELD = ("memory_mib", "threads", "open_files", "own_threads", "own_open_files", "temporary_files")
+MUST_BE_FLAT = (*HELD, "round_s")
 GROWTH_MAX = 4 / 3
 FAILED = "groupledger_rounds_failed_total"
 OF_METRICS = {
@@ -118,8 +119,10 @@ def processes_of(session: int) -> Iterator[Path]:
 
 
 def held_by(session: int) -> Counter[str]:
-    """Returns what the processes of a session hold together."""
+    """Returns what the processes of a session hold together, and what its first process has of its own."""
     found = Counter[str]()
+    first = Path("/proc") / str(session)
+    found["own_threads"], found["own_open_files"] = (len(list((first / name).iterdir())) for name in ("task", "fd"))
     for folder in processes_of(session):
         with suppress(OSError):
             found["memory_mib"] += int((folder / "statm").read_text().split()[1]) * PAGE_BYTES // MIB
@@ -219,15 +222,16 @@ def watch(
 
 
 def compare(rows: Sequence[dict[str, float]]) -> list[str]:
-    """Prints how each figure went, and returns those that have grown."""
+    """Prints how each figure went, and returns those that have grown. Of what is held the least of each part counts:
+    it goes up and down as rubbish is collected, and what leaks has a floor that rises."""
     quarter = max(1, len(rows) // 4)
     rest = rows[quarter:]
     third = max(1, len(rest) // 3)
     parts: dict[str, list[float]] = defaultdict(list)
     for part in (rest[:third], rest[third : 2 * third], rest[-third:]):
         for name in sorted(set().union(*rest)):
-            parts[name].append(median(row.get(name, 0) for row in part))
-    print(f"{'medians, by third':28}{'first':>12}{'second':>12}{'last':>12}{'last/first':>12}")
+            parts[name].append((min if name in HELD else median)(row.get(name, 0) for row in part))
+    print(f"{'least or median, by third':28}{'first':>12}{'second':>12}{'last':>12}{'last/first':>12}")
     for name, (first, second, last) in parts.items():
         ratio = f"{last / first:.2f}" if first else "-"
         print(f"{name:28}{first:12,.2f}{second:12,.2f}{last:12,.2f}{ratio:>12}")
