@@ -29,7 +29,7 @@ from lab.kafka.consumer_protocol_log import group_level_records
 from lab.kafka.modern_groups_log import SHARE, STANDBYS, STREAMS, STREAMS_SETTINGS, TOPICS, Host, Stage
 from lab.kafka.oracle import read_topic
 from lab.kafka.topics import make_topics
-from lab.truth.consumer_groups import History, event_of
+from lab.truth.consumer_groups import History, event_of_line
 from lab.truth.modern_groups import differs_from, names_told
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def wrong_in(
     for said in described:
         seen = [record for record in rest if began_ms + record["after_ms"] <= said["at_ms"]]
         rest = rest[len(seen) :]
-        history.fold([_event(record, names) for record in seen])
+        history.fold([event_of_line(record, names) for record in seen])
         if said["state"] == "Dead":
             continue
         differences = differs_from(said, history.tables, group_type)
@@ -221,9 +221,3 @@ def wrong_in(
         if owner != group_id or not changes or not changes <= {each.name for each in MAY_CHANGE[what]}:
             wrong.append(f"{step}: the epoch {row['to_generation']} tells {sorted(changes) or 'nothing'}")
     return wrong
-
-
-def _event(record: dict[str, Any], names: dict[str, str]) -> Any:
-    place = record["kafka_offset"], record["after_ms"]
-    fields = record["key"] | (record["value"] or {})
-    return event_of(place, record["record_type"], fields, names, is_tombstone=record["value"] is None)

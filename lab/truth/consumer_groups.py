@@ -42,6 +42,13 @@ def event_of(
     )
 
 
+def event_of_line(record: Mapping[str, Any], names: Mapping[str, str]) -> Event:
+    """Returns what the fold is told of a record in the form of `lab.kafka.consumer_protocol_log`."""
+    place = record["kafka_offset"], record["after_ms"]
+    fields = record["key"] | (record["value"] or {})
+    return event_of(place, record["record_type"], fields, names, is_tombstone=record["value"] is None)
+
+
 class History:
     """The rows of one group, by table and key, as batch after batch is folded."""
 

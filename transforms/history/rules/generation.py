@@ -271,8 +271,8 @@ def _prepare_next(group: OpenGroup, transition: Transition) -> None:
 
 
 def close_rows(group: OpenGroup, rows: Rows, end: End, ended_by: str) -> None:
-    """Ends what is open at a tombstone, a conversion or a hole. Over a hole members stay members, until
-    nobody can be any more: an id is never used again, so that one that is seen behind the hole was there all along."""
+    """Ends what is open at a tombstone, a conversion or a hole. Over a hole members stay members, until nobody
+    can be any more: an id is never used again, so that one that is seen behind the hole was there all along."""
     generation = group.generation
     if generation is None:
         return
@@ -282,10 +282,9 @@ def close_rows(group: OpenGroup, rows: Rows, end: End, ended_by: str) -> None:
         generation.ended_by = ended_by
         put_generation(rows, group, generation, end)
     put_intervals(rows, group, group.owners.items(), end, generation.generation)
-    if ended_by == EndedBy.UPGRADE:
-        end_members(group, rows, end, generation.generation, (LeaveCause.UPGRADED, 1.0))
-    elif ended_by != EndedBy.HOLE:
-        end_members(group, rows, end, generation.generation)
+    if ended_by != EndedBy.HOLE:
+        cause = (LeaveCause.UPGRADED, 1.0) if ended_by == EndedBy.UPGRADE else (None, None)
+        end_members(group, rows, end, generation.generation, cause)
 
 
 def end_members(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.rules.events import Coverage
-from lab.truth.consumer_groups import History, Table, event_of
+from lab.truth.consumer_groups import History, Table, event_of_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,9 +37,7 @@ def of_group(log: Iterable[dict[str, Any]], group_id: str) -> list[dict[str, Any
 
 
 def event(record: dict[str, Any], names: dict[str, str] | None = None) -> Event:
-    place = record["kafka_offset"], record["after_ms"]
-    fields = record["key"] | (record["value"] or {})
-    return event_of(place, record["record_type"], fields, names or {}, is_tombstone=record["value"] is None)
+    return event_of_line(record, names or {})
 
 
 def tables_of(
