@@ -71,6 +71,7 @@ class Play:
         self.stage, self.group_id, self.dice, self._hosts = stage, group_id, dice, hosts
         self.group_type = GROUPS[group_id]
         self._topics = topics.split(",")
+        self._partition_count = TOPICS[self._topics[0]]
         self._members: dict[str, Host] = {}
         self._victims: Host | None = None
         self._made = 0
@@ -87,7 +88,7 @@ class Play:
             actions |= {"kill": self._kill, "stall": self._stall}
         if self.group_type == GroupType.SHARE and self._members:
             actions["subscribe"] = self._subscribe
-            if TOPIC_COUNTS[self._topics[0]] < PARTITIONS_MAX:
+            if self._partition_count < PARTITIONS_MAX:
                 actions["grow"] = partial(self._grow, admin)
         if self.group_type == GroupType.STREAMS and self._members:
             actions["standbys"] = self._set_standbys
@@ -139,21 +140,17 @@ class Play:
         self._members[name].tell("subscribe", name, ",".join(self._subscribed[name]))
 
     def _grow(self, admin: KafkaAdminClient) -> None:
-        TOPIC_COUNTS[self._topics[0]] += 1
-        admin.create_partitions({self._topics[0]: TOPIC_COUNTS[self._topics[0]]})
+        self._partition_count += 1
+        admin.create_partitions({self._topics[0]: self._partition_count})
 
     def _set_standbys(self) -> None:
         self.stage.configure(self.group_id, **{STANDBYS: str(self.dice.randint(0, STANDBYS_MAX))})
-
-
-TOPIC_COUNTS = dict(TOPICS)
 
 
 def play(broker: LocalBroker, jars: Path, dice: Random, steps: int) -> Compared:
     """Plays the steps on the broker, whose groups are new, and compares."""
     address, folder = broker.bootstrap_servers, broker.directory
     make_topics(address, TOPICS)
-    TOPIC_COUNTS.update(TOPICS)
 
     def new_host() -> Host:
         return Host(address, jars, folder / "state")
