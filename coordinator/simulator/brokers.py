@@ -17,6 +17,7 @@ from groupledger.coordinator.simulator.partition_log import PartitionLog
 if TYPE_CHECKING:
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.messages import Request
 
 
@@ -46,10 +47,14 @@ class Brokers:
 
     def generation_of(self, group_id: str) -> int | None:
         """Returns the generation of a group, or its epoch; None if there is no such group."""
-        group, consumers = self._leader_of(group_id).group(group_id), self.consumer_group(group_id)
+        group, consumers = self.classic_group(group_id), self.consumer_group(group_id)
         if consumers is not None:
             return consumers.epoch
         return None if group is None else group.generation_id
+
+    def classic_group(self, group_id: str) -> Group | None:
+        """Returns the classic group, to look at."""
+        return self._leader_of(group_id).group(group_id)
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
         """Returns the group of KIP-848, to look at."""

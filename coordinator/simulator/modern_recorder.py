@@ -3,7 +3,7 @@
 The coordinator's records are not read here, except for their offsets in the log: who is a member, at which epoch the
 group is, and who holds what is the coordinator's own state. What began an epoch is what the coordinator logs of the
 operation, or else what its request asked for. A member holds a partition until it has given it up; one that is away for
-a while (`group.instance.id`) holds nothing.
+a while (`group.instance.id`) holds nothing. A group that becomes a classic one goes on with the members that stay.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.model.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.consumer.member import ConsumerMember
+    from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.log_lines import LogEvent
     from groupledger.coordinator.model.messages import Request
     from groupledger.coordinator.model.operation import Batch, Result
@@ -40,10 +41,11 @@ _FENCED, _NOT_REVOKING = "consumer_member_fenced", "consumer_member_not_revoking
 class _Start(NamedTuple):
     """What began an epoch, and the members to whom it was done."""
 
-    trigger: str
+    trigger: str | None
     member_ids: tuple[str, ...]
 
 
+_UPGRADED = _Start(None, ())
 _RESOLVED = _Start(triggers.METADATA_CHANGED.name, ())  # by the broker, for nobody alone
 
 
@@ -58,27 +60,35 @@ class _Seen:
 
 
 class ModernRecorder:
-    """`group_of` returns a group as its coordinator knows it, `topic_of` the name of a topic by its id."""
+    """`group_of` and `classic_of` return a group as its coordinator knows it, `topic_of` the name of a topic by its id,
+    and `begin` the incarnation that a group of KIP-848 begins or goes on with."""
 
     def __init__(
         self,
         truth: Truth,
         group_of: Callable[[str], ConsumerGroup | None],
+        classic_of: Callable[[str], Group | None],
+        begin: Callable[[str], int],
         topic_of: Callable[[str], str],
         planted: Mapping[str, str],
         session_timeout_ms: int,
     ) -> None:
         self._truth = truth
-        self._group_of = group_of
+        self._group_of, self._classic_of = group_of, classic_of
+        self._incarnation_begun = begin
         self._topic_of = topic_of
         self._planted = planted
         self._session_timeout_ms = session_timeout_ms
         self._seen: dict[str, _Seen] = {}
-        self._incarnations: dict[str, int] = {}
+        self._stayed: dict[str, dict[str, Tenure]] = {}
 
     def has(self, group_id: str) -> bool:
         """Returns whether the group is one of KIP-848 now."""
         return group_id in self._seen
+
+    def take_stayed(self, group_id: str) -> dict[str, Tenure] | None:
+        """Returns the members with which a group has just become a classic one; None if it has not."""
+        return self._stayed.pop(group_id, None)
 
     def observe(self, result: Result, request: Request | None) -> None:
         """Takes one call of a coordinator: its result, and the request, if it was one."""
@@ -94,22 +104,31 @@ class ModernRecorder:
     def _compare(self, group_id: str, batch: Batch, events: list[LogEvent], request: Request | None) -> None:
         now, seen = self._group_of(group_id), self._seen.get(group_id)
         if seen is None:
-            self._incarnations[group_id] = self._incarnations.get(group_id, 0) + 1
-            seen = self._seen[group_id] = _Seen(self._incarnations[group_id])
+            seen = self._seen[group_id] = _Seen(self._incarnation_begun(group_id))
         members = {} if now is None else {member.member_id: member for member in now.members.values()}
+        classic = self._classic_of(group_id) if now is None else None
+        if classic is not None:
+            stayed = [name for name in seen.tenures if name in classic.members]
+            self._stayed[group_id] = {name: seen.tenures.pop(name) for name in stayed}
         self._settle_members(group_id, seen, members, batch, events)
         self._settle_holdings(group_id, seen, members, batch)
-        epoch = 0 if now is None else now.epoch
+        if now is not None:
+            self._settle_epochs(group_id, seen, now.epoch, batch, events, request)
+            return
+        if seen.epoch is not None:
+            seen.epoch.ended_at_ms = batch.timestamp_ms
+        del self._seen[group_id]
+
+    def _settle_epochs(
+        self, group_id: str, seen: _Seen, epoch: int, batch: Batch, events: list[LogEvent], request: Request | None
+    ) -> None:
         begun = sum(event.kind == _EPOCH for event in events)
         last = epoch - max(begun, 1) if seen.epoch is None else seen.epoch.epoch
-        starts = _starts(events)
+        starts = _starts(events) if begun else iter(())
+        asked = _UPGRADED if seen.epoch is None and not begun else _asked(request)
         for number in range(last + 1, epoch + 1):
             is_of_regex = number == epoch and _ends_in_resolution(events)
-            self._begin(group_id, seen, number, _RESOLVED if is_of_regex else next(starts, _asked(request)), batch)
-        if now is None:
-            if seen.epoch is not None:
-                seen.epoch.ended_at_ms = batch.timestamp_ms
-            del self._seen[group_id]
+            self._begin(group_id, seen, number, _RESOLVED if is_of_regex else next(starts, asked), batch)
 
     def _begin(self, group_id: str, seen: _Seen, number: int, start: _Start, batch: Batch) -> None:
         if seen.epoch is not None:

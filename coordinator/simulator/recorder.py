@@ -7,6 +7,7 @@ gave. A failover undoes what no record holds: a generation without a record, its
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from groupledger.coordinator.model.consumer.group import ConsumerGroup
+    from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.log_lines import LogEvent
     from groupledger.coordinator.model.messages import Request
     from groupledger.coordinator.model.operation import Batch, Result
@@ -113,15 +115,21 @@ class Recorder:
     def __init__(
         self,
         generation_of: Callable[[str], int | None],
+        classic_group_of: Callable[[str], Group | None],
         consumer_group_of: Callable[[str], ConsumerGroup | None],
         topic_of: Callable[[str], str],
         session_timeout_ms: int,
     ) -> None:
         self.truth = Truth()
         self._incarnations: dict[str, _Incarnation] = {}
+        self._counts = Counter[str]()  # of the incarnations, by group
         self._identities: dict[tuple[str, str], _Identity] = {}  # by group and member id
         self._planted: dict[str, str] = {}
-        self._modern = ModernRecorder(self.truth, consumer_group_of, topic_of, self._planted, session_timeout_ms)
+        self._classic_group_of = classic_group_of
+        self._modern = ModernRecorder(
+            *(self.truth, consumer_group_of, classic_group_of, self._incarnation_of_modern),
+            *(topic_of, self._planted, session_timeout_ms),
+        )
         self._generation_of = generation_of
         self._handlers: dict[str, Callable[[_Incarnation, LogEvent, _Call], None]] = {
             "preparing_rebalance": self._preparing,
@@ -168,7 +176,11 @@ class Recorder:
                 is_group = record.record_type == "group_metadata"
                 if record.record_type.startswith(PREFIX) or (not is_group and self._modern.has(group_id)):
                     continue
-                if record.value is not None:
+                stayed = self._modern.take_stayed(group_id) if is_group and record.value is not None else None
+                if stayed is not None:
+                    written[group_id] = _Written(offset, batch.timestamp_ms)
+                    self._go_on(group_id, batch.partition, written[group_id], stayed)
+                elif record.value is not None:
                     self._begin_incarnation(group_id, batch, offset, is_birth=is_group)
                     if is_group:
                         written[group_id] = _Written(offset, batch.timestamp_ms)
@@ -193,15 +205,39 @@ class Recorder:
 
     def _begin_incarnation(self, group_id: str, batch: Batch, offset: int, *, is_birth: bool) -> None:
         """Begins an incarnation if the group has none: with generation 0, or by a simple consumer's commit."""
-        group = self._incarnations.get(group_id)
-        if group is not None and not group.is_over:
+        if self._is_there(group_id):
             return
-        group = self._incarnations[group_id] = _Incarnation(
-            group_id=group_id, incarnation=1 if group is None else group.incarnation + 1
-        )
+        group = self._incarnations[group_id] = _Incarnation(group_id=group_id, incarnation=self._next(group_id))
         if is_birth:
             self._begin(group, batch.partition, 0, batch.timestamp_ms)
             self._record(group, _Written(offset, batch.timestamp_ms), {})
+
+    def _is_there(self, group_id: str) -> bool:
+        return group_id in self._incarnations and not self._incarnations[group_id].is_over
+
+    def _next(self, group_id: str) -> int:
+        self._counts[group_id] += 1
+        return self._counts[group_id]
+
+    def _incarnation_of_modern(self, group_id: str) -> int:
+        """Returns the incarnation of a group of KIP-848 that has just begun: a classic group that is there goes on."""
+        return self._counts[group_id] if self._is_there(group_id) else self._next(group_id)
+
+    def _go_on(self, group_id: str, partition: int, written: _Written, stayed: dict[str, Tenure]) -> None:
+        """Goes on with a group of KIP-848 that has become a classic one: its last epoch is a generation now."""
+        now = self._classic_group_of(group_id)
+        assert now is not None  # noqa: S101  # its record is written
+        group = _Incarnation(group_id=group_id, incarnation=self._counts[group_id], tenures=stayed)
+        self._incarnations[group_id] = group
+        for member_id, member in now.members.items():
+            group.topics[member_id] = frozenset(topics_of_subscription(member.metadata(now.protocol_name)))
+            if member_id not in stayed:
+                self._join(group, member_id, written.recorded_at_ms)
+        generation = self._begin(group, partition, now.generation_id, written.recorded_at_ms)
+        generation.protocol_type, generation.protocol = now.protocol_type or "", now.protocol_name
+        generation.leader, generation.member_ids = now.leader_id, tuple(now.members)
+        self._record(group, written, {member_id: member.assignment for member_id, member in now.members.items()})
+        generation.revision = 1
 
     # Rebalances
 

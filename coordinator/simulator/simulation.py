@@ -118,6 +118,7 @@ class Simulation:
         self.topics = Topics(self.brokers.topics)
         self.recorder = Recorder(
             self.brokers.generation_of,
+            self.brokers.classic_group,
             self.brokers.consumer_group,
             self.topics.name_of,
             self.settings.config.group_consumer_session_timeout_ms,

@@ -114,13 +114,14 @@ class Tenure:
 @dataclass(slots=True, kw_only=True)
 class Epoch:
     """An epoch of a KIP-848 group, from the operation that began it. `trigger` is what the operation did first, and
-    `member_ids` are those to whom it was done; `planted` is the scenario's last action on the group before."""
+    `member_ids` are those to whom it was done; it is null where the number was that of a classic group's generation,
+    which an upgrade left as it was. `planted` is the scenario's last action on the group before."""
 
     group_id: str
     incarnation: int
     epoch: int
     kafka_partition: int
-    trigger: str
+    trigger: str | None
     member_ids: tuple[str, ...]
     planted: str | None
     started_at_ms: int

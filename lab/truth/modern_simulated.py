@@ -3,13 +3,15 @@
 The history is folded from the records alone, as a pipeline folds them; the truth is what the coordinator knew
 (`coordinator.simulator.modern_recorder`). Owners are compared behind every operation of the coordinator, epochs,
 members and causes row by row. The records do not tell why a member went: there the truth's cause and `UNTOLD` are taken
-for the same. A group that was a classic one before has owners of both kinds, and epochs and members since its upgrade.
+for the same. A group that was a classic one before has owners of both kinds, and epochs and members since its upgrade;
+one that becomes a classic one goes on with generations, which are compared by their records.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from itertools import groupby
+from math import inf
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +19,13 @@ from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios.modern import MODERN
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.schemas.kinds import triggers
+from groupledger.schemas.words import GroupType
 from groupledger.transforms.records.decoded_record import record_fields
 from lab.truth.consumer_claims import owners_at
 from lab.truth.consumer_groups import CLASSIC, History, event_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from groupledger.coordinator.simulator.simulation import Simulation
     from groupledger.coordinator.simulator.truth import Truth
@@ -43,12 +46,17 @@ def compare(name: str, seed: int) -> dict[str, tuple[int, list[str]]]:
     (group_id,) = simulation.group_ids
     history, looks = _history(simulation, group_id)
     truth = simulation.recorder.truth
-    epochs, members = _true_epochs(truth), _true_members(truth)
-    return {
+    epochs, members, generations = _true_epochs(truth), _true_members(truth), _true_generations(truth)
+    compared = {
         "owners behind an operation": (len(looks), [*_other_owners(history.tables["assignments"], truth, looks)]),
         "epochs and causes": (epochs.total(), _difference(epochs, _told_epochs(history.tables, truth))),
         "members": (members.total(), _difference(members, _told_members(history.tables["members"], truth))),
+        "generations behind a downgrade": (
+            generations.total(),
+            _difference(generations, _told_generations(history.tables["generations"], truth)),
+        ),
     }
+    return {what: found for what, found in compared.items() if any(found)}
 
 
 def _history(simulation: Simulation, group_id: str) -> tuple[History, list[int]]:
@@ -100,37 +108,79 @@ def _true_epochs(truth: Truth) -> Counter[Any]:
 
 
 def _told_epochs(tables: dict[str, Table], truth: Truth) -> Counter[Any]:
-    """Counts the epochs that the history tells, without the generations before an upgrade. One in which a static member
-    came back has a row for each revision."""
+    """Counts the epochs that the history tells, without the generations before an upgrade and behind a downgrade. One
+    in which a static member came back has a row for each revision."""
     first_epoch = min(row.epoch for row in truth.epochs)
-    causes = {row["to_generation"]: row["inferred_trigger"] for row in tables["rebalances"].values()}
-    rows = sorted(tables["generations"].values(), key=itemgetter("kafka_offset"))
+    causes = {(row["to_generation"], 0): row["inferred_trigger"] for row in tables["rebalances"].values()}
+    told = (row for row in tables["generations"].values() if row["group_type"] == GroupType.CONSUMER)
+    rows = sorted(told, key=itemgetter("kafka_offset"))
     epochs = [[*each] for _, each in groupby(rows, itemgetter("generation"))]
     return Counter(
-        (number, first["started_at"] // 1_000, _ms(last["ended_at"]), _cause(causes.get(number)))
+        (number, first["started_at"] // 1_000, _ms(last["ended_at"]), _cause(causes.get((number, first["revision"]))))
         for first, last, number in ((each[0], each[-1], each[0]["generation"]) for each in epochs)
         if number >= first_epoch
     )
 
 
+def _ended_at_ms(truth: Truth) -> float:
+    """Returns when the group was one of KIP-848 for the last time."""
+    ends = [row.ended_at_ms for row in truth.epochs]
+    return inf if None in ends else max(end for end in ends if end is not None)
+
+
 def _true_members(truth: Truth) -> Counter[Any]:
-    began_at_ms = min(row.started_at_ms for row in truth.epochs)
+    return _of_epochs(
+        truth,
+        (
+            (row.member_id, row.group_instance_id, row.client_id, row.joined_at_ms, row.left_at_ms)
+            for row in truth.members
+        ),
+    )
+
+
+def _of_epochs(truth: Truth, members: Iterable[tuple[Any, ...]]) -> Counter[Any]:
+    """Counts the members that joined while the group was one of KIP-848, which ends with those times. Of an operation
+    that takes a member in and replaces it at once the truth has only what is behind it."""
+    began_at_ms, ended_at_ms = min(row.started_at_ms for row in truth.epochs), _ended_at_ms(truth)
     return Counter(
-        (row.member_id, row.group_instance_id, row.client_id, row.joined_at_ms, row.left_at_ms)
-        for row in truth.members
-        if row.joined_at_ms >= began_at_ms
+        (*facts, joined_at_ms, None if left_at_ms is None or left_at_ms > ended_at_ms else left_at_ms)
+        for *facts, joined_at_ms, left_at_ms in members
+        if began_at_ms <= joined_at_ms < ended_at_ms and joined_at_ms != left_at_ms
     )
 
 
 def _told_members(members: Table, truth: Truth) -> Counter[Any]:
-    began_at_ms = min(row.started_at_ms for row in truth.epochs)
+    return _of_epochs(
+        truth,
+        (
+            (
+                *(row["member_id"], row["group_instance_id"], row["client_id"]),
+                *(row["joined_at"] // 1_000, _ms(row["left_at"])),
+            )
+            for row in members.values()
+        ),
+    )
+
+
+def _true_generations(truth: Truth) -> Counter[Any]:
+    """Counts the generations behind a downgrade. The first one is the last epoch, whose revisions it has not."""
+    ended_at_ms = _ended_at_ms(truth)
+    return Counter(
+        (row.incarnation, row.generation, row.kafka_offset, row.protocol, row.leader, len(row.member_ids))
+        for row in truth.generations
+        if row.started_at_ms >= ended_at_ms and row.kafka_offset is not None
+    )
+
+
+def _told_generations(generations: Table, truth: Truth) -> Counter[Any]:
+    ended_at_ms = _ended_at_ms(truth)
     return Counter(
         (
-            *(row["member_id"], row["group_instance_id"], row["client_id"]),
-            *(row["joined_at"] // 1_000, _ms(row["left_at"])),
+            *(row["incarnation"], row["generation"], row["kafka_offset"]),
+            *(row["protocol"], row["leader"], row["member_count"]),
         )
-        for row in members.values()
-        if row["joined_at"] // 1_000 >= began_at_ms
+        for row in generations.values()
+        if row["group_type"] == GroupType.CLASSIC and row["started_at"] // 1_000 >= ended_at_ms
     )
 
 

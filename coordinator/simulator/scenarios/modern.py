@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from groupledger.coordinator.client.config import CONSUMER
+from groupledger.coordinator.client.config import CLASSIC, CONSUMER
 from groupledger.coordinator.simulator.scenarios.registry import scenario
 from groupledger.coordinator.simulator.scenarios.script import MINUTE_MS, SECOND_MS
 
@@ -131,7 +131,31 @@ def migration(group: Script) -> None:
         group.bounce(application, 8 + 4 * number, "migration", down_s, group_protocol=CONSUMER)
 
 
+@scenario("consumer-migration-back", "KIP-848: a group goes back to the classic protocol by a rolling restart.")
+def migration_back(group: Script) -> None:
+    applications = _deploy(group, 3, group.topic("orders", 6))
+    group.start(applications)
+    for number, application in enumerate(applications):
+        down_s = group.source.between(5, 20)
+        group.bounce(application, 8 + 4 * number, "migration_back", down_s, group_protocol=CLASSIC)
+    group.start(group.deploy(1, group.topics), 24, "scale_out")
+
+
+@scenario("consumer-there-and-back", "A classic group of static members tries KIP-848 with one of them, and goes back.")
+def there_and_back(group: Script) -> None:
+    applications = group.deploy(3, [group.topic("orders", 6)], is_static=True)
+    group.start(applications)
+    first = applications[0]
+    group.bounce(first, 8, "migration", group.source.between(5, 20), group_protocol=CONSUMER)
+    (other,) = _deploy(group, 1, *group.topics)
+    group.start([other], 10, "scale_out")
+    group.plan(12, "scale_in", other.close, by=other)
+    group.bounce(first, 14, "migration_back", group.source.between(5, 20), group_protocol=CLASSIC)
+    group.start(group.deploy(1, group.topics), 20, "scale_out")
+
+
 MODERN = (
     *(scale, slow_release, crash, poll_timeout, pause),
-    *(restart_static, instance_taken, topics, regex, failover, migration),
+    *(restart_static, instance_taken, topics, regex, failover),
+    *(migration, migration_back, there_and_back),
 )

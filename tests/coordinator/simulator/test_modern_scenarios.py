@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-JOINED_3 = ["joined"] * 3
+JOINED_3: list[str | None] = ["joined"] * 3
 STALE = ("OFFSET_COMMIT", "STALE_MEMBER_EPOCH")
 # What began each epoch, what was refused, and why members went.
-SHOWN: dict[str, tuple[list[str], set[tuple[str, str]], list[str]]] = {
+SHOWN: dict[str, tuple[list[str | None], set[tuple[str, str]], list[str]]] = {
     "consumer-scale": ([*JOINED_3, "joined", "joined", "left", "left"], {STALE}, ["left", "left"]),
     "consumer-slow-release": (JOINED_3, set(), []),
     "consumer-crash": ([*JOINED_3, "session_expired", "joined"], set(), ["session_expired"]),
@@ -51,6 +51,8 @@ SHOWN: dict[str, tuple[list[str], set[tuple[str, str]], list[str]]] = {
         {STALE},
         ["upgraded", "upgraded", "left", "left", "left"],
     ),
+    "consumer-migration-back": ([*JOINED_3, *["left", "joined"] * 2], {STALE}, ["left"] * 3),
+    "consumer-there-and-back": ([None, "joined", "left"], {STALE}, [*["upgraded"] * 3, "replaced", "left"]),
 }
 
 
@@ -75,6 +77,20 @@ def test_who_waits_for_whom(play: Callable[[str], Played]) -> None:
     quick, late = sorted({row.valid_from_ms for row in played.truth.holdings if row.member_id == newcomer})
     assert quick - third.started_at_ms < 20_000
     assert 0.8 * DELAY_MS < late - third.started_at_ms < DELAY_MS + 20_000
+
+
+def test_generations_behind_a_downgrade(play: Callable[[str], Played]) -> None:
+    """Goal: a group that goes back keeps its incarnation, and its last epoch is a generation of those who stay, whose
+    tenures go on; the next generation has the member that left KIP-848 again."""
+    truth = play("consumer-migration-back").truth
+    first, *others = truth.generations
+    assert (first.incarnation, first.generation, first.revision) == (1, truth.epochs[-1].epoch, 1)
+    assert first.started_at_ms == truth.epochs[-1].ended_at_ms
+    assert [len(row.member_ids) for row in (first, *others)] == [2, 2, 3, 4]
+    assert [row.trigger for row in truth.causes] == ["group_downgraded", "joined", "joined"]
+    stayed = [row for row in truth.members if row.member_id in first.member_ids]
+    assert [(row.left_at_ms, row.joined_at_ms < first.started_at_ms) for row in stayed] == [(None, True)] * 2
+    assert {row.valid_from_ms for row in truth.owners} >= {first.recorded_at_ms}
 
 
 def test_a_regular_expression_is_said_once(play: Callable[[str], Played]) -> None:
