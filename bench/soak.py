@@ -39,6 +39,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.freshness import HEALTHY_SECONDS_MAX, SERVED, SIGTERM_CODE, fetch, is_healthy, wait_for
 from groupledger.coordinator.model.messages import OffsetCommitRequest, OffsetToCommit
+from lab.faults.processes import processes_of
 from lab.kafka.connection import Connection
 from lab.kafka.group_messages import to_wire
 from lab.kafka.local_broker import LocalBroker
@@ -108,14 +109,6 @@ def come_and_go(bootstrap_servers: str, number: int, stop: threading.Event) -> N
 
 
 # What is there
-
-
-def processes_of(session: int) -> Iterator[Path]:
-    """Yields the folders of the processes of a session."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended
-            if int((folder / "stat").read_text().rsplit(")", 1)[1].split()[3]) == session:
-                yield folder
 
 
 def held_by(session: int) -> Counter[str]:

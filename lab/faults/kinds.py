@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import signal
 import time
-from pathlib import Path
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from lab.faults.processes import processes_of
 from lab.faults.shim import PLACES, Twist
 
 if TYPE_CHECKING:
@@ -158,14 +159,10 @@ def kill_a_worker(trial: Trial) -> None:
 def workers(process: Process) -> list[WorkerProcess]:
     """Returns the Python workers of Spark in the process's group."""
     found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command, stat = (folder / "cmdline").read_bytes(), (folder / "stat").read_text()
-        except OSError:
-            continue
-        # Behind the name, which may hold spaces: state, parent, group, session.
-        if WORKER in command and int(stat.rsplit(")", 1)[1].split()[3]) == process.process.pid:
-            found.append(WorkerProcess(int(folder.name)))
+    for folder in processes_of(process.process.pid):
+        with suppress(OSError):  # it has ended
+            if WORKER in (folder / "cmdline").read_bytes():
+                found.append(WorkerProcess(int(folder.name)))
     return found
 
 

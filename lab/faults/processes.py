@@ -7,15 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.process.session import SHORT_LIVED
 from lab.faults.shim import COUNT, Shim
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
     from lab.faults.shim import Twist
 
@@ -45,6 +46,15 @@ class Ended:
         """Returns whether the end is one that a user is promised: an expected code, and with 2 or 3 one sentence."""
         has_sentence = self.code not in CODES_OF_SENTENCES or self.sentence.startswith("groupledger: ")
         return self.code in CODES_EXPECTED and TRACEBACK not in self.said and has_sentence
+
+
+def processes_of(session: int) -> Iterator[Path]:
+    """Yields the folders of the processes of a session, which can end at any time."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            # Behind the name, which may hold spaces: state, parent, group, session.
+            if int((folder / "stat").read_text().rsplit(")", 1)[1].split()[3]) == session:
+                yield folder
 
 
 @dataclass

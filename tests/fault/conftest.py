@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,8 +39,8 @@ def password() -> str:
     return secrets.token_hex(16)
 
 
-@pytest.fixture
-def sasl_broker(tmp_path: Path, password: str) -> Iterator[LocalBroker]:
+@contextmanager
+def broker_with_login(folder: Path, password: str) -> Iterator[LocalBroker]:
     """A broker whose one listener for clients wants SASL."""
     properties = {
         "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -51,8 +52,14 @@ def sasl_broker(tmp_path: Path, password: str) -> Iterator[LocalBroker]:
         ),
         "offsets.topic.num.partitions": "4",
     }
-    with LocalBroker(tmp_path / "kafka", properties=properties) as broker:
+    with LocalBroker(folder, properties=properties) as broker:
         login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
         login |= {"sasl.username": "ledger", "sasl.password": password}
         make_topic(broker.bootstrap_servers, **login)
+        yield broker
+
+
+@pytest.fixture
+def sasl_broker(tmp_path: Path, password: str) -> Iterator[LocalBroker]:
+    with broker_with_login(tmp_path / "kafka", password) as broker:
         yield broker

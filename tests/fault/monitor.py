@@ -26,7 +26,7 @@ class MonitorProcess(LedgerProcess):
     """A running monitor, of a cluster or of those in the settings. Its output goes to a file, so that it can be read
     meanwhile."""
 
-    def __init__(self, warehouse: Path, bootstrap_servers: str | None, log: Path, *arguments: str) -> None:
+    def __init__(self, warehouse: Path | str, bootstrap_servers: str | None, log: Path, *arguments: str) -> None:
         self._log = log
         given = () if bootstrap_servers is None else ("--bootstrap-servers", bootstrap_servers)
         cluster = None if bootstrap_servers is None else "test"

@@ -56,7 +56,7 @@ class Client(NamedTuple):
 
 
 @contextmanager
-def served(warehouse: Path, passwords: Passwords | None = None, proxy: Proxy | None = None) -> Iterator[Client]:
+def served(warehouse: Path | str, passwords: Passwords | None = None, proxy: Proxy | None = None) -> Iterator[Client]:
     app = make_app(Warehouse(str(warehouse), load_settings()), LOOPBACK, passwords, proxy)
     config = uvicorn.Config(app, port=0, log_level="warning", access_log=False, proxy_headers=False)
     socket = config.bind_socket()
