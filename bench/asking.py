@@ -9,7 +9,7 @@ Python that does nothing; a Spark session that is started and stopped, which any
 `kafka-consumer-groups --describe` of a broker that has no groups, which it takes at least.
 --python asks by the Python of another installation, as of one without the extra `spark`. Its modules are compiled, as
 pip does it, and an editable installation by its first question, which is not counted. Figures are p50 and p95 of so
-many times, and p50 of processor time, which other work on the machine changes little.
+many times, and p50 of processor time, which other work on the machine changes little. bench.burrow asks Burrow itself.
 """
 
 from __future__ import annotations
