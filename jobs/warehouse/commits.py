@@ -120,7 +120,7 @@ class Commits:
         """Appends rows; returns False if the table has this batch already."""
 
         def act(delta: DeltaTable, properties: CommitProperties) -> None:
-            write_deltalake(delta, rows, mode="append", commit_properties=properties)
+            write_deltalake(delta, with_all_offsets(rows), mode="append", commit_properties=properties)
 
         return self._commit(table, act, batch)
 
@@ -196,7 +196,7 @@ class Commits:
             merger.execute()
 
         for start in range(0, rows.num_rows, ROWS_PER_MERGE):
-            piece = rows.slice(start, ROWS_PER_MERGE)
+            piece = with_all_offsets(rows.slice(start, ROWS_PER_MERGE))
             self._commit(table, partial(act, piece))
 
     def write_again(self, table: Table) -> None:
@@ -331,6 +331,16 @@ def as_new(names: Iterable[str]) -> dict[str, str]:
 def application_id(lease: Lease) -> str:
     """Returns the transaction id under which tables remember the tokens of a lease's holders."""
     return f"writer/{lease.held}"
+
+
+def with_all_offsets(rows: pa.Table) -> pa.Table:
+    """Returns the rows in arrays that delta-rs reads. An array of no lists has one offset; Java leaves it out where the
+    lists lie in other lists that are all empty, and delta-rs 1.6 takes whatever lies there in memory."""
+    columns = [
+        pa.concat_arrays(column.chunks) if pa.types.is_nested(column.type) and column.num_chunks else column
+        for column in rows.columns
+    ]
+    return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
 def _with_all_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

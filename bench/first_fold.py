@@ -1,0 +1,164 @@
+"""Measures the first fold of a large table: how long it takes, and the most memory that its processes have.
+
+    python -m bench.first_fold [--records 50000000] [--groups 10000] [--driver-memory 2g]
+
+Each group commits the offsets of four partitions in turns, and one of its three members is replaced after every five
+hundred of its records. The table is written directly; then `groupledger history` folds all of it, in a process of its
+own, whose JVM has so much heap. Printed are the seconds, records a second, the rows of each table, and of the JVM, of
+Python's own process and of its workers the most that was resident, looked at twice a second. The run ends with 1 if a
+table has another number of rows than follows from the records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from groupledger.jobs.derive.history import update_history
+from groupledger.jobs.process.session import spark_session
+from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, TopicIdentity, write_source
+from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.schemas.definitions import schema_of
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.transforms.coverage.rules.stretches import Reading
+from lab.faults.processes import processes_of
+from lab.warehouses.ledgers import make_tables, open_test_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BEGAN_AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
+PARTITIONS, UNITS, MEMBERS, REPLACED_EVERY = 50, 4, 3, 500
+PIECE = 1_000_000
+EVERY_S = 0.5
+MIB = 1 << 20
+
+
+def metadata(group: int, generation: int) -> str:
+    """Returns the record of a generation, in which the oldest member has been replaced."""
+    names = [f"member-{group}-{number}" for number in range(generation, generation + MEMBERS)]
+    member: dict[str, Any] = {"group_instance_id": None, "client_id": "bench", "client_host": "/127.0.0.1"}
+    member |= {"session_timeout_ms": 45_000, "rebalance_timeout_ms": 300_000}
+    subscribed = {"topics": ["orders"], "owned_partitions": [], "rack_id": None}
+    members = []
+    for number, name in enumerate(names):
+        units = [{"topic": "orders", "partitions": [*range(number, UNITS, MEMBERS)]}]
+        words = {"consumer_subscription": subscribed, "consumer_assignment": {"assigned_partitions": units}}
+        members.append({"member_id": name, **member, **words})
+    told = {"generation": generation, "protocol_type": "consumer", "protocol": "range", "leader": names[0]}
+    return json.dumps({**told, "current_state_timestamp_ms": 0, "members": members})
+
+
+def pieces(records: int, groups: int) -> Iterator[pa.Table]:
+    """Yields the records, a million at a time, a millisecond after one another."""
+    schema = schema_of(COORDINATOR_RECORDS.name)
+    names = pa.array([f"group-{group}" for group in range(groups)])
+    commit_type = schema.field("offset_commit").type
+    for first in range(0, records, PIECE):
+        numbers = np.arange(first, min(first + PIECE, records))
+        turn, group = numbers // groups, numbers % groups
+        is_commit = turn % REPLACED_EVERY != 0
+        at_ms = numbers + int(BEGAN_AT.timestamp() * 1_000)
+        of_commit = {
+            "topic": pa.array(["orders"]).take(pa.array(np.zeros(len(numbers), np.int64))),
+            "partition": pa.array((turn % UNITS).astype(np.int32)),
+            "offset": pa.array(turn),
+            "commit_timestamp_ms": pa.array(at_ms),
+        }
+        commits = [of_commit.get(each.name, pa.nulls(len(numbers), each.type)) for each in commit_type]
+        generation = turn // REPLACED_EVERY + 1
+        texts = [None if is_commit[at] else metadata(int(group[at]), int(generation[at])) for at in range(len(numbers))]
+        columns = {
+            "cluster": pa.repeat("test", len(numbers)),
+            "kafka_partition": pa.array((group % PARTITIONS).astype(np.int32)),
+            "kafka_offset": pa.array(numbers),
+            "kafka_timestamp": pa.array(at_ms).cast(pa.timestamp("ms", "UTC")),
+            "record_type": pa.array(np.where(is_commit, "offset_commit", "group_metadata")),
+            "is_tombstone": pa.repeat(pa.scalar(value=False), len(numbers)),
+            "group_id": names.take(pa.array(group)),
+            "ingest_date": pa.repeat((BEGAN_AT + timedelta(milliseconds=first)).date(), len(numbers)),
+            "offset_commit": pa.StructArray.from_arrays(commits, fields=[*commit_type], mask=pa.array(~is_commit)),
+            "record_json": pa.array(texts, pa.string()),
+        }
+        yield pa.table(
+            [columns.get(each.name, pa.nulls(len(numbers), each.type)).cast(each.type) for each in schema],
+            schema=schema,
+        )
+
+
+def write_records(warehouse: Path, records: int, groups: int) -> None:
+    make_tables(warehouse, COORDINATOR_RECORDS)
+    born = Reading(from_offset=0, complete_from=0, complete_from_ms=0)
+    readings = {partition: [born] for partition in range(PARTITIONS)}
+    source = LedgerSource(CAPTURE, TopicIdentity("c", "t", PARTITIONS), readings)
+    write_source(LocalStorage(warehouse), "test", source)
+    for piece in pieces(records, groups):
+        write_deltalake(str(warehouse / COORDINATOR_RECORDS.name), piece, mode="append")
+
+
+def fold(warehouse: Path, memory: str) -> None:
+    spark = spark_session("groupledger first fold", {"spark.driver.memory": memory})
+    with open_test_ledger(spark, warehouse) as ledger:
+        begun_s = time.perf_counter()
+        update_history(ledger, threading.Event())
+        print(f"{time.perf_counter() - begun_s:.1f}")
+    spark.stop()
+
+
+def resident(session: int) -> Counter[str]:
+    """Returns how many MiB the processes of a session have, by what they are."""
+    found = Counter[str]()
+    for folder in processes_of(session):
+        with suppress(OSError):  # it has ended
+            name = "JVM" if "java" in (folder / "comm").read_text() else "workers"
+            kind = "driver" if int(folder.name) == session else name
+            found[kind] += int((folder / "statm").read_text().split()[1]) * resource.getpagesize() // MIB
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=50_000_000)
+    parser.add_argument("--groups", type=int, default=10_000)
+    parser.add_argument("--driver-memory", default="2g")
+    parser.add_argument("--fold", type=Path, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.fold:
+        fold(asked.fold, asked.driver_memory)
+        return
+    with tempfile.TemporaryDirectory(prefix="groupledger-first-fold-") as folder:
+        warehouse = Path(folder)
+        write_records(warehouse, asked.records, asked.groups)
+        print(f"{asked.records:,} records of {asked.groups:,} groups are written", flush=True)
+        words = [sys.executable, "-m", "bench.first_fold", "--fold", folder, "--driver-memory", asked.driver_memory]
+        most = Counter[str]()
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+            while process.poll() is None:
+                most |= resident(process.pid)
+                time.sleep(EVERY_S)
+            took_s = float(process.communicate()[0])
+        rows = {name: DeltaTable(warehouse / name).count() for name in ("generations", "members", "open_groups")}
+    print(f"{took_s:.1f} s, {asked.records / took_s:,.0f} records/s; most MiB: {dict(most)}; rows: {rows}")
+    turns = -(-asked.records // asked.groups)
+    generations = asked.groups * -(-turns // REPLACED_EVERY)
+    expected = {"generations": generations, "members": generations + (MEMBERS - 1) * asked.groups}
+    sys.exit(int(rows != {**expected, "open_groups": asked.groups}))
+
+
+if __name__ == "__main__":
+    main()
