@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.what_if.answer import answers
@@ -12,6 +12,7 @@ from groupledger.jobs.ask.answers import group_row
 from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.ask.told_rebalances import is_within, rebalances_told
 from groupledger.jobs.process.errors import InputError
+from groupledger.transforms.history.rules.events import SESSION_DEFAULT_MS
 from groupledger.transforms.history.rules.what_if import GroupRows, NotReplayableError, observed_of, workload_of
 
 if TYPE_CHECKING:
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What is asked: each of `asked` is one combination of settings, as differences from what a group has. `actual` is
-    what the ledger can't see of that, in the same words."""
+    what the ledger can't see of that, in the same words; `consumer_session_ms` is the setting by which it was made."""
 
     since: datetime
     until: datetime
     asked: tuple[tuple[str, ...], ...]
     actual: tuple[str, ...] = ()
+    consumer_session_ms: int = SESSION_DEFAULT_MS
 
     def row(self) -> Answer:
         """Returns the columns of `what_if_runs` that say what was asked."""
@@ -94,7 +96,8 @@ def rows_of(tables: ClusterRows, name: str, since: datetime, until: datetime) ->
 
 
 def _of_group(tables: ClusterRows, name: str, question: Question) -> list[Answer]:
-    rows = rows_of(tables, name, question.since, question.until)
+    found_rows = rows_of(tables, name, question.since, question.until)
+    rows = replace(found_rows, consumer_session_ms=question.consumer_session_ms)
     topics = sorted({row["topic"] for row in rows.assignments})
     try:
         workload = workload_of(rows, question.actual, _rate(tables, topics, question))

@@ -102,8 +102,14 @@ def group_rows(tables: Mapping[str, Sequence[Mapping[str, Any]]], since_ms: int,
         for table in ("members", "generations", "rebalances", "assignments")
     }
     within = [row for row in rows["rebalances"] if since <= row["happened_at"] < until]
-    rest = {name: rows[name] for name in ("members", "generations", "assignments")}
-    return GroupRows(rebalances=within, since=since, until=until, **rest)
+    return GroupRows(
+        members=rows["members"],
+        generations=rows["generations"],
+        rebalances=within,
+        assignments=rows["assignments"],
+        since=since,
+        until=until,
+    )
 
 
 def _instant(name: str, value: Any) -> Any:

@@ -68,7 +68,8 @@ class NotReplayableError(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRows:
     """The rows of one group, with aware instants. `rebalances` are those within [since, until), with the columns of
-    `transforms.logs.rules.triggers` if a log was imported, and `requests` are as many as were."""
+    `transforms.logs.rules.triggers` if a log was imported, and `requests` are as many as were. `consumer_session_ms` is
+    the session of KIP-848 by which the ledger guessed how members went, as no record tells it."""
 
     members: Sequence[Row]
     generations: Sequence[Row]
@@ -77,6 +78,7 @@ class GroupRows:
     since: datetime
     until: datetime
     requests: Sequence[Row] = ()
+    consumer_session_ms: int = SESSION_DEFAULT_MS
 
 
 def workload_of(rows: GroupRows, told: Iterable[str] = (), records_per_second: float | None = None) -> Workload:
@@ -87,7 +89,7 @@ def workload_of(rows: GroupRows, told: Iterable[str] = (), records_per_second: f
         raise NotReplayableError("The ledger has holes in this time: some generations are not known.")
     members = [row for row in rows.members if _is_of(rows, row["joined_at"], row["left_at"])]
     generations = [row for row in rows.generations if _is_of(rows, row["started_at"], row["ended_at"])]
-    actual = changed(_actual(generations, members, rows.requests), told)
+    actual = changed(_actual(generations, members, rows), told)
     topics, growths = _topics(rows)
     tenures = [_tenure(row, rows, actual.session_ms) for row in members]
     silences = silences_of(tenures, rows, actual)
@@ -104,7 +106,7 @@ def workload_of(rows: GroupRows, told: Iterable[str] = (), records_per_second: f
     )
 
 
-def _actual(generations: Sequence[Row], members: Sequence[Row], requests: Sequence[Row]) -> Setting:
+def _actual(generations: Sequence[Row], members: Sequence[Row], rows: GroupRows) -> Setting:
     """Returns what the group is set to, as far as its records say it. Raises NotReplayableError."""
     types = {row["group_type"] or GroupType.CLASSIC for row in generations}
     if len(types) > 1:
@@ -117,13 +119,13 @@ def _actual(generations: Sequence[Row], members: Sequence[Row], requests: Sequen
     statics = {row["group_instance_id"] is not None for row in members}
     if len(statics) > 1:
         raise NotReplayableError("Some of its members are static and some are not, which can't be replayed.")
-    session_ms = _usual(members, "session_timeout_ms", Setting().session_ms)
+    session_ms = _usual(members, "session_timeout_ms", rows.consumer_session_ms)
     usual_heartbeat_ms = CONSUMER_HEARTBEAT_MS if assigned_by == CONSUMER else Setting().heartbeat_ms
     return Setting(
         assigned_by=assigned_by,
         is_static=statics == {True},
         session_ms=session_ms,
-        heartbeat_ms=_heartbeat_ms(requests) or min(usual_heartbeat_ms, session_ms // HEARTBEATS_PER_SESSION),
+        heartbeat_ms=_heartbeat_ms(rows.requests) or min(usual_heartbeat_ms, session_ms // HEARTBEATS_PER_SESSION),
         max_poll_interval_ms=_usual(members, "rebalance_timeout_ms", Setting().max_poll_interval_ms),
     )
 
@@ -174,8 +176,8 @@ def _tenure(row: Row, rows: GroupRows, session_ms: int) -> Tenure:
     left_at = row["left_at"]
     is_left = left_at is not None and left_at < rows.until
     end, doubt = _end(row, rows) if is_left else ("", 0.0)
-    if doubt and row["session_timeout_ms"] is None and session_ms != SESSION_DEFAULT_MS:
-        doubt = 0.5  # the guess took the broker's session for the default
+    if doubt and row["session_timeout_ms"] is None and session_ms != rows.consumer_session_ms:
+        doubt = 0.5  # the guess took another session for the broker's
     return Tenure(
         member_id=row["member_id"],
         joined_ms=_ms(row["joined_at"]) if row["joined_at"] >= rows.since else None,

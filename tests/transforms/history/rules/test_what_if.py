@@ -102,12 +102,19 @@ def test_ends(cause: str | None, trigger: str | None, end: str) -> None:
 
 
 def test_a_session_that_no_record_tells() -> None:
-    """Goal: where the broker's session is said to be another than the default, the guess that rests on it is none."""
+    """Goal: where the broker's session is said to be another than the guess took it for, the guess is none."""
     gone: dict[str, Any] = {**MEMBER, "left_at": AT + MINUTE, "leave_cause": "left", "leave_cause_confidence": 0.95}
     rows = replace(ROWS, generations=[MODERN], members=[{**gone, "is_classic": False, "session_timeout_ms": None}])
-    for told, doubt in (((), 0.05), (("session.timeout.ms=6000",), 0.5)):
-        (tenure,) = workload_of(rows, told).tenures
-        assert tenure.doubt == pytest.approx(doubt)
+    shorter: tuple[str, ...] = ("session.timeout.ms=6000",)
+    for taken_ms, told, doubt in (
+        (45_000, (), 0.05),
+        (45_000, shorter, 0.5),
+        (6_000, shorter, 0.05),
+        (6_000, (), 0.05),
+    ):
+        workload = workload_of(replace(rows, consumer_session_ms=taken_ms), told)
+        assert workload.actual.session_ms == (6_000 if told else taken_ms)
+        assert workload.tenures[0].doubt == pytest.approx(doubt)
 
 
 def test_requests_end_the_doubt() -> None:
