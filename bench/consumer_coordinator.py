@@ -51,7 +51,7 @@ def compare(
             end = min((place + 1) * share, arguments.sequences)
             for first in range(place * share, end, CHUNK):
                 numbers = range(first, min(first + CHUNK, end))
-                outcome = play(broker.bootstrap_servers, numbers, arguments.seed)
+                outcome = play(broker.bootstrap_servers, numbers, arguments.seed, restart=broker.restart)
                 compared += outcome.compared
                 print(f"{compared['sequences']:,} sequences, {time.monotonic() - started:.0f} s", flush=True)
                 if outcome.wrong:

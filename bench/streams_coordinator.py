@@ -8,9 +8,19 @@ sequences; it prints its seed, and `--seed` plays them again.
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 from bench.consumer_coordinator import compare
-from lab.kafka.streams_differential import PROPERTIES, PROPERTIES_WITH_STANDBYS, play_all, play_all_with_standbys
+from lab.kafka.streams_differential import PROPERTIES, PROPERTIES_WITH_STANDBYS, play_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lab.kafka.paired_play import Outcome
 
 if __name__ == "__main__":
-    plays = [(PROPERTIES, play_all), (PROPERTIES_WITH_STANDBYS, play_all_with_standbys)]
+    with_standbys = partial(play_all, standbys=1)
+    plays: list[tuple[dict[str, str], Callable[..., Outcome]]]
+    plays = [(PROPERTIES, play_all), (PROPERTIES_WITH_STANDBYS, with_standbys)]
     compare(__doc__, plays, sequences=1_000)

@@ -39,11 +39,20 @@ class Connection:
 
     def __init__(self, bootstrap_servers: str) -> None:
         host, port = bootstrap_servers.rsplit(":", 1)
-        self._socket = socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS_MAX)
+        self._address = host, int(port)
+        self._connect()
+
+    def _connect(self) -> None:
+        self._socket = socket.create_connection(self._address, timeout=ANSWER_SECONDS_MAX)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._answers = self._socket.makefile("rb")
         self._sent: Any = None
         self._answer: Any = None
+
+    def reconnect(self) -> None:
+        """Connects again to a broker that was started again."""
+        self.close()
+        self._connect()
 
     def close(self) -> None:
         self._answers.close()

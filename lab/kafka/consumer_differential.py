@@ -312,6 +312,7 @@ def play_all(
     sequences: Iterable[int],
     seed: int,
     *,
+    restart: Callable[[], None] | None = None,
     rack: str | None = RACK,
     server_log: Path | None = None,
     share_of_pauses: float = SHARE_OF_PAUSES,
@@ -324,4 +325,4 @@ def play_all(
                 ConsumerPlay(connection, rack, group_id, dice, server_log, share_of_pauses=share_of_pauses)
             )
 
-        return play_each(sequences, seed, play)
+        return play_each(sequences, seed, play, restart)

@@ -125,11 +125,20 @@ class MixedPlay(ConsumerPlay):
             self.ask(ConsumerGroupDescribeRequest(next(self.requests), group_ids=(self._group_id,)))
             self.ask(DescribeGroupsRequest(next(self.requests), (self._group_id,)))
 
+    def load(self, restart: Callable[[], None]) -> None:
+        if self._waiting:  # answers on their way would be lost
+            self.loads_before = 1
+            return
+        while self._free:
+            self._free.pop().close()
+        super().load(restart)
+
     # Requests that may wait
 
     def ask(self, request: Request) -> Any:
         """Sends a request to both, compares all answers that are due and all records, and returns its own, or None if
         it waits."""
+        self.may_load()
         self.now_ms += 1
         connection = self._free.pop() if self._free else Connection(self._bootstrap_servers)
         connection.send(to_wire(request))
@@ -490,6 +499,7 @@ def play_all(
     sequences: Iterable[int],
     seed: int,
     *,
+    restart: Callable[[], None] | None = None,
     policy: str = MIGRATION_POLICIES[0],
     rack: str | None = RACK,
     server_log: Path | None = None,
@@ -500,4 +510,5 @@ def play_all(
         lambda number, dice: closing(
             MixedPlay(bootstrap_servers, rack, f"mixed-{seed}-{number}", dice, policy, server_log)
         ),
+        restart,
     )

@@ -4,6 +4,8 @@ Each request goes to both, and so do the records that it made, field by field, b
 compared as sets, since their order hangs on how a map of the broker's grew. A play has groups of its own; records and
 lines about others are left out. Of the lines the texts are compared, but for how long something took, Java's identity
 hashes, and what only tells of an exception.
+
+Some plays have the broker started again in their midst: it loads its log, and the coordinator what it has written.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from groupledger.coordinator.model.log_lines import LogEvent, render
 from groupledger.coordinator.model.streams.assignors import in_turn
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of
+from lab.kafka.broker_driver import await_groups
 from lab.kafka.connection import Connection, end_offset, read_offsets_topic
 from lab.kafka.group_messages import as_told, from_wire, to_wire
 
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.messages import Request
+    from groupledger.coordinator.model.operation import Batch, Result
     from groupledger.coordinator.model.streams.assignors import StreamsAssignor
     from groupledger.schemas.codec.records import Record
 
@@ -49,6 +53,7 @@ _EXCEPTIONS = re.compile(
     r"|Cannot upgrade classic group \S+ to consumer group(:| because the embedded consumer protocol is malformed:) "
     r"|Cannot downgrade the consumer group "
 )
+SHARE_OF_LOADS, LOADS_BEFORE = 0.02, (4, 40)
 UNTOLD_ID = "an-id-that-was-not-told"  # a broker drew it and then refused the request
 _LOGGED = re.compile(r"\] [A-Z]+ \[GroupCoordinator [^]]+\] (.*) \([\w.]+\)$")
 NAMED_TOPICS = ("initializing_topics", "initialized_topics", "deleting_topics")
@@ -66,8 +71,30 @@ class DifferenceError(AssertionError):
     """The coordinator and the broker disagree."""
 
 
+class _Written(Coordinator):
+    """A coordinator that keeps what it has written."""
+
+    def __init__(self, config: Config, streams_assignor: StreamsAssignor) -> None:
+        super().__init__(config, streams_assignor=streams_assignor)
+        self.batches: list[Batch] = []
+
+    def handle(self, request: Request, *, now_ms: int, append_error: Error = Error.NONE) -> Result:
+        result = super().handle(request, now_ms=now_ms, append_error=append_error)
+        self.batches += result.batches
+        return result
+
+    def advance(self, now_ms: int, *, append_error: Error = Error.NONE) -> Result:
+        result = super().advance(now_ms, append_error=append_error)
+        self.batches += result.batches
+        return result
+
+
 class PairedPlay:
-    """Requests about some groups, for a broker with one partition of the offsets topic."""
+    """Requests about some groups, for a broker with one partition of the offsets topic. Where `restart` is set, it
+    starts the broker again, before as many requests as `loads_before` says."""
+
+    restart: Callable[[], None] | None = None
+    loads_before: int = 0
 
     def __init__(
         self,
@@ -84,7 +111,7 @@ class PairedPlay:
         self.connection, self.group_ids, self.dice = connection, group_ids, dice
         self.requests = count()
         self.now_ms = 0
-        self.model = Coordinator(config, streams_assignor=streams_assignor)
+        self.model = _Written(config, streams_assignor)
         self.model.topics.update({topic.name: topic for topic in topics})
         self.model.load(0, [], now_ms=0)
         self._position = end_offset(connection, 0)
@@ -103,6 +130,7 @@ class PairedPlay:
 
     def ask(self, request: Request) -> Any:
         """Sends a request to both, compares, and returns the answer."""
+        self.may_load()
         self.now_ms += 1
         answer = as_told(from_wire(self.connection.call(to_wire(request)), request), request)
         result = self.model.handle(request, now_ms=self.now_ms)
@@ -117,6 +145,24 @@ class PairedPlay:
         self.compared[f"{type(request).__name__} {getattr(answer, 'error', Error.NONE).name}"] += 1
         self.compared.update(f"record {each.record_type}" for each in written)
         return answer
+
+    def may_load(self) -> None:
+        """Has the broker started again if it is time."""
+        self.loads_before -= 1
+        if self.restart is not None and not self.loads_before:
+            self.load(self.restart)
+
+    def load(self, restart: Callable[[], None]) -> None:
+        """Starts the broker again, and compares what is written as the log is loaded."""
+        restart()
+        self.connection.reconnect()
+        await_groups(self.connection, [*self.group_ids])
+        self.now_ms += 1
+        result = self.model.load(0, self.model.batches, now_ms=self.now_ms)
+        self._events += result.events
+        written = self.read_at_least(len(result.records))
+        self.compare(None, [*map(told, result.records)], [*map(told, written)])
+        self.compared["loads"] += 1
 
     def read(self) -> list[Record]:
         """Returns what was written since the last time."""
@@ -159,11 +205,11 @@ class PairedPlay:
             re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", text) for each in self.group_ids
         )
 
-    def compare(self, request: Request, of_coordinator: Any, of_broker: Any) -> None:
+    def compare(self, request: Request | None, of_coordinator: Any, of_broker: Any) -> None:
         if isinstance(of_broker, list):
             of_coordinator, of_broker = differing(of_coordinator, of_broker)
         if of_coordinator != of_broker:
-            raise DifferenceError(f"{request}\n  coordinator: {of_coordinator}\n  broker:      {of_broker}")
+            raise DifferenceError(f"{request or 'load'}\n  coordinator: {of_coordinator}\n  broker:      {of_broker}")
 
 
 def differing(one: list[Any], other: list[Any]) -> tuple[Any, Any]:
@@ -217,12 +263,19 @@ def known_topics(connection: Connection, rack: str | None) -> list[Topic]:
 
 
 def play_each(
-    sequences: Iterable[int], seed: int, play_of: Callable[[int, random.Random], AbstractContextManager[PairedPlay]]
+    sequences: Iterable[int],
+    seed: int,
+    play_of: Callable[[int, random.Random], AbstractContextManager[PairedPlay]],
+    restart: Callable[[], None] | None = None,
 ) -> Outcome:
-    """Plays sequences by their numbers: a number and a seed always make the same choices."""
+    """Plays sequences by their numbers: a number and a seed always make the same choices. `restart` starts the broker
+    again, in some of them."""
     outcome = Outcome()
     for number in sequences:
-        with play_of(number, random.Random(f"{seed} {number}")) as play:
+        dice = random.Random(f"{seed} {number}")
+        with play_of(number, dice) as play:
+            if restart is not None and random.Random(f"load {seed} {number}").random() < SHARE_OF_LOADS:
+                play.restart, play.loads_before = restart, random.Random(f"{number}").randint(*LOADS_BEFORE)
             try:
                 play.run()
                 play.compare_log()

@@ -281,9 +281,14 @@ def join_of_classic(number: int, named: dict[str, Any]) -> JoinGroupRequest:
     )
 
 
-def play_all(bootstrap_servers: str, sequences: Iterable[int], seed: int) -> Outcome:
+def play_all(
+    bootstrap_servers: str, sequences: Iterable[int], seed: int, *, restart: Callable[[], None] | None = None
+) -> Outcome:
     with closing(Connection(bootstrap_servers)) as connection:
         topics = known_topics(connection, RACK)
         return play_each(
-            sequences, seed, lambda number, dice: nullcontext(_Play(connection, topics, f"share-{seed}-{number}", dice))
+            sequences,
+            seed,
+            lambda number, dice: nullcontext(_Play(connection, topics, f"share-{seed}-{number}", dice)),
+            restart,
         )

@@ -8,8 +8,8 @@ them with the requests of other group types, so that an empty one becomes a clas
 a consumer group has the id for a while. In some sequences a topic is created or grows meanwhile, and missing internal
 topics are created by the broker. Some end with all members silent, and some begin with the initial rebalance delay.
 
-Not played: rebalance timeouts, transactions that are committed, other settings of single groups, loads, share groups
-with these ids, and source topics by regular expressions, which a 4.2 broker passes over. It never gives out warm-up
+Not played: rebalance timeouts, transactions that are committed, other settings of single groups, share groups with
+these ids, and source topics by regular expressions, which a 4.2 broker passes over. It never gives out warm-up
 tasks.
 """
 
@@ -105,6 +105,7 @@ SHARE_OF_DELAYS, SHARE_OF_SILENCE = 0.03, 0.06
 class _Play(StreamsPlay):
     def run(self) -> None:
         if self.model.config.group_streams_initial_rebalance_delay_ms:
+            self.restart = None  # it is about real time
             self._wait_for_more()
         else:
             self._play()
@@ -451,7 +452,14 @@ class _Play(StreamsPlay):
         return {STANDBYS_SETTING: self.model.config.group_streams_num_standby_replicas}
 
 
-def play_all(bootstrap_servers: str, sequences: Iterable[int], seed: int, *, standbys: int = 0) -> Outcome:
+def play_all(
+    bootstrap_servers: str,
+    sequences: Iterable[int],
+    seed: int,
+    *,
+    restart: Callable[[], None] | None = None,
+    standbys: int = 0,
+) -> Outcome:
     """Plays sequences, for which it creates the internal topics that are not there."""
     with closing(Connection(bootstrap_servers)) as connection:
         there = [topic for topic in known_topics(connection, RACK) if topic.name in {*TOPICS, *INTERNAL_TOPICS}]
@@ -470,8 +478,4 @@ def play_all(bootstrap_servers: str, sequences: Iterable[int], seed: int, *, sta
                 missing.clear()
             return nullcontext(begun)
 
-        return play_each(sequences, seed, play)
-
-
-def play_all_with_standbys(bootstrap_servers: str, sequences: Iterable[int], seed: int) -> Outcome:
-    return play_all(bootstrap_servers, sequences, seed, standbys=1)
+        return play_each(sequences, seed, play, restart)

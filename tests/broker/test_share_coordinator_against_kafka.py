@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from groupledger.coordinator.model.share.group import ShareGroup
+from lab.kafka import paired_play
 from lab.kafka.broker_driver import SETTINGS
 from lab.kafka.consumer_sequences import prepare
 from lab.kafka.local_broker import LocalBroker
@@ -19,17 +20,17 @@ SEQUENCES, SEED = 40, 5
 
 
 @pytest.fixture(scope="module")
-def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a broker whose offsets topic has one partition."""
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """A broker whose offsets topic has one partition."""
     directory = tmp_path_factory.mktemp("share-coordinator")
     with LocalBroker(directory, properties={**SETTINGS, **PROPERTIES}) as broker:
         prepare(broker.bootstrap_servers)
-        yield broker.bootstrap_servers
+        yield broker
 
 
-def test_random_sequences(own_broker: str) -> None:
+def test_random_sequences(own_broker: LocalBroker) -> None:
     """Goal: no answer and no record differs; all that can be played was, and every kind of record was written."""
-    outcome = play_all(own_broker, range(SEQUENCES), SEED)
+    outcome = play_all(own_broker.bootstrap_servers, range(SEQUENCES), SEED)
     assert outcome.wrong == []
     assert outcome.compared["sequences"] == SEQUENCES
     assert outcome.compared["sessions that ended"] > 0
@@ -41,7 +42,16 @@ def test_random_sequences(own_broker: str) -> None:
         assert outcome.compared[f"record share_group_{kind}"] > SEQUENCES
 
 
-def test_a_planted_fault_is_found(own_broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_fault_is_found(own_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: a coordinator that does not give what was initialized meanwhile differs from the broker."""
     monkeypatch.setattr(ShareGroup, "has_ungiven", lambda _: False)
-    assert play_all(own_broker, range(SEQUENCES, SEQUENCES + 3), SEED).wrong
+    assert play_all(own_broker.bootstrap_servers, range(SEQUENCES, SEQUENCES + 3), SEED).wrong
+
+
+def test_a_load_in_their_midst(own_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a broker that was started again goes on from its log as the coordinator does from what it wrote."""
+    monkeypatch.setattr(paired_play, "SHARE_OF_LOADS", 1)
+    played = range(2 * SEQUENCES, 2 * SEQUENCES + 2)
+    outcome = play_all(own_broker.bootstrap_servers, played, SEED, restart=own_broker.restart)
+    assert outcome.wrong == []
+    assert outcome.compared["loads"] == len(played)

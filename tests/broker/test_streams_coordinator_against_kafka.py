@@ -10,7 +10,7 @@ from groupledger.coordinator.model.streams.reconciliation import StreamsReconcil
 from lab.kafka.broker_driver import SETTINGS
 from lab.kafka.consumer_sequences import prepare
 from lab.kafka.local_broker import LocalBroker
-from lab.kafka.streams_differential import PROPERTIES_WITH_STANDBYS, play_all_with_standbys
+from lab.kafka.streams_differential import PROPERTIES_WITH_STANDBYS, play_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_random_sequences(own_broker: str) -> None:
     """Goal: no answer and no record differs; all that can be played was, and every kind of record was written."""
-    outcome = play_all_with_standbys(own_broker, range(SEQUENCES), SEED)
+    outcome = play_all(own_broker, range(SEQUENCES), SEED, standbys=1)
     assert outcome.wrong == []
     assert outcome.compared["sequences"] == SEQUENCES
     for kind in ("sessions that ended", "groups that waited for members", "internal topics created"):
@@ -50,4 +50,4 @@ def test_random_sequences(own_broker: str) -> None:
 def test_a_planted_fault_is_found(own_broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: a coordinator that gives tasks that others still have differs from the broker."""
     monkeypatch.setattr(StreamsReconciliation, "_is_free", lambda *_: True)
-    assert play_all_with_standbys(own_broker, range(SEQUENCES, SEQUENCES + 5), SEED).wrong
+    assert play_all(own_broker, range(SEQUENCES, SEQUENCES + 5), SEED, standbys=1).wrong
