@@ -1,9 +1,11 @@
-"""Compares the history of the simulator's KIP-848 groups with its truth.
+"""Compares the history of the simulator's KIP-848 groups, share groups and streams groups with its truth.
 
 The history is folded from the records alone, as a pipeline folds them; the truth is what the coordinator knew
-(`coordinator.simulator.modern_recorder`). Owners are compared behind every operation of the coordinator, epochs,
-members and causes row by row. The records do not tell why a member went: there the truth's cause and `UNTOLD` are taken
-for the same. A group that was a classic one before has owners of both kinds, and epochs and members since its upgrade.
+(`coordinator.simulator.modern_recorder`). Who has what is compared behind every operation of the coordinator: owners of
+partitions (in a streams group those that active tasks read), the members that share a partition, and tasks by role.
+Epochs, members and causes are compared row by row. The records do not tell why a member went: there the truth's cause
+and `UNTOLD` are taken for the same. A group that was a classic one before has owners of both kinds, and epochs and
+members since its upgrade.
 """
 
 from __future__ import annotations
@@ -11,25 +13,30 @@ from __future__ import annotations
 from collections import Counter
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from groupledger.coordinator.simulator.modern_recorder import PREFIXES
 from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios.modern import MODERN
+from groupledger.coordinator.simulator.scenarios.share import SHARED
+from groupledger.coordinator.simulator.scenarios.streams import STREAMED
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.schemas.kinds import triggers
 from groupledger.transforms.records.decoded_record import record_fields
-from lab.truth.consumer_claims import owners_at
+from lab.truth.consumer_claims import held_at, owners_at
 from lab.truth.consumer_groups import CLASSIC, History, event_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from groupledger.coordinator.simulator.simulation import Simulation
-    from groupledger.coordinator.simulator.truth import Truth
+    from groupledger.coordinator.simulator.truth import Holding, TaskHolding, Truth
     from lab.truth.consumer_groups import Table
 
+    Interval = TypeVar("Interval", Holding, TaskHolding)
+
 HOUR_MS = 3_600_000
-PLAYED = {scenario.name: scenario for scenario in MODERN}
+PLAYED = {scenario.name: scenario for scenario in (*MODERN, *SHARED, *STREAMED)}
 DEPARTED = frozenset({triggers.LEFT.name, triggers.SESSION_EXPIRED.name, triggers.REBALANCE_TIMEOUT.name})
 UNTOLD = "departed"
 
@@ -44,8 +51,13 @@ def compare(name: str, seed: int) -> dict[str, tuple[int, list[str]]]:
     history, looks = _history(simulation, group_id)
     truth = simulation.recorder.truth
     epochs, members = _true_epochs(truth), _true_members(truth)
-    return {
-        "owners behind an operation": (len(looks), [*_other_owners(history.tables["assignments"], truth, looks)]),
+    compared = {}
+    if scenario not in SHARED:
+        other_owners = [*_other_owners(history.tables["assignments"], truth, looks)]
+        compared["owners behind an operation"] = len(looks), other_owners
+    if scenario not in MODERN:
+        compared["holdings behind an operation"] = len(looks), [*_other_holdings(history.tables, truth, looks)]
+    return compared | {
         "epochs and causes": (epochs.total(), _difference(epochs, _told_epochs(history.tables, truth))),
         "members": (members.total(), _difference(members, _told_members(history.tables["members"], truth))),
     }
@@ -57,7 +69,7 @@ def _history(simulation: Simulation, group_id: str) -> tuple[History, list[int]]
     events, looks = [], []
     for batch in simulation.take(is_last=True).batches:
         for offset, record in enumerate(batch.records, batch.base_offset):
-            is_about_members = record.record_type == CLASSIC or record.record_type.startswith("consumer_group_")
+            is_about_members = record.record_type == CLASSIC or record.record_type.startswith(PREFIXES)
             if record.key["group_id"] == group_id and is_about_members:
                 place = offset, batch.timestamp_ms
                 is_tombstone = record.value is None
@@ -75,13 +87,33 @@ def _other_owners(assignments: Table, truth: Truth, looks: list[int]) -> Iterato
         for owner in truth.owners:
             if owner.from_kafka_offset < look and (owner.to_kafka_offset is None or look <= owner.to_kafka_offset):
                 true[owner.topic, owner.partition] = (owner.member_id,)
-        for held in truth.holdings:
-            if held.from_kafka_offset <= look and (held.to_kafka_offset is None or look < held.to_kafka_offset):
-                true[held.topic, held.partition] = (held.member_id,)
+        for held in _open_behind(truth.holdings, look):
+            true[held.topic, held.partition] = (held.member_id,)
         told = owners_at(assignments, look)
         if told != true:
             wrong, missing = sorted(told.items() - true.items()), sorted(true.items() - told.items())
             yield f"owners behind {look}: {wrong}, not {missing}"
+
+
+def _other_holdings(tables: dict[str, Table], truth: Truth, looks: list[int]) -> Iterator[str]:
+    """Yields where the history has other members on a shared partition, or at a task, than the truth."""
+    for look in looks:
+        true: set[tuple[Any, ...]]
+        if truth.tasks:
+            tasks = _open_behind(truth.tasks, look)
+            true = {(each.member_id, None, each.subtopology, each.partition, each.role) for each in tasks}
+        else:
+            shared = _open_behind(truth.holdings, look)
+            true = {(each.member_id, each.topic, None, each.partition, None) for each in shared}
+        told = held_at(tables, look)
+        if told != true:
+            yield f"holdings behind {look}: {sorted(told - true, key=str)}, not {sorted(true - told, key=str)}"
+
+
+def _open_behind(rows: Iterable[Interval], look: int) -> Iterator[Interval]:
+    for row in rows:
+        if row.from_kafka_offset <= look and (row.to_kafka_offset is None or look < row.to_kafka_offset):
+            yield row
 
 
 def _difference(true: Counter[Any], told: Counter[Any]) -> list[str]:
@@ -103,13 +135,17 @@ def _told_epochs(tables: dict[str, Table], truth: Truth) -> Counter[Any]:
     """Counts the epochs that the history tells, without the generations before an upgrade. One in which a static member
     came back has a row for each revision."""
     first_epoch = min(row.epoch for row in truth.epochs)
-    causes = {row["to_generation"]: row["inferred_trigger"] for row in tables["rebalances"].values()}
+    number_of, of_rebalance = itemgetter("incarnation", "generation"), itemgetter("incarnation", "to_generation")
+    causes = {of_rebalance(row): row["inferred_trigger"] for row in tables["rebalances"].values()}
     rows = sorted(tables["generations"].values(), key=itemgetter("kafka_offset"))
-    epochs = [[*each] for _, each in groupby(rows, itemgetter("generation"))]
+    epochs = [[*each] for _, each in groupby(rows, number_of)]
     return Counter(
-        (number, first["started_at"] // 1_000, _ms(last["ended_at"]), _cause(causes.get(number)))
-        for first, last, number in ((each[0], each[-1], each[0]["generation"]) for each in epochs)
-        if number >= first_epoch
+        (
+            *(first["generation"], first["started_at"] // 1_000, _ms(last["ended_at"])),
+            _cause(causes.get(number_of(first))),
+        )
+        for first, last in ((each[0], each[-1]) for each in epochs)
+        if first["generation"] >= first_epoch
     )
 
 

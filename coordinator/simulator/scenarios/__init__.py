@@ -7,10 +7,13 @@ from groupledger.coordinator.simulator.scenarios.failures import ABOUT_REBALANCE
 from groupledger.coordinator.simulator.scenarios.jobs import JOBS
 from groupledger.coordinator.simulator.scenarios.modern import MODERN
 from groupledger.coordinator.simulator.scenarios.registry import Scenario
+from groupledger.coordinator.simulator.scenarios.share import SHARED
+from groupledger.coordinator.simulator.scenarios.streams import STREAMED
 from groupledger.coordinator.simulator.scenarios.topics import ABOUT_TOPICS
 
+_CLASSIC = (*SINGLE, *ABOUT_TOPICS, *ABOUT_REBALANCES, *JOBS)
 SCENARIOS = MappingProxyType(
-    {scenario.name: scenario for scenario in (*SINGLE, *ABOUT_TOPICS, *ABOUT_REBALANCES, *JOBS, *MODERN, DAY, DEMO)}
+    {scenario.name: scenario for scenario in (*_CLASSIC, *MODERN, *SHARED, *STREAMED, DAY, DEMO)}
 )
 
 __all__ = ["SCENARIOS", "Scenario"]
