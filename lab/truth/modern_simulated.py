@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from groupledger.coordinator.simulator.modern_recorder import PREFIXES
 from groupledger.coordinator.simulator.run import prepare
+from groupledger.coordinator.simulator.scenarios import WITH_EPOCHS
 from groupledger.coordinator.simulator.scenarios.modern import MODERN
 from groupledger.coordinator.simulator.scenarios.share import SHARED
-from groupledger.coordinator.simulator.scenarios.streams import STREAMED
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.schemas.kinds import triggers
 from groupledger.transforms.records.decoded_record import record_fields
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Interval = TypeVar("Interval", Holding, TaskHolding)
 
 HOUR_MS = 3_600_000
-PLAYED = {scenario.name: scenario for scenario in (*MODERN, *SHARED, *STREAMED)}
+PLAYED = {scenario.name: scenario for scenario in WITH_EPOCHS}
 DEPARTED = frozenset({triggers.LEFT.name, triggers.SESSION_EXPIRED.name, triggers.REBALANCE_TIMEOUT.name})
 UNTOLD = "departed"
 

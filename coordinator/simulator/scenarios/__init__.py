@@ -12,8 +12,8 @@ from groupledger.coordinator.simulator.scenarios.streams import STREAMED
 from groupledger.coordinator.simulator.scenarios.topics import ABOUT_TOPICS
 
 _CLASSIC = (*SINGLE, *ABOUT_TOPICS, *ABOUT_REBALANCES, *JOBS)
-SCENARIOS = MappingProxyType(
-    {scenario.name: scenario for scenario in (*_CLASSIC, *MODERN, *SHARED, *STREAMED, DAY, DEMO)}
-)
+WITH_EPOCHS = (*MODERN, *SHARED, *STREAMED)
+"""The scenarios of groups that have epochs: those of KIP-848, share groups and streams groups."""
+SCENARIOS = MappingProxyType({scenario.name: scenario for scenario in (*_CLASSIC, *WITH_EPOCHS, DAY, DEMO)})
 
-__all__ = ["SCENARIOS", "Scenario"]
+__all__ = ["SCENARIOS", "WITH_EPOCHS", "Scenario"]
