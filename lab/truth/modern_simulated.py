@@ -56,7 +56,7 @@ def compare(name: str, seed: int) -> dict[str, tuple[int, list[str]]]:
         other_owners = [*_other_owners(history.tables["assignments"], truth, looks)]
         compared["owners behind an operation"] = len(looks), other_owners
     if scenario not in MODERN:
-        compared["holdings behind an operation"] = len(looks), [*_other_holdings(history.tables, truth, looks)]
+        compared["holdings behind an operation"] = _compare_holdings(history.tables, truth, looks)
     return compared | {
         "epochs and causes": (epochs.total(), _difference(epochs, _told_epochs(history.tables, truth))),
         "members": (members.total(), _difference(members, _told_members(history.tables["members"], truth))),
@@ -95,8 +95,10 @@ def _other_owners(assignments: Table, truth: Truth, looks: list[int]) -> Iterato
             yield f"owners behind {look}: {wrong}, not {missing}"
 
 
-def _other_holdings(tables: dict[str, Table], truth: Truth, looks: list[int]) -> Iterator[str]:
-    """Yields where the history has other members on a shared partition, or at a task, than the truth."""
+def _compare_holdings(tables: dict[str, Table], truth: Truth, looks: list[int]) -> tuple[int, list[str]]:
+    """Returns how many holdings the truth has behind all operations, and where the history has other members on a
+    shared partition, or at a task."""
+    count, differences = 0, []
     for look in looks:
         true: set[tuple[Any, ...]]
         if truth.tasks:
@@ -106,8 +108,11 @@ def _other_holdings(tables: dict[str, Table], truth: Truth, looks: list[int]) ->
             shared = _open_behind(truth.holdings, look)
             true = {(each.member_id, each.topic, None, each.partition, None) for each in shared}
         told = held_at(tables, look)
+        count += len(true)
         if told != true:
-            yield f"holdings behind {look}: {sorted(told - true, key=str)}, not {sorted(true - told, key=str)}"
+            wrong, missing = sorted(told - true, key=str), sorted(true - told, key=str)
+            differences.append(f"holdings behind {look}: {wrong}, not {missing}")
+    return count, differences
 
 
 def _open_behind(rows: Iterable[Interval], look: int) -> Iterator[Interval]:

@@ -124,18 +124,21 @@ def at_pace_of_day(group: Script) -> None:
     group.processing_ms = _PROCESSING_MS
 
 
-_HEARTBEAT_SETTINGS = (
-    "group_consumer_heartbeat_interval_ms",
-    "group_share_heartbeat_interval_ms",
-    "group_streams_heartbeat_interval_ms",
-)
+_HEARTBEAT_MS = _PACE["heartbeat_interval_ms"]
 _CONFIG = Config(offsets_retention_ms=60 * MINUTE_MS)
 DAY = Scenario(
     name="day",
     summary="A day of many groups, each with one of the other scenarios at its own hour.",
     play=play,
     hours=_HOURS,
-    settings=Settings(replace(_CONFIG, **dict.fromkeys(_HEARTBEAT_SETTINGS, _PACE["heartbeat_interval_ms"]))),
+    settings=Settings(
+        replace(
+            _CONFIG,
+            group_consumer_heartbeat_interval_ms=_HEARTBEAT_MS,
+            group_share_heartbeat_interval_ms=_HEARTBEAT_MS,
+            group_streams_heartbeat_interval_ms=_HEARTBEAT_MS,
+        )
+    ),
     groups=len(OF_A_DAY),
 )
 DEMO = Scenario(
