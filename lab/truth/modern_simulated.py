@@ -11,6 +11,7 @@ members since its upgrade.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,8 +30,8 @@ from lab.truth.consumer_groups import CLASSIC, History, event_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from groupledger.coordinator.simulator.simulation import Simulation
     from groupledger.coordinator.simulator.truth import Holding, TaskHolding, Truth
+    from lab.truth.consumer_claims import Keyed
     from lab.truth.consumer_groups import Table
 
     Interval = TypeVar("Interval", Holding, TaskHolding)
@@ -45,11 +46,10 @@ def compare(name: str, seed: int) -> dict[str, tuple[int, list[str]]]:
     """Plays a scenario to its end, and returns how much was compared of what, and what the history says otherwise than
     the truth."""
     scenario = PLAYED[name]
-    simulation = prepare(scenario, seed, 1)
-    simulation.run(BEGAN_AT_MS + round(scenario.hours * HOUR_MS))
-    (group_id,) = simulation.group_ids
-    history, looks = _history(simulation, group_id)
-    truth = simulation.recorder.truth
+    played = play(name, seed)
+    history = History(played.group_id)
+    history.fold(event for *_, event in played.log)
+    truth, looks = played.truth, played.looks
     epochs, members = _true_epochs(truth), _true_members(truth)
     compared = {}
     if scenario not in SHARED:
@@ -63,22 +63,34 @@ def compare(name: str, seed: int) -> dict[str, tuple[int, list[str]]]:
     }
 
 
-def _history(simulation: Simulation, group_id: str) -> tuple[History, list[int]]:
-    """Returns the group's history, and the offsets behind each operation."""
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A group that has played its scenario: its records about members, the offsets behind each operation, the truth."""
+
+    group_id: str
+    log: list[Keyed]
+    looks: list[int]
+    truth: Truth
+
+
+def play(name: str, seed: int) -> Played:
+    scenario = PLAYED[name]
+    simulation = prepare(scenario, seed, 1)
+    simulation.run(BEGAN_AT_MS + round(scenario.hours * HOUR_MS))
+    (group_id,) = simulation.group_ids
     names = {topic.topic_id: topic.name for topic in simulation.topics.by_name.values()}
-    events, looks = [], []
+    log: list[Keyed] = []
+    looks = []
     for batch in simulation.take(is_last=True).batches:
         for offset, record in enumerate(batch.records, batch.base_offset):
             is_about_members = record.record_type == CLASSIC or record.record_type.startswith(PREFIXES)
             if record.key["group_id"] == group_id and is_about_members:
                 place = offset, batch.timestamp_ms
                 is_tombstone = record.value is None
-                fields = record_fields(record)
-                events.append(event_of(place, record.record_type, fields, names, is_tombstone=is_tombstone))
+                event = event_of(place, record.record_type, record_fields(record), names, is_tombstone=is_tombstone)
+                log.append(((record.record_type, *record.key.values()), is_tombstone, event))
                 looks.append(batch.base_offset + len(batch.records))
-    history = History(group_id)
-    history.fold(events)
-    return history, sorted(set(looks))
+    return Played(group_id, log, sorted(set(looks)), simulation.recorder.truth)
 
 
 def _other_owners(assignments: Table, truth: Truth, looks: list[int]) -> Iterator[str]:
