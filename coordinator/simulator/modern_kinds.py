@@ -49,8 +49,8 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a coordinator, about one group: what it was before and is now, None where there is no such group.
-    `before` is what the kind keeps of it; `gone` are the members that went, with the epoch at which each was."""
+    """Says what one call of a coordinator did to one group: what the kind kept of it before, and what it is now, None
+    where there is no such group. `gone` are the members that went."""
 
     request: Request | None
     events: Sequence[LogEvent]

@@ -182,7 +182,7 @@ class ModernRecorder:
 
 
 class ConsumerKind:
-    """The groups of KIP-848."""
+    """Says what the truth about groups of KIP-848 is made of (`modern_kinds`)."""
 
     prefix = PREFIX
 
