@@ -1,9 +1,10 @@
-"""Measures how true the history of KIP-848 groups is: compares it with what the simulator's coordinator knew.
+"""Measures how true the history of KIP-848, share and streams groups is: compares it with what the simulator knew.
 
-Each scenario of the consumer protocol is played with several seeds, and the history folded from its records; owners are
+Each scenario of such groups is played with several seeds, and the history folded from its records; who has what is
 compared behind every operation, epochs with their causes and members row by row. The run ends with 1 if one is wrong.
+Only the scenarios whose names begin with --only are played, if that is given.
 
-    python -m bench.modern_accuracy [--seeds 20]
+    python -m bench.modern_accuracy [--seeds 20] [--only share-]
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ PROCESSES = 2
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
-    played = [*product(PLAYED, range(1, parser.parse_args().seeds + 1))]
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    names = [name for name in PLAYED if name.startswith(arguments.only)]
+    played = [*product(names, range(1, arguments.seeds + 1))]
     compared, wrong = Counter[str](), Counter[str]()
     with ProcessPoolExecutor(PROCESSES) as pool:
         for (name, seed), found in zip(played, pool.map(compare, *zip(*played, strict=True)), strict=True):

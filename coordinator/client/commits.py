@@ -10,7 +10,7 @@ Source: the offset half of Kafka's ConsumerCoordinator; its requests name topics
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.client.events import CommitFailed, CommitSucceeded
 from groupledger.coordinator.client.fetch_state import FetchState
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.config import ConsumerConfig
     from groupledger.coordinator.client.coordinator_lookup import CoordinatorLookup
     from groupledger.coordinator.client.events import ClientError, Emit
+    from groupledger.coordinator.client.heartbeat_membership import HeartbeatMembership
     from groupledger.coordinator.client.membership import Membership
-    from groupledger.coordinator.client.modern_membership import ModernMembership
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
     from groupledger.coordinator.model.messages import OffsetCommitResponse
@@ -50,7 +50,7 @@ class OffsetCommits:
         config: ConsumerConfig,
         network: Network,
         lookup: CoordinatorLookup,
-        membership: Membership | ModernMembership,
+        membership: Membership | HeartbeatMembership[Any, Any],
         subscriptions: Subscriptions,
         *,
         emit: Emit,

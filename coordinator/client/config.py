@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from groupledger.coordinator.assignors import ASSIGNORS
 
+if TYPE_CHECKING:
+    from groupledger.coordinator.model.streams.topology import Topology
+
 CLASSIC, CONSUMER = "classic", "consumer"
+SHARE = "share"  # no value of Kafka's setting: there a share consumer is a class of its own
+STREAMS = "streams"
+_PROTOCOLS = (CLASSIC, CONSUMER, SHARE, STREAMS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig:
     """`assignors` is partition.assignment.strategy. With the group protocol `consumer` (KIP-848) the broker has session
-    timeout, heartbeat interval and assignors. Raises ValueError for what Kafka's own client refuses."""
+    timeout, heartbeat interval and assignors, so for share groups and streams groups. A thread of Kafka Streams has the
+    topology and the id of its process. Raises ValueError for what Kafka's own client refuses."""
 
     group_id: str
     client_id: str
@@ -34,6 +42,8 @@ class ConsumerConfig:
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
+    topology: Topology | None = None
+    process_id: str = ""
 
     def __post_init__(self) -> None:
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
@@ -43,8 +53,12 @@ class ConsumerConfig:
             )
         if self.auto_offset_reset not in ("earliest", "latest", "none"):
             raise ValueError(f"auto.offset.reset is earliest, latest or none, not {self.auto_offset_reset!r}")
-        if self.group_protocol not in (CLASSIC, CONSUMER):
-            raise ValueError(f"group.protocol is classic or consumer, not {self.group_protocol!r}")
+        if self.group_protocol not in _PROTOCOLS:
+            raise ValueError(
+                f"group.protocol is {', '.join(_PROTOCOLS[:-1])} or {STREAMS}, not {self.group_protocol!r}"
+            )
+        if (self.group_protocol == STREAMS) != (self.topology is not None):
+            raise ValueError("a topology is what a member of a streams group has, and nobody else")
         if not self.assignors or len(set(self.assignors)) != len(self.assignors):
             raise ValueError("partition.assignment.strategy names at least one assignor, and none twice")
         unknown = [name for name in self.assignors if name not in ASSIGNORS]

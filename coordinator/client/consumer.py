@@ -1,4 +1,4 @@
-"""One consumer of a group: Kafka's Java consumer (4.2) without clock, threads and sockets, of either group protocol.
+"""One consumer of a group: Kafka's Java consumer (4.2) without clock, threads and sockets, of any group protocol.
 
 The parts, and the classes of Kafka's client that they model:
 
@@ -7,7 +7,10 @@ The parts, and the classes of Kafka's client that they model:
     coordinator_lookup   AbstractCoordinator        who coordinates the group
     membership           AbstractCoordinator        join, sync, heartbeat, leave
     rebalance            ConsumerCoordinator        what a rebalance does to partitions; the leader's assignment
-    modern_membership    ConsumerMembershipManager  both of these, of a member of a KIP-848 group
+    heartbeat_membership AbstractMembershipManager  both of these, where heartbeats are a member's only words:
+    modern_membership    ConsumerMembershipManager    in a KIP-848 group
+    share_membership     ShareMembershipManager       in a share group, whose records are not fetched here
+    streams_membership   StreamsMembershipManager     in a streams group, of which this is one thread's consumer
     ownership            both                       what a member gives up and takes
     commits              ConsumerCoordinator        committing offsets
     positions            OffsetFetcher              where to begin
@@ -21,10 +24,10 @@ retry.backoff.ms; in Java's poll loop this wait depends on the poll timeout and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.client.commits import OffsetCommits
-from groupledger.coordinator.client.config import CLASSIC
+from groupledger.coordinator.client.config import CLASSIC, CONSUMER, SHARE, STREAMS
 from groupledger.coordinator.client.coordinator_lookup import CoordinatorLookup
 from groupledger.coordinator.client.events import ClientError, FatalError
 from groupledger.coordinator.client.fetcher import Fetcher
@@ -32,10 +35,12 @@ from groupledger.coordinator.client.heartbeat import Heartbeat
 from groupledger.coordinator.client.membership import Membership, MemberState
 from groupledger.coordinator.client.messages import Destination
 from groupledger.coordinator.client.metadata import Metadata
-from groupledger.coordinator.client.modern_membership import ModernMembership, ModernState
+from groupledger.coordinator.client.modern_membership import ModernMembership
 from groupledger.coordinator.client.network import Network
 from groupledger.coordinator.client.positions import Positions
 from groupledger.coordinator.client.rebalance import Rebalance
+from groupledger.coordinator.client.share_membership import ShareMembership
+from groupledger.coordinator.client.streams_membership import StreamsMembership
 from groupledger.coordinator.client.subscriptions import Subscriptions
 from groupledger.coordinator.model.errors import IllegalStateError
 from groupledger.schemas.kafka.topic_partition import TopicPartition
@@ -46,12 +51,18 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.config import ConsumerConfig
     from groupledger.coordinator.client.events import ConsumerEvent, Polled
     from groupledger.coordinator.client.fetch_state import FetchState
+    from groupledger.coordinator.client.heartbeat_membership import HeartbeatMembership, ModernState
     from groupledger.coordinator.client.messages import Sent
     from groupledger.coordinator.model.messages import Response
 
 __all__ = ["Consumer", "MemberState"]
 
 CLOSE_TIMEOUT_MS = 30_000
+_MEMBERSHIPS: Mapping[str, type[HeartbeatMembership[Any, Any]]] = {
+    CONSUMER: ModernMembership,
+    SHARE: ShareMembership,
+    STREAMS: StreamsMembership,
+}
 
 
 class Consumer:
@@ -60,7 +71,7 @@ class Consumer:
     Nothing here blocks. To model an application that is blocked in poll(Duration), call `poll` again after each
     `receive`, `advance` and `disconnected`; while the application processes records, call nothing. Between polls,
     answers wait as they do in Java: of a classic group only a member whose heartbeat thread runs (completing_rebalance,
-    stable) reads from the network in the background, of a KIP-848 group each member. So a simulator delivers whenever
+    stable) reads from the network in the background, of all other groups each member. So a simulator delivers whenever
     something arrives, and the consumer decides when it sees it. To model a process that stands still, call nothing at
     all; when it goes on, `advance` before `poll` lets the heartbeat thread wake first, and `poll` before `advance` the
     application.
@@ -68,31 +79,32 @@ class Consumer:
 
     def __init__(self, config: ConsumerConfig, new_request_id: Callable[[], int], new_uuid: Callable[[], str]) -> None:
         """`new_uuid` draws what the broker draws for a member of a classic group, in Java's form, or the id that a
-        member of a KIP-848 group gives itself, in Kafka's form."""
+        member of any other group gives itself, in Kafka's form."""
         self.config = config
         self._events: list[ConsumerEvent] = []
         emit = self._events.append
         heartbeat = Heartbeat(config)
         self._network = Network(new_request_id)
         self._subscriptions = Subscriptions()
+        self._owned = self._subscriptions
         self._metadata = Metadata(config, self._network, self._subscriptions)
         self._lookup = CoordinatorLookup(config, self._network, self._metadata, heartbeat, emit)
-        self._membership: Membership | ModernMembership
-        self._rebalance: Rebalance | ModernMembership
+        self._membership: Membership | HeartbeatMembership[Any, Any]
+        self._rebalance: Rebalance | HeartbeatMembership[Any, Any]
         if config.group_protocol == CLASSIC:
             classic = Membership(config, self._network, self._lookup, heartbeat, emit=emit, new_uuid=new_uuid)
             self._commits = OffsetCommits(config, self._network, self._lookup, classic, self._subscriptions, emit=emit)
             rebalance = Rebalance(config, self._metadata, self._subscriptions, classic, self._commits, emit=emit)
             self._membership, self._rebalance, classic.hooks = classic, rebalance, rebalance
         else:
-            modern = ModernMembership(
+            modern = _MEMBERSHIPS[config.group_protocol](
                 *(config, self._network, self._lookup, self._metadata, self._subscriptions),
                 emit=emit,
                 member_id=new_uuid(),
             )
             self._commits = OffsetCommits(config, self._network, self._lookup, modern, self._subscriptions, emit=emit)
             self._membership = self._rebalance = modern
-            modern.commits = self._commits
+            modern.commits, self._owned = self._commits, modern.owned
         self._positions = Positions(
             config, self._network, self._lookup, self._metadata, self._subscriptions, self._membership, emit=emit
         )
@@ -109,7 +121,7 @@ class Consumer:
     def subscribe(self, topics: Iterable[str], now_ms: int, pattern: str = "") -> None:
         """Replaces the subscription, from the next poll on. With an empty one the member leaves the group at once. Only
         a consumer of KIP-848 may have a pattern, which the broker resolves."""
-        if pattern and self.config.group_protocol == CLASSIC:
+        if pattern and self.config.group_protocol != CONSUMER:
             raise IllegalStateError("a broker resolves patterns for the group protocol `consumer` alone")
         topics = tuple(topics)
         if not topics and not pattern and self._subscriptions.is_subscribed:
@@ -255,8 +267,8 @@ class Consumer:
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """The partitions that the member owns now."""
-        return self._subscriptions.assignment
+        """The partitions that the member owns now, or shares with others."""
+        return self._owned.assignment
 
     def position(self, topic: str, partition: int) -> int | None:
         """Returns the offset of the next poll; None if it is not known yet, or the partition is not owned."""

@@ -1,216 +1,51 @@
-"""How a member of a KIP-848 group joins, reconciles, acknowledges and leaves, and what happens when it is fenced.
+"""The member of a KIP-848 group (`group.protocol=consumer`): what it says, and what it is to own.
 
-    UNSUBSCRIBED   is not a member                        the first poll                     -> JOINING
-    JOINING        says everything, with epoch 0          an assignment that is to be taken  -> RECONCILING
-    RECONCILING    gives up, and takes, partitions        that is done                       -> ACKNOWLEDGING
-    ACKNOWLEDGING  has yet to say what it owns now        the heartbeat is sent              -> STABLE, RECONCILING
-    STABLE         has what it is to have                 another assignment                 -> RECONCILING
-    FENCED         the coordinator does not know it       all is given up                    -> JOINING
-    STALE          left, as nobody polled                 the next poll                      -> JOINING
-    LEAVING        the last heartbeat is on its way       it is sent                         -> UNSUBSCRIBED
-    FATAL          was refused for good                   poll throws
+It subscribes to topics or to a pattern, is told partitions by the ids of their topics, and says what it owns. The
+thread in the background reconciles, too, unless offsets are to be committed automatically before partitions are given
+up: then that waits for a poll. States, pace and refusals are those of every such member (`heartbeat_membership`).
 
-The coordinator assigns; the member says in heartbeats what it owns, each field only when it has changed, and all of
-them when it joins and after a heartbeat that failed. A thread in the background sends them and takes the answers,
-whatever the application does. It reconciles, too, unless offsets are to be committed automatically before partitions
-are given up: then that waits for a poll. There is no rebalance listener here, whose calls would wait for a poll as
-well. It differs from Java's client where chance comes in: backoffs have no jitter, and a member that joins waits for
-the backoff like any other.
-
-Source: AbstractMembershipManager, ConsumerMembershipManager, AbstractHeartbeatRequestManager of Kafka 4.2's clients.
+Source: ConsumerMembershipManager, ConsumerHeartbeatRequestManager of Kafka 4.2's clients.
 """
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from groupledger.coordinator.client.events import ClientError, Fenced, Left, PollTimeout
-from groupledger.coordinator.client.membership import MemberGeneration
-from groupledger.coordinator.client.network import backoff_ms
-from groupledger.coordinator.client.ownership import Ownership
-from groupledger.coordinator.client.reactions import Reset, Then, reaction_to
-from groupledger.coordinator.model.consumer.member import AWAY, LEFT
-from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest
-from groupledger.schemas.kafka.errors import Error
+from groupledger.coordinator.client.heartbeat_membership import HeartbeatMembership, ModernState
+from groupledger.coordinator.model.consumer.member import Partitions
+from groupledger.coordinator.model.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    ShareGroupHeartbeatResponse,
+)
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from groupledger.coordinator.client.config import ConsumerConfig
-    from groupledger.coordinator.client.coordinator_lookup import CoordinatorLookup
-    from groupledger.coordinator.client.events import Emit
-    from groupledger.coordinator.client.metadata import Metadata
-    from groupledger.coordinator.client.network import Network
-    from groupledger.coordinator.client.subscriptions import Subscriptions
-    from groupledger.coordinator.model.consumer.member import Partitions
-    from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatResponse
+    from collections.abc import Sequence
 
-    _Words = tuple[tuple[str, ...], str, Partitions]
-    """The topics and the pattern that a member subscribes to, and what it owns."""
+    from groupledger.coordinator.model.messages import Request
 
-JOINING_EPOCH = 0
+Words: TypeAlias = tuple[tuple[str, ...], str, Partitions]
+"""The topics and the pattern that a member subscribes to, and what it owns."""
 
 
-class ModernState(Enum):
-    UNSUBSCRIBED = "unsubscribed"
-    JOINING = "joining"
-    RECONCILING = "reconciling"
-    ACKNOWLEDGING = "acknowledging"
-    STABLE = "stable"
-    FENCED = "fenced"
-    STALE = "stale"
-    LEAVING = "leaving"
-    FATAL = "fatal"
-
-
-_IN_GROUP = (ModernState.JOINING, ModernState.RECONCILING, ModernState.ACKNOWLEDGING, ModernState.STABLE)
-_AT_ONCE = (ModernState.JOINING, ModernState.ACKNOWLEDGING)
-
-
-class Commits(Protocol):
-    """What a membership leaves to the consumer's commits."""
-
-    def is_settled(self, now_ms: int) -> bool:
-        """Returns whether what was consumed is committed, or need not be; it is asked again until then."""
-
-    def forget_settlement(self) -> None:
-        """Lets the next question begin anew."""
-
-
-class ModernMembership:
-    """The membership and the rebalances of one consumer: it has the parts of both that a consumer calls."""
-
-    commits: Commits  # set once by the consumer, since commits need the membership too
-
-    def __init__(
-        self,
-        config: ConsumerConfig,
-        network: Network,
-        lookup: CoordinatorLookup,
-        metadata: Metadata,
-        subscriptions: Subscriptions,
-        *,
-        emit: Emit,
-        member_id: str,
-    ) -> None:
-        self._config = config
-        self._network = network
-        self._lookup = lookup
-        self._metadata = metadata
-        self._subscriptions = subscriptions
-        self._emit = emit
-        self._ownership = Ownership(subscriptions, emit)
-        self._target: Partitions = {}
-        self._current: Partitions | None = None  # what was reconciled last; even nothing at all is acknowledged
-        self._topic_ids: dict[str, str] = {}  # of the owned partitions, by name
-        self._said: _Words | None = None  # in the last heartbeat
-        self._reconciles_until_ms: int | None = None
-        self._interval_ms = 0
-        self._due_ms = self._not_before_ms = 0
-        self._poll_expires_ms = 0
-        self._failures = 0
-        self._asked_for: int | None = None  # the heartbeat that is on its way; another one is not sent meanwhile
-        self._fatal: ClientError | None = None
-        self.state = ModernState.UNSUBSCRIBED
-        self.generation = MemberGeneration(JOINING_EPOCH, member_id)
+class ModernMembership(HeartbeatMembership[Partitions, Words]):
+    _api: ClassVar[type[Request]] = ConsumerGroupHeartbeatRequest
 
     @property
-    def may_commit(self) -> bool:
-        return self.generation.generation_id > JOINING_EPOCH
+    def _waits_for_poll(self) -> bool:
+        return self._config.enable_auto_commit
 
-    @property
-    def _is_in_group(self) -> bool:
-        return self.state in _IN_GROUP
+    # What it says
 
-    def _at_epoch(self, epoch: int) -> None:
-        self.generation = MemberGeneration(epoch, self.generation.member_id)
-
-    # The application's thread
-
-    def polled(self, now_ms: int) -> None:
-        self._poll_expires_ms = now_ms + self._config.max_poll_interval_ms
-        if self.state in (ModernState.UNSUBSCRIBED, ModernState.STALE):
-            self._join()
-
-    def raise_heartbeat_failure(self) -> None:
-        if self._fatal is not None:
-            raise self._fatal
-
-    def notice_metadata(self) -> None:
-        """Does nothing: what is new is looked at where topics are missing."""
-
-    def notice_changes(self, now_ms: int) -> None:
-        """Does nothing: another subscription is told with the next heartbeat that is due."""
-
-    def ensure_active_group(self, now_ms: int) -> bool:
-        """Reconciles, if that waits for a poll, and says so. Committed offsets may always be fetched."""
-        self._reconcile(now_ms, may_commit=True)
-        self.run_heartbeats(now_ms)
-        return True
-
-    def prepare_leave(self, now_ms: int) -> None:
-        self._ownership.give_up(self._subscriptions.assignment, now_ms, is_lost=not self.may_commit)
-
-    def leave(self, reason: str, now_ms: int) -> None:
-        """Gives up the membership; a static member says that it will be back."""
-        if self._is_in_group and self._lookup.is_known:
-            self._leave(reason, now_ms)
-        self.state = ModernState.UNSUBSCRIBED
-        self._at_epoch(JOINING_EPOCH)
-
-    # The thread in the background
-
-    @property
-    def runs_heartbeats(self) -> bool:
-        return self.state is not ModernState.UNSUBSCRIBED
-
-    def lead(self, now_ms: int) -> None:
-        """Does nothing: no member assigns."""
-
-    def run_heartbeats(self, now_ms: int) -> None:
-        """Does what the thread in the background has to do now."""
-        self._reconcile(now_ms, may_commit=False)
-        if not self._is_in_group:
-            return
-        if not self._lookup.is_known:
-            self._lookup.ask_again(now_ms)
-        elif now_ms >= self._poll_expires_ms:
-            self._emit(PollTimeout(now_ms, self.generation.generation_id, self.generation.member_id))
-            self._leave("nobody polled for max.poll.interval.ms", now_ms)
-            self._release(now_ms, ModernState.STALE)
-        elif self._asked_for is None and now_ms >= self._next_heartbeat_ms:
-            words = self._subscriptions.topics, self._subscriptions.pattern, self._owned()
-            self._send(self.generation.generation_id, words, now_ms)
-
-    @property
-    def _next_heartbeat_ms(self) -> int:
-        return self._not_before_ms if self.state in _AT_ONCE else max(self._due_ms, self._not_before_ms)
-
-    def deadlines(self) -> list[int]:
-        deadlines = [] if self._reconciles_until_ms is None else [self._reconciles_until_ms]
-        if self._is_in_group and self._lookup.is_known:
-            deadlines += [self._poll_expires_ms, *([self._next_heartbeat_ms] if self._asked_for is None else [])]
-        return deadlines
-
-    def _leave(self, reason: str, now_ms: int) -> None:
-        self.state = ModernState.LEAVING
-        self._send(LEFT if self._config.group_instance_id is None else AWAY, ((), "", {}), now_ms)
-        self._emit(Left(now_ms, self.generation.member_id, reason))
-
-    def _join(self) -> None:
-        self.state = ModernState.JOINING
-        self._at_epoch(JOINING_EPOCH)
-        self._target, self._current, self._said = {}, None, None
-
-    # Heartbeats
-
-    def _send(self, epoch: int, words: _Words, now_ms: int) -> None:
-        """Sends a heartbeat that says what has changed; a member that comes in or has lost its connection says all."""
-        is_whole = self._said is None and self.state is not ModernState.LEAVING
-        topics, pattern, owned = words
+    def _request(self, request_id: int, epoch: int) -> Request:
+        is_leaving = self.state is ModernState.LEAVING
+        is_whole = self._said is None and not is_leaving
+        topics, pattern, owned = ((), "", {}) if is_leaving else self._words()
         said_topics, said_pattern, said_owned = self._said or (None, "", None)
-        request = ConsumerGroupHeartbeatRequest(
-            self._network.new_request_id(),
+        self._said = topics, pattern, owned
+        return ConsumerGroupHeartbeatRequest(
+            request_id,
             self._config.group_id,
             member_id=self.generation.member_id,
             member_epoch=epoch,
@@ -224,103 +59,29 @@ class ModernMembership:
             client_id=self._config.client_id,
             client_host=self._config.client_host,
         )
-        self._said = words
-        self._asked_for, self._due_ms = request.request_id, now_ms + self._interval_ms
-        if self.state is ModernState.ACKNOWLEDGING:
-            self.state = ModernState.STABLE if self._current == self._target else ModernState.RECONCILING
 
-        def answered(response: ConsumerGroupHeartbeatResponse, then_ms: int) -> None:
-            if self._asked_for == request.request_id:
-                self._asked_for = None
-                self._answered(response, then_ms)
-
-        def lost(then_ms: int) -> None:
-            if self._asked_for == request.request_id:
-                self._asked_for = None
-                self._failed(then_ms)
-
-        self._lookup.send(request, now_ms, answered, lost)
-
-    def _owned(self) -> Partitions:
+    def _words(self) -> Words:
         owned: dict[str, list[int]] = {}
-        for topic, partition in self._subscriptions.assignment:
+        for topic, partition in self.owned.assignment:
             owned.setdefault(self._topic_ids[topic], []).append(partition)
-        return {topic_id: tuple(sorted(numbers)) for topic_id, numbers in owned.items()}
+        partitions = {topic_id: tuple(sorted(numbers)) for topic_id, numbers in owned.items()}
+        return self._subscriptions.topics, self._subscriptions.pattern, partitions
 
-    def _answered(self, response: ConsumerGroupHeartbeatResponse, now_ms: int) -> None:
-        if response.error is not Error.NONE:
-            self._refused(response.error, now_ms)
-            return
-        self._failures = 0
-        if response.heartbeat_interval_ms != self._interval_ms:
-            self._interval_ms = response.heartbeat_interval_ms
-            self._due_ms = now_ms + self._interval_ms
-        if not self._is_in_group:
-            return
-        self._at_epoch(response.member_epoch)
-        if response.assignment is None:
-            return
-        self._target = response.assignment
-        self._subscriptions.assigned_ids = tuple(response.assignment)
-        if self._target != self._current:
-            self.state = ModernState.RECONCILING
-        elif self.state in (ModernState.JOINING, ModernState.RECONCILING):
-            self.state = ModernState.STABLE
+    # What it is told
 
-    def _refused(self, error: Error, now_ms: int) -> None:
-        reaction = reaction_to(error, ConsumerGroupHeartbeatRequest)
-        if reaction.rediscover:
-            self._said = None
-            self._lookup.give_up(f"error response {error.name}", now_ms)
-        elif reaction.then is Then.BACK_OFF:
-            self._failed(now_ms)
-        elif reaction.reset is Reset.NOTHING:
-            self._release(now_ms, ModernState.FATAL)
-            self._fatal = ClientError(error, f"ConsumerGroupHeartbeat failed: {error.name}")
-            if error is Error.FENCED_INSTANCE_ID:
-                self._emit(Fenced(now_ms, self._config.group_instance_id or ""))
-        elif self._is_in_group:
-            self._release(now_ms, ModernState.FENCED)
-            self._join()
+    def _told(self, response: ConsumerGroupHeartbeatResponse | ShareGroupHeartbeatResponse) -> Partitions | None:
+        if response.assignment is not None:
+            self._subscriptions.assigned_ids = tuple(response.assignment)
+        return response.assignment
 
-    def _failed(self, now_ms: int) -> None:
-        self._said = None
-        self._not_before_ms = now_ms + backoff_ms(self._config, self._failures)
-        self._failures += 1
-
-    # Partitions
-
-    def _release(self, now_ms: int, state: ModernState) -> None:
-        """Gives up everything, without a commit, since the membership is lost."""
-        self.state = state
-        self._reconciles_until_ms = None
-        self.commits.forget_settlement()
-        self._at_epoch(JOINING_EPOCH)
-        self._ownership.give_up(self._subscriptions.assignment, now_ms, is_lost=True)
-        self._target, self._current = {}, None
-
-    def _reconcile(self, now_ms: int, *, may_commit: bool) -> None:
-        """Goes to the target as far as the names of its topics are known. What is given up is committed before, where
-        that is automatic, for as long as the rebalance timeout."""
-        if self.state is not ModernState.RECONCILING or (self._config.enable_auto_commit and not may_commit):
-            return
-        known = {each: name for each in self._target if (name := self._metadata.topic_name(each)) is not None}
-        if len(known) < len(self._target):
+    def _attainable(self, target: Partitions) -> Partitions:
+        """Returns the target but for topics whose names are not known, which are asked for."""
+        known = {topic_id: self._metadata.topic_name(topic_id) for topic_id in target}
+        self._topic_ids |= {name: topic_id for topic_id, name in known.items() if name is not None}
+        if None in known.values():
             self._metadata.request_update()
-        wanted = {topic_id: self._target[topic_id] for topic_id in known}
-        if wanted == self._current:
-            return
-        if self._reconciles_until_ms is None:
-            self._reconciles_until_ms = now_ms + self._config.max_poll_interval_ms
-        if not self.commits.is_settled(now_ms) and now_ms < self._reconciles_until_ms:
-            return
-        assigned = sorted(TopicPartition(known[each], number) for each in wanted for number in wanted[each])
-        self._ownership.give_up(tuple(p for p in self._subscriptions.assignment if p not in assigned), now_ms)
-        self._ownership.take(assigned, self.generation, now_ms, protocol_name=self._config.server_assignor or "")
-        self._topic_ids = {name: topic_id for topic_id, name in known.items()}
-        self._current, self._reconciles_until_ms = wanted, None
-        self.commits.forget_settlement()
-        self.state = ModernState.ACKNOWLEDGING
+        return {topic_id: numbers for topic_id, numbers in target.items() if known[topic_id] is not None}
 
-    def commit_refused(self, error: Error, sent_for: MemberGeneration, now_ms: int) -> None:
-        """Does nothing: only a heartbeat tells a member that it is out."""
+    def _partitions(self, target: Partitions) -> Sequence[TopicPartition]:
+        names = {topic_id: name for name, topic_id in self._topic_ids.items()}
+        return sorted(TopicPartition(names[topic_id], number) for topic_id in target for number in target[topic_id])

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.client.config import CONSUMER
+from groupledger.coordinator.client.config import CONSUMER, STREAMS
 from groupledger.coordinator.client.events import ClientError, OffsetReset
 from groupledger.coordinator.client.fetch_state import FetchState, PartitionState, Position
 from groupledger.coordinator.client.messages import (
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from groupledger.coordinator.client.config import ConsumerConfig
     from groupledger.coordinator.client.coordinator_lookup import CoordinatorLookup
     from groupledger.coordinator.client.events import Emit
+    from groupledger.coordinator.client.heartbeat_membership import HeartbeatMembership
     from groupledger.coordinator.client.membership import MemberGeneration, Membership
     from groupledger.coordinator.client.messages import EpochEndOffset, ListedOffset
     from groupledger.coordinator.client.metadata import Metadata
-    from groupledger.coordinator.client.modern_membership import ModernMembership
     from groupledger.coordinator.client.network import Network
     from groupledger.coordinator.client.subscriptions import Subscriptions
 
@@ -61,7 +61,7 @@ class Positions:
         lookup: CoordinatorLookup,
         metadata: Metadata,
         subscriptions: Subscriptions,
-        membership: Membership | ModernMembership,
+        membership: Membership | HeartbeatMembership[Any, Any],
         *,
         emit: Emit,
     ) -> None:
@@ -126,7 +126,7 @@ class Positions:
 
         partitions, member = question
         group = OffsetFetchGroup(self._config.group_id, partitions)
-        if member is not None and self._config.group_protocol == CONSUMER:
+        if member is not None and self._config.group_protocol in (CONSUMER, STREAMS):
             group = replace(group, member_id=member.member_id, member_epoch=member.generation_id)
         request = OffsetFetchRequest(self._network.new_request_id(), (group,), require_stable=True)
         self._lookup.send(request, now_ms, answered, lost)

@@ -12,7 +12,7 @@ says what happens to the operation:
 
 Kafka's client does not expect an error that a table lacks; `UNEXPECTED` says what happens then.
 Source: the response handlers of Kafka's AbstractCoordinator and ConsumerCoordinator, FetchCollector,
-AbstractHeartbeatRequestManager.
+AbstractHeartbeatRequestManager, StreamsGroupHeartbeatRequestManager.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from groupledger.coordinator.model.messages import (
     OffsetCommitRequest,
     OffsetFetchRequest,
     Request,
+    ShareGroupHeartbeatRequest,
     SyncGroupRequest,
 )
+from groupledger.coordinator.model.streams_messages import StreamsGroupHeartbeatRequest
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -63,6 +65,18 @@ _BACK_OFF = Reaction(Then.BACK_OFF)
 _GIVE_UP = Reaction(Then.GIVE_UP)
 _RAISE = Reaction(Then.RAISE)
 _REDISCOVER = Reaction(Then.BACK_OFF, rediscover=True)
+_OF_EVERY_MODERN_MEMBER = {
+    Error.COORDINATOR_LOAD_IN_PROGRESS: _BACK_OFF,
+    Error.COORDINATOR_NOT_AVAILABLE: _REDISCOVER,
+    Error.NOT_COORDINATOR: _REDISCOVER,
+    Error.UNKNOWN_MEMBER_ID: Reaction(Then.AT_ONCE, Reset.MEMBER),
+    Error.FENCED_MEMBER_EPOCH: Reaction(Then.AT_ONCE, Reset.MEMBER),
+    Error.INVALID_REQUEST: _RAISE,
+    Error.GROUP_MAX_SIZE_REACHED: _RAISE,
+    Error.UNSUPPORTED_VERSION: _RAISE,
+    Error.GROUP_AUTHORIZATION_FAILED: _RAISE,
+    Error.TOPIC_AUTHORIZATION_FAILED: _RAISE,
+}
 
 REACTIONS: Mapping[type[Request], Mapping[Error, Reaction]] = {
     JoinGroupRequest: {
@@ -99,20 +113,18 @@ REACTIONS: Mapping[type[Request], Mapping[Error, Reaction]] = {
         Error.GROUP_AUTHORIZATION_FAILED: _BACK_OFF,
     },
     ConsumerGroupHeartbeatRequest: {
-        Error.COORDINATOR_LOAD_IN_PROGRESS: _BACK_OFF,
-        Error.COORDINATOR_NOT_AVAILABLE: _REDISCOVER,
-        Error.NOT_COORDINATOR: _REDISCOVER,
-        Error.UNKNOWN_MEMBER_ID: Reaction(Then.AT_ONCE, Reset.MEMBER),
-        Error.FENCED_MEMBER_EPOCH: Reaction(Then.AT_ONCE, Reset.MEMBER),
+        **_OF_EVERY_MODERN_MEMBER,
         Error.UNRELEASED_INSTANCE_ID: _RAISE,
         Error.FENCED_INSTANCE_ID: _RAISE,
-        Error.INVALID_REQUEST: _RAISE,
-        Error.GROUP_MAX_SIZE_REACHED: _RAISE,
         Error.UNSUPPORTED_ASSIGNOR: _RAISE,
-        Error.UNSUPPORTED_VERSION: _RAISE,
         Error.INVALID_REGULAR_EXPRESSION: _RAISE,
-        Error.GROUP_AUTHORIZATION_FAILED: _RAISE,
-        Error.TOPIC_AUTHORIZATION_FAILED: _RAISE,
+    },
+    ShareGroupHeartbeatRequest: _OF_EVERY_MODERN_MEMBER,
+    StreamsGroupHeartbeatRequest: {
+        **_OF_EVERY_MODERN_MEMBER,
+        Error.STREAMS_INVALID_TOPOLOGY: _RAISE,
+        Error.STREAMS_INVALID_TOPOLOGY_EPOCH: _RAISE,
+        Error.STREAMS_TOPOLOGY_FENCED: _RAISE,
     },
     OffsetCommitRequest: {
         Error.COORDINATOR_LOAD_IN_PROGRESS: _BACK_OFF,
@@ -162,6 +174,8 @@ UNEXPECTED: Mapping[type[Request], Reaction] = {
     SyncGroupRequest: _RAISE,
     HeartbeatRequest: _BACK_OFF,
     ConsumerGroupHeartbeatRequest: _RAISE,
+    ShareGroupHeartbeatRequest: _RAISE,
+    StreamsGroupHeartbeatRequest: _RAISE,
     OffsetCommitRequest: _GIVE_UP,
     OffsetFetchRequest: _RAISE,
     FetchRequest: _RAISE,

@@ -10,9 +10,11 @@ from groupledger.coordinator.model.messages import (
     OffsetDeleteRequest,
     OffsetFetchRequest,
     Request,
+    ShareGroupHeartbeatRequest,
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
+from groupledger.coordinator.model.streams_messages import StreamsGroupHeartbeatRequest
 from groupledger.schemas.kafka.api_keys import ApiKey
 
 API_OF_REQUEST: dict[type[Request], ApiKey] = {
@@ -20,6 +22,8 @@ API_OF_REQUEST: dict[type[Request], ApiKey] = {
     SyncGroupRequest: ApiKey.SYNC_GROUP,
     HeartbeatRequest: ApiKey.HEARTBEAT,
     ConsumerGroupHeartbeatRequest: ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ShareGroupHeartbeatRequest: ApiKey.SHARE_GROUP_HEARTBEAT,
+    StreamsGroupHeartbeatRequest: ApiKey.STREAMS_GROUP_HEARTBEAT,
     LeaveGroupRequest: ApiKey.LEAVE_GROUP,
     OffsetCommitRequest: ApiKey.OFFSET_COMMIT,
     TxnOffsetCommitRequest: ApiKey.TXN_OFFSET_COMMIT,

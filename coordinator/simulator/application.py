@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.client.config import CLASSIC
+from groupledger.coordinator.client.config import CLASSIC, STREAMS
 from groupledger.coordinator.client.consumer import Consumer
 from groupledger.coordinator.client.events import CoordinatorUnknown, FatalError, Fenced
 from groupledger.coordinator.client.messages import Destination, FetchResponse, FindCoordinatorResponse
@@ -111,6 +111,8 @@ class Application:
         self._end()
         self.planted = None
         self.config = replace(self.config, **changes)
+        if self.config.group_protocol == STREAMS:
+            self.config = replace(self.config, process_id=self.source.uuid())
         new_uuid = self.source.uuid if self.config.group_protocol == CLASSIC else self.source.kafka_id
         self.consumer = Consumer(self.config, self.simulation.new_id, new_uuid)
         self._frozen_until_ms = self._busy_until_ms = self._wake_ms = 0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from groupledger.coordinator.model.consumer.topics import KnownTopics
 from groupledger.coordinator.model.coordinator import Coordinator, partition_for
 from groupledger.coordinator.model.operation import Result
+from groupledger.coordinator.model.streams.assignors import keeping
 from groupledger.coordinator.simulator.partition_log import PartitionLog
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.messages import Request
+    from groupledger.coordinator.model.share.group import ShareGroup
+    from groupledger.coordinator.model.streams.group import StreamsGroup
 
 
 class Brokers:
@@ -26,10 +29,14 @@ class Brokers:
         partitions = range(config.offsets_topic_num_partitions)
         self.config = config
         self.topics = KnownTopics()  # by name, as all coordinators know them
-        self.coordinators = {broker: Coordinator(config, self.topics) for broker in range(broker_count)}
+        self._assign = keeping(config.group_streams_num_standby_replicas)
+        self.coordinators = {broker: self._new_coordinator() for broker in range(broker_count)}
         self.is_up = dict.fromkeys(self.coordinators, True)
         self.leaders = [partition % broker_count for partition in partitions]
         self.logs = [PartitionLog(is_compacted_first=is_compacted_first) for _ in partitions]
+
+    def _new_coordinator(self) -> Coordinator:
+        return Coordinator(self.config, self.topics, self._assign)
 
     def start(self, now_ms: int) -> None:
         for partition, broker in enumerate(self.leaders):
@@ -47,18 +54,23 @@ class Brokers:
 
     def generation_of(self, group_id: str) -> int | None:
         """Returns the generation of a group, or its epoch; None if there is no such group."""
-        group, consumers = self.classic_group(group_id), self.consumer_group(group_id)
-        if consumers is not None:
-            return consumers.epoch
+        group, modern = self.classic_group(group_id), self.modern_group(group_id)
+        if modern is not None:
+            return modern.epoch
         return None if group is None else group.generation_id
 
     def classic_group(self, group_id: str) -> Group | None:
         """Returns the classic group, to look at."""
         return self._leader_of(group_id).group(group_id)
 
-    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """Returns the group of KIP-848, to look at."""
-        return self._leader_of(group_id).consumer_group(group_id)
+    def modern_group(self, group_id: str) -> ConsumerGroup | ShareGroup | StreamsGroup | None:
+        """Returns the group of KIP-848, the share group or the streams group, to look at."""
+        leader = self._leader_of(group_id)
+        return leader.consumer_group(group_id) or leader.share_group(group_id) or leader.streams_group(group_id)
+
+    def streams_group(self, group_id: str) -> StreamsGroup | None:
+        """Returns the streams group, to look at."""
+        return self._leader_of(group_id).streams_group(group_id)
 
     def _leader_of(self, group_id: str) -> Coordinator:
         return self.coordinators[self.leaders[self.partition_for(group_id)]]
@@ -85,7 +97,7 @@ class Brokers:
     def crash(self, broker: int) -> list[int]:
         """Crashes a broker, and returns the partitions that it led."""
         self.is_up[broker] = False
-        self.coordinators[broker] = Coordinator(self.config, self.topics)
+        self.coordinators[broker] = self._new_coordinator()
         return [partition for partition, leader in enumerate(self.leaders) if leader == broker]
 
     def elect(self, partitions: list[int]) -> None:

@@ -1,5 +1,7 @@
 """Writes the truth about KIP-848 groups while it happens, from what their coordinator knows before and after each call.
 
+So it does of share groups and streams groups: what differs between these types is in `modern_kinds`.
+
 The coordinator's records are not read here, except for their offsets in the log: who is a member, at which epoch the
 group is, and who holds what is the coordinator's own state. What began an epoch is what the coordinator logs of the
 operation, or else what its request asked for. A member holds a partition until it has given it up; one that is away for
@@ -9,81 +11,78 @@ a while (`group.instance.id`) holds nothing. A group that becomes a classic one 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from groupledger.coordinator.model.consumer.member import AWAY
 from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest
-from groupledger.coordinator.simulator.truth import Epoch, Holding, Tenure
+from groupledger.coordinator.simulator.modern_kinds import SHARE_PREFIX, STREAMS_PREFIX, Call, Start
+from groupledger.coordinator.simulator.truth import Epoch, Holding, TaskHolding, Tenure
 from groupledger.schemas.kafka.rebalance_reasons import SESSION_EXPIRED_FENCE
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds import triggers
 from groupledger.schemas.words import LeaveCause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.consumer.member import ConsumerMember
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.log_lines import LogEvent
     from groupledger.coordinator.model.messages import Request
     from groupledger.coordinator.model.operation import Batch, Result
+    from groupledger.coordinator.model.streams.tasks import Task
+    from groupledger.coordinator.simulator.modern_kinds import GroupKind
+    from groupledger.coordinator.simulator.topics import Topics
     from groupledger.coordinator.simulator.truth import Truth
 
 PREFIX = "consumer_group_"
+PREFIXES = (PREFIX, SHARE_PREFIX, STREAMS_PREFIX)
 _JOINED = ("consumer_member_joined", "consumer_static_member_joined")
 _LEFT = ("consumer_member_left", "consumer_static_member_left")
 _REPLACED = "consumer_static_member_replaced"
 _REGEXES, _EPOCH = "regexes_resolved", "group_epoch_bumped"
 _FENCED, _NOT_REVOKING = "consumer_member_fenced", "consumer_member_not_revoking"
-
-
-class _Start(NamedTuple):
-    """What began an epoch, and the members to whom it was done."""
-
-    trigger: str | None
-    member_ids: tuple[str, ...]
-
-
-_UPGRADED = _Start(None, ())
-_RESOLVED = _Start(triggers.METADATA_CHANGED.name, ())  # by the broker, for nobody alone
+_UPGRADED = Start(None, ())
+_RESOLVED = Start(triggers.METADATA_CHANGED.name, ())  # by the broker, for nobody alone
 
 
 @dataclass(slots=True)
 class _Seen:
-    """A group as its coordinator knew it after the last call."""
+    """A group as its coordinator knew it after the last call; `kept` is what its kind remembers of it."""
 
     incarnation: int
+    kept: Any = None
     epoch: Epoch | None = None
     tenures: dict[str, Tenure] = field(default_factory=dict)
     holdings: dict[tuple[TopicPartition, str], Holding] = field(default_factory=dict)
+    tasks: dict[tuple[Task, str], TaskHolding] = field(default_factory=dict)
 
 
 class ModernRecorder:
-    """`group_of` and `classic_of` return a group as its coordinator knows it, `topic_of` the name of a topic by its id,
-    and `begin` the incarnation that a group of KIP-848 begins or goes on with."""
+    """`group_of` returns a group as its coordinator knows it, of any of the `kinds`, and `classic_of` a classic group;
+    `begin` returns the incarnation that a group of a kind begins or goes on with."""
 
     def __init__(
         self,
         truth: Truth,
-        group_of: Callable[[str], ConsumerGroup | None],
+        group_of: Callable[[str], Any],
         classic_of: Callable[[str], Group | None],
         begin: Callable[[str], int],
-        topic_of: Callable[[str], str],
         planted: Mapping[str, str],
-        session_timeout_ms: int,
+        kinds: Iterable[GroupKind],
     ) -> None:
         self._truth = truth
         self._group_of, self._classic_of = group_of, classic_of
         self._incarnation_begun = begin
-        self._topic_of = topic_of
         self._planted = planted
-        self._session_timeout_ms = session_timeout_ms
+        self._kinds = (*kinds,)
         self._seen: dict[str, _Seen] = {}
         self._stayed: dict[str, dict[str, Tenure]] = {}
 
     def has(self, group_id: str) -> bool:
-        """Returns whether the group is one of KIP-848 now."""
+        """Returns whether the group is one of the kinds now."""
         return group_id in self._seen
 
     def take_stayed(self, group_id: str) -> dict[str, Tenure] | None:
@@ -92,16 +91,20 @@ class ModernRecorder:
 
     def observe(self, result: Result, request: Request | None) -> None:
         """Takes one call of a coordinator: its result, and the request, if it was one."""
-        changed: dict[str, Batch] = {}
+        changed: dict[str, tuple[GroupKind, Batch]] = {}
         for batch in result.batches:
             for record in batch.records:
-                if record.record_type.startswith(PREFIX):
-                    changed[record.key["group_id"]] = batch
-        for group_id, batch in changed.items():
+                if record.record_type.startswith(PREFIXES):
+                    kind = next(each for each in self._kinds if record.record_type.startswith(each.prefix))
+                    if kind.is_about_members(record.record_type) or record.key["group_id"] not in changed:
+                        changed[record.key["group_id"]] = kind, batch
+        for group_id, (kind, batch) in changed.items():
             events = [event for event in result.events if event.fields.get("group_id") == group_id]
-            self._compare(group_id, batch, events, request)
+            self._compare(kind, group_id, batch, events, request)
 
-    def _compare(self, group_id: str, batch: Batch, events: list[LogEvent], request: Request | None) -> None:
+    def _compare(
+        self, kind: GroupKind, group_id: str, batch: Batch, events: list[LogEvent], request: Request | None
+    ) -> None:
         now, seen = self._group_of(group_id), self._seen.get(group_id)
         if seen is None:
             seen = self._seen[group_id] = _Seen(self._incarnation_begun(group_id))
@@ -110,27 +113,25 @@ class ModernRecorder:
         if classic is not None:
             stayed = [name for name in seen.tenures if name in classic.members]
             self._stayed[group_id] = {name: seen.tenures.pop(name) for name in stayed}
-        self._settle_members(group_id, seen, members, batch, events)
-        self._settle_holdings(group_id, seen, members, batch)
+        call = Call(request, events, seen.kept, now, tuple(each for each in seen.tenures if each not in members))
+        self._settle_members(group_id, seen, members, batch, kind, call)
+        self._settle_holdings(group_id, seen, members, batch, kind, now)
         if now is not None:
-            self._settle_epochs(group_id, seen, now.epoch, batch, events, request)
+            self._settle_epochs(kind, group_id, seen, batch, call)
+            seen.kept = kind.kept(now, seen.kept)
             return
         if seen.epoch is not None:
             seen.epoch.ended_at_ms = batch.timestamp_ms
         del self._seen[group_id]
 
-    def _settle_epochs(
-        self, group_id: str, seen: _Seen, epoch: int, batch: Batch, events: list[LogEvent], request: Request | None
-    ) -> None:
-        begun = sum(event.kind == _EPOCH for event in events)
+    def _settle_epochs(self, kind: GroupKind, group_id: str, seen: _Seen, batch: Batch, call: Call) -> None:
+        epoch, begun = call.now.epoch, sum(event.kind == _EPOCH for event in call.events)
         last = epoch - max(begun, 1) if seen.epoch is None else seen.epoch.epoch
-        starts = _starts(events) if begun else iter(())
-        asked = _UPGRADED if seen.epoch is None and not begun else _asked(request)
-        for number in range(last + 1, epoch + 1):
-            is_of_regex = number == epoch and _ends_in_resolution(events)
-            self._begin(group_id, seen, number, _RESOLVED if is_of_regex else next(starts, asked), batch)
+        starts = kind.starts(call, epoch - last) if epoch > last else []
+        for number, start in enumerate(starts, last + 1):
+            self._begin(group_id, seen, number, start, batch)
 
-    def _begin(self, group_id: str, seen: _Seen, number: int, start: _Start, batch: Batch) -> None:
+    def _begin(self, group_id: str, seen: _Seen, number: int, start: Start, batch: Batch) -> None:
         if seen.epoch is not None:
             seen.epoch.ended_at_ms = batch.timestamp_ms
         seen.epoch = Epoch(
@@ -146,10 +147,10 @@ class ModernRecorder:
         self._truth.epochs.append(seen.epoch)
 
     def _settle_members(
-        self, group_id: str, seen: _Seen, members: Mapping[str, ConsumerMember], batch: Batch, events: list[LogEvent]
+        self, group_id: str, seen: _Seen, members: Mapping[str, Any], batch: Batch, kind: GroupKind, call: Call
     ) -> None:
-        causes = dict(_departures(events))
-        for member_id in [each for each in seen.tenures if each not in members]:
+        causes = kind.departures(call)
+        for member_id in call.gone:
             tenure = seen.tenures.pop(member_id)
             tenure.left_at_ms, tenure.leave_cause = batch.timestamp_ms, causes.get(member_id)
         for member_id, member in members.items():
@@ -158,43 +159,82 @@ class ModernRecorder:
                     group_id=group_id,
                     incarnation=seen.incarnation,
                     member_id=member_id,
-                    group_instance_id=member.instance_id,
+                    group_instance_id=getattr(member, "instance_id", None),
                     client_id=member.client_id,
                     client_host=member.client_host,
-                    session_timeout_ms=self._session_timeout_ms,
-                    rebalance_timeout_ms=member.rebalance_timeout_ms,
+                    session_timeout_ms=kind.session_timeout_ms,
+                    rebalance_timeout_ms=kind.rebalance_timeout_ms(member),
                     joined_at_ms=batch.timestamp_ms,
                 )
                 self._truth.members.append(tenure)
 
-    def _settle_holdings(self, group_id: str, seen: _Seen, members: Mapping[str, ConsumerMember], batch: Batch) -> None:
+    def _settle_holdings(
+        self, group_id: str, seen: _Seen, members: Mapping[str, Any], batch: Batch, kind: GroupKind, group: Any
+    ) -> None:
         end = batch.base_offset + len(batch.records)
-        held = {(place, each.member_id): each for each in members.values() for place in self._held(each)}
-        for key in [key for key in seen.holdings if key not in held]:
-            holding = seen.holdings.pop(key)
-            holding.to_kafka_offset, holding.valid_to_ms = end, batch.timestamp_ms
+        held = {(place, each.member_id): each for each in members.values() for place in kind.held(group, each)}
+        done = {(task, each.member_id): each for each in members.values() for task in kind.tasks(each)}
+        ended: list[Holding | TaskHolding] = [seen.holdings.pop(key) for key in [*seen.holdings] if key not in held]
+        ended += [seen.tasks.pop(task_key) for task_key in [*seen.tasks] if task_key not in done]
+        for each in ended:
+            each.to_kafka_offset, each.valid_to_ms = end, batch.timestamp_ms
+        told: dict[str, Any] = {
+            "group_id": group_id,
+            "incarnation": seen.incarnation,
+            "kafka_partition": batch.partition,
+            "from_kafka_offset": end,
+            "valid_from_ms": batch.timestamp_ms,
+        }
         for key in sorted(held.keys() - seen.holdings.keys()):
-            place, member_id = key
-            holding = seen.holdings[key] = Holding(
-                group_id=group_id,
-                incarnation=seen.incarnation,
-                topic=place.topic,
-                partition=place.partition,
-                member_id=member_id,
-                client_id=held[key].client_id,
-                kafka_partition=batch.partition,
-                from_kafka_offset=end,
-                valid_from_ms=batch.timestamp_ms,
-            )
-            self._truth.holdings.append(holding)
+            (topic, number), member_id = key
+            owner = {"member_id": member_id, "client_id": held[key].client_id}
+            seen.holdings[key] = Holding(topic=topic, partition=number, **owner, **told)
+            self._truth.holdings.append(seen.holdings[key])
+        for task_key in sorted(done.keys() - seen.tasks.keys()):
+            (role, name, number), member_id = task_key
+            owner = {"member_id": member_id, "client_id": done[task_key].client_id}
+            seen.tasks[task_key] = TaskHolding(role=role, subtopology=name, partition=number, **owner, **told)
+            self._truth.tasks.append(seen.tasks[task_key])
 
-    def _held(self, member: ConsumerMember) -> Iterator[TopicPartition]:
+
+class ConsumerKind:
+    """Says what the truth about groups of KIP-848 is made of (`modern_kinds`)."""
+
+    prefix = PREFIX
+
+    def __init__(self, config: Config, topics: Topics) -> None:
+        self.session_timeout_ms = config.group_consumer_session_timeout_ms
+        self._topics = topics
+
+    def is_about_members(self, _: str) -> bool:
+        return True
+
+    def kept(self, _: ConsumerGroup, __: None) -> None:
+        """Keeps nothing: what the coordinator logs tells what began an epoch."""
+
+    def rebalance_timeout_ms(self, member: ConsumerMember) -> int | None:
+        return member.rebalance_timeout_ms
+
+    def held(self, _: ConsumerGroup, member: ConsumerMember) -> Iterator[TopicPartition]:
         for partitions in () if member.epoch == AWAY else (member.assigned, member.pending_revocation):
             for topic_id, numbers in partitions.items():
-                yield from (TopicPartition(self._topic_of(topic_id), number) for number in numbers)
+                yield from (TopicPartition(self._topics.name_of(topic_id), number) for number in numbers)
+
+    def tasks(self, _: ConsumerMember) -> Iterable[Task]:
+        return ()
+
+    def departures(self, call: Call) -> Mapping[str, str]:
+        return dict(_departures(call.events))
+
+    def starts(self, call: Call, count: int) -> list[Start]:
+        if not any(event.kind == _EPOCH for event in call.events):
+            return [_UPGRADED] * count
+        told = _starts(call.events)
+        found = [next(told, _asked(call.request)) for _ in range(count)]
+        return [*found[:-1], _RESOLVED] if _ends_in_resolution(call.events) else found
 
 
-def _departures(events: list[LogEvent]) -> Iterator[tuple[str, str]]:
+def _departures(events: Sequence[LogEvent]) -> Iterator[tuple[str, str]]:
     """Yields the members that went, with the cause."""
     for event in events:
         fields = event.fields
@@ -208,24 +248,24 @@ def _departures(events: list[LogEvent]) -> Iterator[tuple[str, str]]:
             yield fields["member_id"], triggers.REBALANCE_TIMEOUT.name
 
 
-def _starts(events: list[LogEvent]) -> Iterator[_Start]:
+def _starts(events: Sequence[LogEvent]) -> Iterator[Start]:
     """Yields what began an epoch each, in order: a static member that takes its own place begins none."""
     for event in events:
         if event.kind in _JOINED:
-            yield _Start(triggers.JOINED.name, (event.fields["member_id"],))
+            yield Start(triggers.JOINED.name, (event.fields["member_id"],))
     for member_id, cause in _departures(events):
         if cause != LeaveCause.REPLACED:
-            yield _Start(cause, (member_id,))
+            yield Start(cause, (member_id,))
 
 
-def _ends_in_resolution(events: list[LogEvent]) -> bool:
+def _ends_in_resolution(events: Sequence[LogEvent]) -> bool:
     """Whether the last epoch of these events began because regular expressions stand for other topics now."""
     kinds = [event.kind for event in events]
     return _REGEXES in kinds and _EPOCH in kinds[kinds.index(_REGEXES) :]
 
 
-def _asked(request: Request | None) -> _Start:
+def _asked(request: Request | None) -> Start:
     """Returns what began an epoch of which nothing is logged: another subscription, or else other topics."""
     if isinstance(request, ConsumerGroupHeartbeatRequest) and request.subscribed_topic_names is not None:
-        return _Start(triggers.METADATA_CHANGED.name, (request.member_id,))
-    return _Start(triggers.TOPICS_CHANGED.name, ())
+        return Start(triggers.METADATA_CHANGED.name, (request.member_id,))
+    return Start(triggers.TOPICS_CHANGED.name, ())

@@ -15,7 +15,7 @@ from groupledger.coordinator.model.log_lines import render
 from groupledger.coordinator.model.messages import JoinGroupRequest, JoinGroupResponse
 from groupledger.coordinator.model.subscription import topics_of_subscription
 from groupledger.coordinator.simulator.changes import Roster, Seat, changes_between, has_added_partitions, revokers
-from groupledger.coordinator.simulator.modern_recorder import PREFIX, ModernRecorder
+from groupledger.coordinator.simulator.modern_recorder import PREFIXES, ModernRecorder
 from groupledger.coordinator.simulator.rejections import group_of, refusal_error, rejection
 from groupledger.coordinator.simulator.truth import Action, Cause, Owner, Tenure, TrueGeneration, Truth
 from groupledger.schemas.codec.consumer_protocol import decode_assignment, decode_subscription
@@ -29,11 +29,11 @@ from groupledger.schemas.words import LeaveCause
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from groupledger.coordinator.model.consumer.group import ConsumerGroup
     from groupledger.coordinator.model.group import Group
     from groupledger.coordinator.model.log_lines import LogEvent
     from groupledger.coordinator.model.messages import Request
     from groupledger.coordinator.model.operation import Batch, Result
+    from groupledger.coordinator.simulator.modern_kinds import GroupKind
     from groupledger.coordinator.simulator.network import Exchange
 
 
@@ -116,9 +116,8 @@ class Recorder:
         self,
         generation_of: Callable[[str], int | None],
         classic_group_of: Callable[[str], Group | None],
-        consumer_group_of: Callable[[str], ConsumerGroup | None],
-        topic_of: Callable[[str], str],
-        session_timeout_ms: int,
+        modern_group_of: Callable[[str], Any],
+        kinds: Iterable[GroupKind],
     ) -> None:
         self.truth = Truth()
         self._incarnations: dict[str, _Incarnation] = {}
@@ -127,8 +126,7 @@ class Recorder:
         self._planted: dict[str, str] = {}
         self._classic_group_of = classic_group_of
         self._modern = ModernRecorder(
-            *(self.truth, consumer_group_of, classic_group_of, self._incarnation_of_modern),
-            *(topic_of, self._planted, session_timeout_ms),
+            *(self.truth, modern_group_of, classic_group_of, self._incarnation_of_modern), self._planted, kinds
         )
         self._generation_of = generation_of
         self._handlers: dict[str, Callable[[_Incarnation, LogEvent, _Call], None]] = {
@@ -174,7 +172,7 @@ class Recorder:
             for offset, record in enumerate(batch.records, batch.base_offset):
                 group_id = record.key["group_id"]
                 is_group = record.record_type == "group_metadata"
-                if record.record_type.startswith(PREFIX) or (not is_group and self._modern.has(group_id)):
+                if record.record_type.startswith(PREFIXES) or (not is_group and self._modern.has(group_id)):
                     continue
                 stayed = self._modern.take_stayed(group_id) if is_group and record.value is not None else None
                 if stayed is not None:

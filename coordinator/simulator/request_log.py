@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from dataclasses import fields as fields_of
+from dataclasses import is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,12 +42,22 @@ _ATTRIBUTES = {
     names.COMMITTED_METADATA: "metadata",
     names.ERROR_CODE: "error",
     names.TOPIC_PARTITIONS: "owned",
+    names.STATUS_CODE: "code",
+    names.STATUS_DETAIL: "detail",
+    names.PARTITIONS_BY_USER_ENDPOINT: "endpoints",
 }
 # What the coordinator's messages leave out.
 _LEFT_OUT: dict[str, Callable[[Any], Any]] = {
     names.THROTTLE_TIME_MS: lambda _: 0,
     names.ERROR_MESSAGE: lambda _: None,
     names.TRANSACTIONAL_ID: lambda request: f"transaction-{request.producer_id}",
+    names.ACTIVE_TASKS: lambda response: response.assignment and response.assignment.active,
+    names.STANDBY_TASKS: lambda response: response.assignment and response.assignment.standby,
+    names.WARMUP_TASKS: lambda response: response.assignment and response.assignment.warmup,
+    names.TASK_OFFSETS: lambda _: None,
+    names.TASK_END_OFFSETS: lambda _: None,
+    names.ACCEPTABLE_RECOVERY_LAG: lambda _: 0,
+    names.TASK_OFFSET_INTERVAL_MS: lambda _: 0,
 }
 
 
@@ -106,23 +118,36 @@ def _struct(fields: Fields, source: Any, request: Request) -> dict[str, Any]:
         elif field.name == names.TOPICS:
             found[field.name] = _topics(field, source, request)
         else:
-            found[field.name] = [_element(field.fields, each, request) for each in _value(field.name, source)]
+            elements = _attribute_of(field.name, source)
+            found[field.name] = elements and [_element(field.fields, each, request) for each in elements]
     return found
 
 
-def _value(name: str, source: Any) -> Any:
+def _attribute_of(name: str, source: Any) -> Any:
     value = getattr(source, _attribute(name), _LEFT_OUT)
-    if value is _LEFT_OUT:
-        return _LEFT_OUT[name](source)
+    return _LEFT_OUT[name](source) if value is _LEFT_OUT else value
+
+
+def _value(name: str, source: Any) -> Any:
+    value = _attribute_of(name, source)
     plain = _plain(value)
     return {names.TOPIC_PARTITIONS: plain} if isinstance(value, dict) and name == names.ASSIGNMENT else plain
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value as it is printed; a dict has partitions by topic id."""
+    """Returns a value as it is printed; a dict has partitions by topic id, a dataclass is a struct."""
     if isinstance(value, dict):
         return [{names.TOPIC_ID: topic_id, names.PARTITIONS: numbers} for topic_id, numbers in value.items()]
+    if isinstance(value, tuple):
+        return [*map(_plain, value)]
+    if is_dataclass(value):
+        return {_camel_case(each.name): _plain(getattr(value, each.name)) for each in fields_of(value)}
     return b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
 
 
 @cache

@@ -26,23 +26,23 @@ from groupledger.coordinator.client.messages import (
     OffsetForLeaderEpochResponse,
 )
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.group import CONSUMER_PROTOCOL_TYPE
-from groupledger.coordinator.model.messages import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    DescribedConsumerGroup,
-    DescribedGroup,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
+from groupledger.coordinator.model.streams_messages import StreamsGroupHeartbeatRequest
 from groupledger.coordinator.simulator.brokers import Brokers
+from groupledger.coordinator.simulator.described_groups import (
+    DESCRIBE_RESPONSES,
+    SimulatedGroupState,
+    describe_request_of,
+    group_state,
+)
+from groupledger.coordinator.simulator.internal_topics import missing_topics
+from groupledger.coordinator.simulator.modern_kinds import ShareKind, StreamsKind
+from groupledger.coordinator.simulator.modern_recorder import ConsumerKind
 from groupledger.coordinator.simulator.network import Connection, Exchange
 from groupledger.coordinator.simulator.random_source import RandomSource
 from groupledger.coordinator.simulator.recorder import Recorder
 from groupledger.coordinator.simulator.topics import Topics
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
-from groupledger.schemas.words import GroupType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.log_lines import LogEvent
     from groupledger.coordinator.model.messages import Request, Response, WriteTxnMarkerRequest
     from groupledger.coordinator.model.operation import Batch, Result
+    from groupledger.coordinator.simulator.described_groups import DescribeRequest
     from groupledger.coordinator.simulator.network import Client
 
 BEGAN_AT_MS = 1_767_571_200_000  # 2026-01-05, a Monday, at midnight UTC
@@ -58,6 +59,8 @@ _ELECTION_MS = 1_500  # from a broker's end to its partitions' new leaders
 _LOADING_MS = 800
 _MARKER_RETRY_MS = 100
 _MAX_RECORDS_PER_FETCH = 2_000
+_CREATION_MS = (50, 500)  # from a heartbeat to the internal topics that a broker then creates
+_INTERNAL_RECORDS_PER_MINUTE = 120  # of each partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +80,6 @@ class SimulatedWatermark:
     high_watermark: int
     last_stable_offset: int
     topic_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatedGroupState:
-    """A group as DescribeGroups or ConsumerGroupDescribe described it. `error` is the name of the error, or null."""
-
-    sampled_at_ms: int
-    group_id: str
-    group_type: str = GroupType.CLASSIC
-    state: str
-    protocol_type: str
-    protocol: str
-    member_count: int
-    group_epoch: int | None = None
-    error: str | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,12 +104,9 @@ class Simulation:
             self.settings.config, self.settings.broker_count, is_compacted_first=self.settings.is_compacted
         )
         self.topics = Topics(self.brokers.topics)
+        kinds = (kind(self.settings.config, self.topics) for kind in (ConsumerKind, ShareKind, StreamsKind))
         self.recorder = Recorder(
-            self.brokers.generation_of,
-            self.brokers.classic_group,
-            self.brokers.consumer_group,
-            self.topics.name_of,
-            self.settings.config.group_consumer_session_timeout_ms,
+            self.brokers.generation_of, self.brokers.classic_group, self.brokers.modern_group, kinds
         )
         self.group_ids: list[str] = []  # of the groups that samples describe
         self.request_count = 0
@@ -208,9 +193,23 @@ class Simulation:
         exchanges = [exchange for response in result.responses if (exchange := self._answer(response)) is not None]
         self.outputs.exchanges += exchanges
         self.recorder.observe(result, exchanges, request)
+        if isinstance(request, StreamsGroupHeartbeatRequest):
+            self._make_internal_topics(request.group_id)
         if result.events:
             self.outputs.events += [(broker, event) for event in result.events]
         self._wake_broker(broker)
+
+    def _make_internal_topics(self, group_id: str) -> None:
+        """Lets the brokers create the topics that a streams group misses, some time after a heartbeat was answered."""
+        for name, partitions in missing_topics(self.brokers.streams_group(group_id), self.topics.by_name):
+            source = self.source.source("internal topic", name)
+            self.at(self.now_ms + source.between(*_CREATION_MS), self._create_internal_topic, name, partitions, source)
+
+    def _create_internal_topic(self, name: str, partitions: int, source: RandomSource) -> None:
+        if name not in self.topics.by_name:  # several heartbeats may have asked for it
+            self.topics.create(
+                name, partitions, records_per_minute=_INTERNAL_RECORDS_PER_MINUTE, now_ms=self.now_ms, source=source
+            )
 
     def _answer(self, response: Response) -> Exchange | None:
         pending = self._pending.pop(response.request_id, None)
@@ -353,18 +352,18 @@ class Simulation:
         self.at(self.now_ms + self.settings.sample_interval_ms, self._sample)
         now_ms = self.now_ms
         self.outputs.watermarks += watermarks(self.brokers, self.offsets_topic_id, self.topics, now_ms)
-        asked: dict[tuple[int, bool], list[str]] = {}
+        asked: dict[tuple[int, type[DescribeRequest]], list[str]] = {}
         for group_id in self.group_ids:
             broker = self.brokers.coordinator_of(group_id)
             if broker is not None:
-                asked.setdefault((broker, self.brokers.consumer_group(group_id) is not None), []).append(group_id)
-        for (broker, is_modern), group_ids in asked.items():
-            kind = ConsumerGroupDescribeRequest if is_modern else DescribeGroupsRequest
+                kind = describe_request_of(self.brokers.modern_group(group_id))
+                asked.setdefault((broker, kind), []).append(group_id)
+        for (broker, kind), group_ids in asked.items():
             result = self.brokers.handle(broker, kind(self.new_id(), group_ids=tuple(group_ids)), now_ms)
             self._settle(broker, result)
             for response in result.responses:
-                if isinstance(response, (DescribeGroupsResponse, ConsumerGroupDescribeResponse)):
-                    self.outputs.group_states += [_group_state(now_ms, group) for group in response.groups]
+                if isinstance(response, DESCRIBE_RESPONSES):
+                    self.outputs.group_states += [group_state(now_ms, group) for group in response.groups]
 
 
 def watermarks(brokers: Brokers, offsets_topic_id: str, topics: Topics, now_ms: int) -> list[SimulatedWatermark]:
@@ -396,20 +395,3 @@ def watermarks(brokers: Brokers, offsets_topic_id: str, topics: Topics, now_ms: 
                 )
             )
     return found
-
-
-def _group_state(now_ms: int, group: DescribedGroup | DescribedConsumerGroup) -> SimulatedGroupState:
-    told: dict[str, Any]
-    if isinstance(group, DescribedGroup):
-        told = {"protocol_type": group.protocol_type, "protocol": group.protocol_data}
-    else:
-        told = {"group_type": GroupType.CONSUMER, "protocol": group.assignor, "group_epoch": group.group_epoch}
-        told["protocol_type"] = CONSUMER_PROTOCOL_TYPE
-    return SimulatedGroupState(
-        sampled_at_ms=now_ms,
-        group_id=group.group_id,
-        state=group.group_state,
-        member_count=len(group.members),
-        error=group.error.name if group.error else None,
-        **told,
-    )

@@ -8,9 +8,10 @@ null. Partitions are in order.
     generations  group_id, incarnation, generation, revision
     owners       group_id, incarnation, topic, partition, from_kafka_offset: one ownership interval
     causes       group_id, incarnation, to_generation: one rebalance, with what started it and what it changed
-    members      group_id, incarnation, member_id, joined_at_ms: one tenure, of groups of either protocol
-    epochs       group_id, incarnation, epoch: one epoch of a KIP-848 group
-    holdings     group_id, incarnation, topic, partition, member_id, from_kafka_offset: one interval of a KIP-848 group
+    members      group_id, incarnation, member_id, joined_at_ms: one tenure, of groups of every type
+    epochs       group_id, incarnation, epoch: one epoch of a group of KIP-848, a share group or a streams group
+    holdings     group_id, incarnation, topic, partition, member_id, from_kafka_offset: one interval of such a group
+    tasks        group_id, incarnation, subtopology, partition, role, member_id, from_kafka_offset: of a streams group
     rejections   requested_at_ms, group_id, member_id, api: one refused request, with the planted root cause
     actions      happened_at_ms, group_id, action: what the scenario did
 """
@@ -104,7 +105,7 @@ class Tenure:
     client_id: str
     client_host: str
     session_timeout_ms: int
-    rebalance_timeout_ms: int
+    rebalance_timeout_ms: int | None  # of a share group's member there is none
     joined_at_ms: int
     left_at_ms: int | None = None
     leave_cause: str | None = None
@@ -113,9 +114,12 @@ class Tenure:
 
 @dataclass(slots=True, kw_only=True)
 class Epoch:
-    """An epoch of a KIP-848 group, from the operation that began it. `trigger` is what the operation did first, and
-    `member_ids` are those to whom it was done; it is null where the number was that of a classic group's generation,
-    which an upgrade left as it was. `planted` is the scenario's last action on the group before."""
+    """An epoch of a group of KIP-848, a share group or a streams group, from the operation that began it.
+
+    `trigger` is what the operation did first, and `member_ids` are those to whom it was done; it is null where the
+    number was that of a classic group's generation, which an upgrade left as it was. `planted` is the scenario's last
+    action on the group before.
+    """
 
     group_id: str
     incarnation: int
@@ -132,13 +136,32 @@ class Epoch:
 class Holding:
     """An interval in which a member of a KIP-848 group had a partition, or had yet to give it up.
 
-    It goes from operation to operation: `from_kafka_offset` and `to_kafka_offset` are behind their last records.
+    Members of a share group have a partition together. One of a streams group has what its active tasks read. The
+    interval goes from operation to operation: `from_kafka_offset` and `to_kafka_offset` are behind their last records.
     """
 
     group_id: str
     incarnation: int
     topic: str
     partition: int
+    member_id: str
+    client_id: str
+    kafka_partition: int
+    from_kafka_offset: int
+    valid_from_ms: int
+    to_kafka_offset: int | None = None
+    valid_to_ms: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class TaskHolding:
+    """An interval in which a member of a streams group had a task, or had yet to give it up, as in `Holding`."""
+
+    group_id: str
+    incarnation: int
+    subtopology: str
+    partition: int
+    role: str
     member_id: str
     client_id: str
     kafka_partition: int
@@ -188,5 +211,6 @@ class Truth:
     members: list[Tenure] = field(default_factory=list)
     epochs: list[Epoch] = field(default_factory=list)
     holdings: list[Holding] = field(default_factory=list)
+    tasks: list[TaskHolding] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)

@@ -25,10 +25,11 @@ import pyarrow.parquet as pq
 
 from groupledger.coordinator.model.log_lines import render_line as render_server_line
 from groupledger.coordinator.simulator import truth
+from groupledger.coordinator.simulator.described_groups import SimulatedGroupState
 from groupledger.coordinator.simulator.request_log import render_line as render_request_line
 from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
-from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, SimulatedGroupState, SimulatedWatermark
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, SimulatedWatermark
 from groupledger.jobs.ingest.capture import Manifest, write_manifest
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.source import TopicIdentity
@@ -78,6 +79,7 @@ TABLES_OF_TRUTH = {
     "members": truth.Tenure,
     "epochs": truth.Epoch,
     "holdings": truth.Holding,
+    "tasks": truth.TaskHolding,
     "rejections": truth.Rejection,
     "actions": truth.Action,
 }

@@ -11,17 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from groupledger.coordinator.model.config import Config
+from groupledger.coordinator.simulator.described_groups import SimulatedGroupState
 from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
 from groupledger.coordinator.simulator.scenarios.day import at_pace_of_day
 from groupledger.coordinator.simulator.scenarios.registry import Scenario
-from groupledger.coordinator.simulator.simulation import (
-    BEGAN_AT_MS,
-    Settings,
-    SimulatedGroupState,
-    SimulatedWatermark,
-    Simulation,
-)
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, Settings, SimulatedWatermark, Simulation
 from groupledger.jobs.demo.simulate import capture_table, table_of
 from groupledger.jobs.ingest.capture import Manifest, write_manifest
 from groupledger.jobs.warehouse.source import TopicIdentity

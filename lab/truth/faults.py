@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from groupledger.coordinator.model.operation import Batch
+    from groupledger.coordinator.simulator.described_groups import SimulatedGroupState
     from groupledger.coordinator.simulator.scenarios.script import Script
-    from groupledger.coordinator.simulator.simulation import SimulatedGroupState
     from groupledger.transforms.incidents.rules import GroupState, RebalanceStretch
 
 HOUR_MS = 3_600_000

@@ -1,38 +1,45 @@
-"""Compares the history of the simulator's KIP-848 groups with its truth.
+"""Compares the history of the simulator's KIP-848 groups, share groups and streams groups with its truth.
 
 The history is folded from the records alone, as a pipeline folds them; the truth is what the coordinator knew
-(`coordinator.simulator.modern_recorder`). Owners are compared behind every operation of the coordinator, epochs,
-members and causes row by row. The records do not tell why a member went: there the truth's cause and `UNTOLD` are taken
-for the same. A group that was a classic one before has owners of both kinds, and epochs and members since its upgrade;
-one that becomes a classic one goes on with generations, which are compared by their records.
+(`coordinator.simulator.modern_recorder`). Who has what is compared behind every operation of the coordinator: owners of
+partitions (in a streams group those that active tasks read), the members that share a partition, and tasks by role.
+Epochs, members and causes are compared row by row. The records do not tell why a member went: there the truth's cause
+and `UNTOLD` are taken for the same. A group that was a classic one before has owners of both kinds, and epochs and
+members since its upgrade; one that becomes a classic one goes on with generations, which are compared by their records.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from itertools import groupby
 from math import inf
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from groupledger.coordinator.simulator.modern_recorder import PREFIXES
 from groupledger.coordinator.simulator.run import prepare
+from groupledger.coordinator.simulator.scenarios import WITH_EPOCHS
 from groupledger.coordinator.simulator.scenarios.modern import MODERN
+from groupledger.coordinator.simulator.scenarios.share import SHARED
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.schemas.kinds import triggers
 from groupledger.schemas.words import GroupType
 from groupledger.transforms.records.decoded_record import record_fields
-from lab.truth.consumer_claims import owners_at
+from lab.truth.consumer_claims import held_at, owners_at
 from lab.truth.consumer_groups import CLASSIC, History, event_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from groupledger.coordinator.simulator.simulation import Simulation
-    from groupledger.coordinator.simulator.truth import Truth
+    from groupledger.coordinator.simulator.truth import Holding, TaskHolding, Truth
+    from lab.truth.consumer_claims import Keyed
     from lab.truth.consumer_groups import Table
 
+    Interval = TypeVar("Interval", Holding, TaskHolding)
+
 HOUR_MS = 3_600_000
-PLAYED = {scenario.name: scenario for scenario in MODERN}
+PLAYED = {scenario.name: scenario for scenario in WITH_EPOCHS}
 DEPARTED = frozenset({triggers.LEFT.name, triggers.SESSION_EXPIRED.name, triggers.REBALANCE_TIMEOUT.name})
 UNTOLD = "departed"
 
@@ -41,14 +48,18 @@ def compare(name: str, seed: int) -> dict[str, tuple[int, list[str]]]:
     """Plays a scenario to its end, and returns how much was compared of what, and what the history says otherwise than
     the truth."""
     scenario = PLAYED[name]
-    simulation = prepare(scenario, seed, 1)
-    simulation.run(BEGAN_AT_MS + round(scenario.hours * HOUR_MS))
-    (group_id,) = simulation.group_ids
-    history, looks = _history(simulation, group_id)
-    truth = simulation.recorder.truth
+    played = play(name, seed)
+    history = History(played.group_id)
+    history.fold(event for *_, event in played.log)
+    truth, looks = played.truth, played.looks
     epochs, members, generations = _true_epochs(truth), _true_members(truth), _true_generations(truth)
-    compared = {
-        "owners behind an operation": (len(looks), [*_other_owners(history.tables["assignments"], truth, looks)]),
+    compared = {}
+    if scenario not in SHARED:
+        other_owners = [*_other_owners(history.tables["assignments"], truth, looks)]
+        compared["owners behind an operation"] = len(looks), other_owners
+    if scenario not in MODERN:
+        compared["holdings behind an operation"] = _compare_holdings(history.tables, truth, looks)
+    compared |= {
         "epochs and causes": (epochs.total(), _difference(epochs, _told_epochs(history.tables, truth))),
         "members": (members.total(), _difference(members, _told_members(history.tables["members"], truth))),
         "generations behind a downgrade": (
@@ -59,22 +70,34 @@ def compare(name: str, seed: int) -> dict[str, tuple[int, list[str]]]:
     return {what: found for what, found in compared.items() if any(found)}
 
 
-def _history(simulation: Simulation, group_id: str) -> tuple[History, list[int]]:
-    """Returns the group's history, and the offsets behind each operation."""
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A group that has played its scenario: its records about members, the offsets behind each operation, the truth."""
+
+    group_id: str
+    log: list[Keyed]
+    looks: list[int]
+    truth: Truth
+
+
+def play(name: str, seed: int) -> Played:
+    scenario = PLAYED[name]
+    simulation = prepare(scenario, seed, 1)
+    simulation.run(BEGAN_AT_MS + round(scenario.hours * HOUR_MS))
+    (group_id,) = simulation.group_ids
     names = {topic.topic_id: topic.name for topic in simulation.topics.by_name.values()}
-    events, looks = [], []
+    log: list[Keyed] = []
+    looks = []
     for batch in simulation.take(is_last=True).batches:
         for offset, record in enumerate(batch.records, batch.base_offset):
-            is_about_members = record.record_type == CLASSIC or record.record_type.startswith("consumer_group_")
+            is_about_members = record.record_type == CLASSIC or record.record_type.startswith(PREFIXES)
             if record.key["group_id"] == group_id and is_about_members:
                 place = offset, batch.timestamp_ms
                 is_tombstone = record.value is None
-                fields = record_fields(record)
-                events.append(event_of(place, record.record_type, fields, names, is_tombstone=is_tombstone))
+                event = event_of(place, record.record_type, record_fields(record), names, is_tombstone=is_tombstone)
+                log.append(((record.record_type, *record.key.values()), is_tombstone, event))
                 looks.append(batch.base_offset + len(batch.records))
-    history = History(group_id)
-    history.fold(events)
-    return history, sorted(set(looks))
+    return Played(group_id, log, sorted(set(looks)), simulation.recorder.truth)
 
 
 def _other_owners(assignments: Table, truth: Truth, looks: list[int]) -> Iterator[str]:
@@ -83,13 +106,38 @@ def _other_owners(assignments: Table, truth: Truth, looks: list[int]) -> Iterato
         for owner in truth.owners:
             if owner.from_kafka_offset < look and (owner.to_kafka_offset is None or look <= owner.to_kafka_offset):
                 true[owner.topic, owner.partition] = (owner.member_id,)
-        for held in truth.holdings:
-            if held.from_kafka_offset <= look and (held.to_kafka_offset is None or look < held.to_kafka_offset):
-                true[held.topic, held.partition] = (held.member_id,)
+        for held in _open_behind(truth.holdings, look):
+            true[held.topic, held.partition] = (held.member_id,)
         told = owners_at(assignments, look)
         if told != true:
             wrong, missing = sorted(told.items() - true.items()), sorted(true.items() - told.items())
             yield f"owners behind {look}: {wrong}, not {missing}"
+
+
+def _compare_holdings(tables: dict[str, Table], truth: Truth, looks: list[int]) -> tuple[int, list[str]]:
+    """Returns how many holdings the truth has behind all operations, and where the history has other members on a
+    shared partition, or at a task."""
+    count, differences = 0, []
+    for look in looks:
+        true: set[tuple[Any, ...]]
+        if truth.tasks:
+            tasks = _open_behind(truth.tasks, look)
+            true = {(each.member_id, None, each.subtopology, each.partition, each.role) for each in tasks}
+        else:
+            shared = _open_behind(truth.holdings, look)
+            true = {(each.member_id, each.topic, None, each.partition, None) for each in shared}
+        told = held_at(tables, look)
+        count += len(true)
+        if told != true:
+            wrong, missing = sorted(told - true, key=str), sorted(true - told, key=str)
+            differences.append(f"holdings behind {look}: {wrong}, not {missing}")
+    return count, differences
+
+
+def _open_behind(rows: Iterable[Interval], look: int) -> Iterator[Interval]:
+    for row in rows:
+        if row.from_kafka_offset <= look and (row.to_kafka_offset is None or look < row.to_kafka_offset):
+            yield row
 
 
 def _difference(true: Counter[Any], told: Counter[Any]) -> list[str]:
@@ -111,14 +159,17 @@ def _told_epochs(tables: dict[str, Table], truth: Truth) -> Counter[Any]:
     """Counts the epochs that the history tells, without the generations before an upgrade and behind a downgrade. One
     in which a static member came back has a row for each revision."""
     first_epoch = min(row.epoch for row in truth.epochs)
-    causes = {(row["to_generation"], 0): row["inferred_trigger"] for row in tables["rebalances"].values()}
-    told = (row for row in tables["generations"].values() if row["group_type"] == GroupType.CONSUMER)
-    rows = sorted(told, key=itemgetter("kafka_offset"))
-    epochs = [[*each] for _, each in groupby(rows, itemgetter("generation"))]
+    number_of, of_rebalance = itemgetter("incarnation", "generation"), itemgetter("incarnation", "to_generation")
+    causes = {(*of_rebalance(row), 0): row["inferred_trigger"] for row in tables["rebalances"].values()}
+    told = (row for row in tables["generations"].values() if row["group_type"] != GroupType.CLASSIC)
+    epochs = [[*each] for _, each in groupby(sorted(told, key=itemgetter("kafka_offset")), number_of)]
     return Counter(
-        (number, first["started_at"] // 1_000, _ms(last["ended_at"]), _cause(causes.get((number, first["revision"]))))
-        for first, last, number in ((each[0], each[-1], each[0]["generation"]) for each in epochs)
-        if number >= first_epoch
+        (
+            *(first["generation"], first["started_at"] // 1_000, _ms(last["ended_at"])),
+            _cause(causes.get((*number_of(first), first["revision"]))),
+        )
+        for first, last in ((each[0], each[-1]) for each in epochs)
+        if first["generation"] >= first_epoch
     )
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from groupledger.coordinator.assignors import ASSIGNORS
 from groupledger.coordinator.simulator.run import prepare
-from groupledger.coordinator.simulator.scenarios import SCENARIOS, Scenario
-from groupledger.coordinator.simulator.scenarios.modern import MODERN
+from groupledger.coordinator.simulator.scenarios import SCENARIOS, WITH_EPOCHS, Scenario
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.rules.events import Coverage, Event, GroupTombstone, group_record
@@ -70,7 +69,7 @@ PROTOCOL_RUNS = {
     )
 }
 RUNS = {
-    **{name: scenario for name, scenario in SCENARIOS.items() if name != "day" and scenario not in MODERN},
+    **{name: scenario for name, scenario in SCENARIOS.items() if name != "day" and scenario not in WITH_EPOCHS},
     **PROTOCOL_RUNS,
 }
 

@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from groupledger.coordinator.model.log_lines import render_line
 from groupledger.coordinator.simulator.run import prepare
-from groupledger.coordinator.simulator.scenarios import SCENARIOS
-from groupledger.coordinator.simulator.scenarios.modern import MODERN
+from groupledger.coordinator.simulator.scenarios import SCENARIOS, WITH_EPOCHS
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.coordinator.simulator.truth import Truth
 from groupledger.jobs.demo.simulate import capture_table
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from lab.truth.histories import Entry
 
 DAYS = ("day", "demo")  # the other scenarios once more, with long hours between them
-CLASSIC = {name: scenario for name, scenario in SCENARIOS.items() if name not in DAYS and scenario not in MODERN}
+CLASSIC = {name: scenario for name, scenario in SCENARIOS.items() if name not in DAYS and scenario not in WITH_EPOCHS}
 PLAYED = CLASSIC | {MIXED.name: MIXED}
 HOUR_MS = 3_600_000
 LEISURELY = {"heartbeat_interval_ms": 12_000, "auto_commit_interval_ms": 10_000}

@@ -47,6 +47,12 @@ TRANSACTIONAL_ID = "transactionalId"
 RESPONSES = "responses"  # the topics in the answer to ShareAcknowledge
 THROTTLE_TIME_MS = "throttleTimeMs"
 TOPIC_PARTITIONS, ASSIGNMENT = "topicPartitions", "assignment"
+# Of streams groups
+ACTIVE_TASKS, STANDBY_TASKS, WARMUP_TASKS = "activeTasks", "standbyTasks", "warmupTasks"
+TASK_OFFSETS, TASK_END_OFFSETS = "taskOffsets", "taskEndOffsets"
+ACCEPTABLE_RECOVERY_LAG, TASK_OFFSET_INTERVAL_MS = "acceptableRecoveryLag", "taskOffsetIntervalMs"
+STATUS_CODE, STATUS_DETAIL = "statusCode", "statusDetail"
+PARTITIONS_BY_USER_ENDPOINT = "partitionsByUserEndpoint"
 ERROR_MESSAGE = "errorMessage"
 
 
@@ -77,6 +83,10 @@ def topics(*partition_fields: str) -> ListOf:
 _MEMBER = (MEMBER_ID, GROUP_INSTANCE_ID)
 _COMMITTED = topics(PARTITION_INDEX, COMMITTED_OFFSET, COMMITTED_LEADER_EPOCH, COMMITTED_METADATA)
 _COMMIT_ANSWERED: Fields = (THROTTLE_TIME_MS, topics(PARTITION_INDEX, ERROR_CODE))
+_TASKS: Fields = tuple(
+    ListOf(name, ("subtopologyId", PARTITIONS)) for name in (ACTIVE_TASKS, STANDBY_TASKS, WARMUP_TASKS)
+)
+_HEARD: Fields = (THROTTLE_TIME_MS, ERROR_CODE, ERROR_MESSAGE, MEMBER_ID, MEMBER_EPOCH, "heartbeatIntervalMs")
 _FETCHED = topics(PARTITION_INDEX, COMMITTED_OFFSET, COMMITTED_LEADER_EPOCH, "metadata", ERROR_CODE)
 
 BODIES = {
@@ -109,7 +119,23 @@ BODIES = {
             *(GROUP_ID, MEMBER_ID, MEMBER_EPOCH, INSTANCE_ID, "rackId", "rebalanceTimeoutMs"),
             *("subscribedTopicNames", "subscribedTopicRegex", "serverAssignor", TOPIC_PARTITIONS),
         ),
-        (THROTTLE_TIME_MS, ERROR_CODE, ERROR_MESSAGE, MEMBER_ID, MEMBER_EPOCH, "heartbeatIntervalMs", ASSIGNMENT),
+        (*_HEARD, ASSIGNMENT),
+    ),
+    ApiKey.SHARE_GROUP_HEARTBEAT: Bodies(
+        1, (GROUP_ID, MEMBER_ID, MEMBER_EPOCH, "rackId", "subscribedTopicNames"), (*_HEARD, ASSIGNMENT)
+    ),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Bodies(
+        0,
+        (
+            *(GROUP_ID, MEMBER_ID, MEMBER_EPOCH, "endpointInformationEpoch", INSTANCE_ID, "rackId"),
+            *("rebalanceTimeoutMs", "topology", *_TASKS, "processId", "userEndpoint", "clientTags"),
+            *(TASK_OFFSETS, TASK_END_OFFSETS, "shutdownApplication"),
+        ),
+        (
+            *(*_HEARD, ACCEPTABLE_RECOVERY_LAG, TASK_OFFSET_INTERVAL_MS),
+            *(ListOf("status", (STATUS_CODE, STATUS_DETAIL)), *_TASKS),
+            *("endpointInformationEpoch", PARTITIONS_BY_USER_ENDPOINT),
+        ),
     ),
     ApiKey.LEAVE_GROUP: Bodies(
         5,

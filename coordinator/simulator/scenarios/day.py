@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.simulator.scenarios import failures, membership, modern, offsets
+from groupledger.coordinator.simulator.scenarios import failures, membership, modern, offsets, share, streams
 from groupledger.coordinator.simulator.scenarios.modern import MODERN
 from groupledger.coordinator.simulator.scenarios.registry import Scenario
 from groupledger.coordinator.simulator.scenarios.script import MINUTE_MS
@@ -43,7 +43,7 @@ SINGLE = (
     offsets.compaction,
     offsets.transactional_commits,
 )
-OF_A_DAY = (*SINGLE, *MODERN)
+OF_A_DAY = (*SINGLE, *MODERN, share.scale, streams.scale)
 _MODERN_OF_THE_DEMO = (modern.scale, modern.slow_release, modern.restart_static, modern.migration)
 _OF_THE_DEMO = (*SINGLE, *SINGLE[: -len(_MODERN_OF_THE_DEMO)], *_MODERN_OF_THE_DEMO)
 _HOURS = 24
@@ -124,13 +124,21 @@ def at_pace_of_day(group: Script) -> None:
     group.processing_ms = _PROCESSING_MS
 
 
+_HEARTBEAT_MS = _PACE["heartbeat_interval_ms"]
 _CONFIG = Config(offsets_retention_ms=60 * MINUTE_MS)
 DAY = Scenario(
     name="day",
     summary="A day of many groups, each with one of the other scenarios at its own hour.",
     play=play,
     hours=_HOURS,
-    settings=Settings(replace(_CONFIG, group_consumer_heartbeat_interval_ms=_PACE["heartbeat_interval_ms"])),
+    settings=Settings(
+        replace(
+            _CONFIG,
+            group_consumer_heartbeat_interval_ms=_HEARTBEAT_MS,
+            group_share_heartbeat_interval_ms=_HEARTBEAT_MS,
+            group_streams_heartbeat_interval_ms=_HEARTBEAT_MS,
+        )
+    ),
     groups=len(OF_A_DAY),
 )
 DEMO = Scenario(

@@ -91,11 +91,7 @@ def topics(group: Script) -> None:
     group.start(applications)
     for number, application in enumerate(applications):
         group.plan(8 + 2 * number, "subscription_change", application.subscribe, orders, payments, by=application)
-
-    def add() -> None:
-        group.simulation.topics.add_partitions(orders, 9, records_per_minute=120, now_ms=group.simulation.now_ms)
-
-    group.plan(18, "partitions_added", add)
+    group.plan(18, "partitions_added", group.grow, orders, 9)
 
 
 @scenario("consumer-regex", "KIP-848: members subscribe by a regular expression; a topic that it matches comes later.")
@@ -112,13 +108,7 @@ def regex(group: Script) -> None:
 def failover(group: Script) -> None:
     topic = group.topic("orders", 6)
     group.start(_deploy(group, 3, topic))
-
-    def fail() -> None:
-        broker = group.simulation.brokers.coordinator_of(group.group_id)
-        if broker is not None:
-            group.simulation.crash_broker(broker, 2 * MINUTE_MS)
-
-    group.plan(10, "coordinator_failover", fail)
+    group.plan(10, "coordinator_failover", group.fail_coordinator, 2 * MINUTE_MS)
     group.start(_deploy(group, 1, topic), 16, "scale_out")
 
 

@@ -68,6 +68,18 @@ class Script:
         for topic in self.topics:
             self.simulation.topics.produce(topic, RECORDS_PER_MINUTE * percent // 100, self.simulation.now_ms)
 
+    def grow(self, topic: str, partitions: int) -> None:
+        """Adds partitions to a topic, up to this number."""
+        self.simulation.topics.add_partitions(
+            topic, partitions, records_per_minute=RECORDS_PER_MINUTE, now_ms=self.simulation.now_ms
+        )
+
+    def fail_coordinator(self, down_ms: int) -> None:
+        """Crashes the broker that coordinates the group now."""
+        broker = self.simulation.brokers.coordinator_of(self.group_id)
+        if broker is not None:
+            self.simulation.crash_broker(broker, down_ms)
+
     def deploy(
         self, count: int, topics: Sequence[str], kind: type[Application] = Application, **config: Any
     ) -> list[Application]:

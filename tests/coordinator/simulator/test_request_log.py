@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 JARS = HERE.parents[2] / ".jars" / "kafka"
-SCENARIOS = ("group-reborn", "zombie-commits", "coordinator-failover", "transactional-commits", "scale-in")
+SCENARIOS = (
+    *("group-reborn", "zombie-commits", "coordinator-failover", "transactional-commits", "scale-in"),
+    *("consumer-topics", "consumer-pause", "share-topics", "share-pause", "streams-standbys", "streams-topology"),
+)
 PER_API_AND_ERROR = 20
 
 
@@ -109,7 +112,7 @@ def test_bodies_equal_kafkas(play: Callable[[str], Any]) -> None:
     for each in [*rare_exchanges(), *(each for name in SCENARIOS for each in play(name).outputs.exchanges)]:
         kind = (type(each.request), getattr(each.response, "error", Error.NONE))
         chosen.setdefault(kind, []).append(each)
-    assert len({request for request, _ in chosen}) == 9
+    assert len({request for request, _ in chosen}) == 12
     bodies = [body_of(render_line(each)) for some in chosen.values() for each in some[:PER_API_AND_ERROR]]
     command = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*"]
     oracle = subprocess.run(

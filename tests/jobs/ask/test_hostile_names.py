@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from groupledger.coordinator.simulator.simulation import SimulatedGroupState, SimulatedWatermark
+from groupledger.coordinator.simulator.described_groups import SimulatedGroupState
+from groupledger.coordinator.simulator.simulation import SimulatedWatermark
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.demo.simulate import table_of
 from groupledger.jobs.ingest.capture import Manifest, write_manifest

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from delta.tables import DeltaTable
 
-from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, SimulatedGroupState, SimulatedWatermark
+from groupledger.coordinator.simulator.described_groups import SimulatedGroupState
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, SimulatedWatermark
 from groupledger.jobs.demo.simulate import table_of
 from groupledger.jobs.ingest.import_samples import import_samples
 from groupledger.jobs.ingest.samples import append_round, last_round_ms, next_round_ms, sampled_topics

@@ -1,0 +1,217 @@
+"""Tells what the truth about share groups and streams groups is made of, by their coordinator's state.
+
+`modern_recorder` compares what a coordinator knows before and after each call. What differs between types of groups is
+here and, for groups of KIP-848, there: what a member has, why members went, and what began each epoch. The coordinator
+logs nothing of share and streams groups, so that this is told by the request and the state alone. Timers that were due
+go before a request in the same call: who is gone, and did not ask for it, was fenced by one.
+
+Of several things that a request does, the first one counts, in the order in which a coordinator looks at them: the
+member itself, what can be given out, the settings, the topics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from groupledger.coordinator.model.messages import ShareGroupHeartbeatRequest
+from groupledger.coordinator.model.share.records import STATES
+from groupledger.coordinator.model.streams.records import GroupWords
+from groupledger.coordinator.model.streams_messages import StreamsGroupHeartbeatRequest
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.kinds import triggers
+from groupledger.schemas.words import TaskRole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from groupledger.coordinator.model.config import Config
+    from groupledger.coordinator.model.log_lines import LogEvent
+    from groupledger.coordinator.model.messages import Request
+    from groupledger.coordinator.model.share.group import ShareGroup
+    from groupledger.coordinator.model.share.member import ShareMember
+    from groupledger.coordinator.model.streams.group import StreamsGroup
+    from groupledger.coordinator.model.streams.member import StreamsMember
+    from groupledger.coordinator.model.streams.tasks import Task
+    from groupledger.coordinator.simulator.topics import Topics
+
+SHARE_PREFIX, STREAMS_PREFIX = "share_group_", "streams_group_"
+"""How the types of their records begin."""
+
+
+class Start(NamedTuple):
+    """What began an epoch, null where nothing did, and the members to whom it was done."""
+
+    trigger: str | None
+    member_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Says what one call of a coordinator did to one group: what the kind kept of it before, and what it is now, None
+    where there is no such group. `gone` are the members that went."""
+
+    request: Request | None
+    events: Sequence[LogEvent]
+    before: Any
+    now: Any
+    gone: tuple[str, ...]
+
+
+class GroupKind(Protocol):
+    """What the truth has to know of a type of groups."""
+
+    prefix: str
+    """How the types of its records begin."""
+    session_timeout_ms: int
+
+    def is_about_members(self, record_type: str) -> bool:
+        """Returns whether such a record tells of members and epochs."""
+
+    def kept(self, group: Any, before: Any) -> Any:
+        """Returns what is needed of a group's state to compare a later one with it; `before` is what was kept last."""
+
+    def rebalance_timeout_ms(self, member: Any) -> int | None:
+        """Returns within which time a member has to give up what it is told to; None if nobody waits for that."""
+
+    def held(self, group: Any, member: Any) -> Iterator[TopicPartition]:
+        """Yields the partitions that a member has, or has yet to give up."""
+
+    def tasks(self, member: Any) -> Iterable[Task]:
+        """Returns the tasks that a member has, or has yet to give up."""
+
+    def departures(self, call: Call) -> Mapping[str, str]:
+        """Returns why members went."""
+
+    def starts(self, call: Call, count: int) -> list[Start]:
+        """Returns what began each of the epochs of a call, in order."""
+
+
+class _ShareGroup(NamedTuple):
+    """`ready` are the partitions that can be given out, `ready_at_epoch` those that could as the epoch began."""
+
+    epoch: int = 0
+    subscriptions: Mapping[str, frozenset[str]] = MappingProxyType({})
+    ready: frozenset[TopicPartition] = frozenset()
+    ready_at_epoch: frozenset[TopicPartition] = frozenset()
+    metadata_hash: int = 0
+
+
+class ShareKind:
+    prefix = SHARE_PREFIX
+
+    def __init__(self, config: Config, topics: Topics) -> None:
+        self.session_timeout_ms = config.group_share_session_timeout_ms
+        self._topics = topics
+
+    def is_about_members(self, record_type: str) -> bool:
+        return record_type != STATES
+
+    def kept(self, group: ShareGroup, before: _ShareGroup | None) -> _ShareGroup:
+        before = before or _ShareGroup()
+        states = {} if group.states is None else group.states.initialized
+        return _ShareGroup(
+            group.epoch,
+            {member.member_id: member.topics for member in group.members.values()},
+            frozenset(TopicPartition(each.name, number) for each in states.values() for number in each.partitions),
+            # A request makes partitions ready when its epoch has begun.
+            before.ready if group.epoch != before.epoch else before.ready_at_epoch,
+            group.metadata_hash,
+        )
+
+    def rebalance_timeout_ms(self, _: ShareMember) -> int | None:
+        return None
+
+    def held(self, _: ShareGroup, member: ShareMember) -> Iterator[TopicPartition]:
+        for topic_id, numbers in member.assigned.items():
+            yield from (TopicPartition(self._topics.name_of(topic_id), number) for number in numbers)
+
+    def tasks(self, _: ShareMember) -> Iterable[Task]:
+        return ()
+
+    def departures(self, call: Call) -> Mapping[str, str]:
+        return _departures(call)
+
+    def starts(self, call: Call, count: int) -> list[Start]:
+        found = [Start(cause, (member_id,)) for member_id, cause in self.departures(call).items()]
+        return [*found, *(self._start_by_heartbeat(call) for _ in range(count - len(found)))]
+
+    def _start_by_heartbeat(self, call: Call) -> Start:
+        before, now, asker = call.before or _ShareGroup(), self.kept(call.now, call.before), _asker(call)
+        if asker not in before.subscriptions:
+            return Start(triggers.JOINED.name, (asker,))
+        if now.subscriptions[asker] != before.subscriptions[asker]:
+            return Start(triggers.METADATA_CHANGED.name, (asker,))
+        if not call.gone and not before.ready <= before.ready_at_epoch:
+            return Start(triggers.PARTITIONS_INITIALIZED.name, ())
+        if now.metadata_hash != before.metadata_hash:
+            return Start(triggers.TOPICS_CHANGED.name, ())
+        return Start(triggers.PARTITIONS_FREED.name, ())
+
+
+class _StreamsGroup(NamedTuple):
+    members: frozenset[str] = frozenset()
+    words: GroupWords = GroupWords()
+
+
+class StreamsKind:
+    prefix = STREAMS_PREFIX
+
+    def __init__(self, config: Config, topics: Topics) -> None:
+        self.session_timeout_ms = config.group_streams_session_timeout_ms
+        self._topics = topics
+
+    def is_about_members(self, _: str) -> bool:
+        return True
+
+    def kept(self, group: StreamsGroup, _: _StreamsGroup | None) -> _StreamsGroup:
+        return _StreamsGroup(frozenset(member.member_id for member in group.members.values()), group.words)
+
+    def rebalance_timeout_ms(self, member: StreamsMember) -> int | None:
+        return member.rebalance_timeout_ms
+
+    def held(self, group: StreamsGroup, member: StreamsMember) -> Iterator[TopicPartition]:
+        """Yields what the member's active tasks read: the partition of their number in each topic that has one."""
+        subtopologies = () if group.topology is None else group.topology.subtopologies
+        topics = {each.subtopology_id: each.input_topics() for each in subtopologies}
+        for task in self.tasks(member):
+            for topic in topics[task.subtopology_id] if task.role == TaskRole.ACTIVE else ():
+                if task.partition < len(self._topics.by_name[topic].partitions):
+                    yield TopicPartition(topic, task.partition)
+
+    def tasks(self, member: StreamsMember) -> Iterable[Task]:
+        return (*member.assigned, *member.pending_revocation)
+
+    def departures(self, call: Call) -> Mapping[str, str]:
+        return _departures(call)
+
+    def starts(self, call: Call, count: int) -> list[Start]:
+        found = [Start(cause, (member_id,)) for member_id, cause in self.departures(call).items()]
+        return [*found, *(self._start_by_heartbeat(call) for _ in range(count - len(found)))]
+
+    def _start_by_heartbeat(self, call: Call) -> Start:
+        before, now, asker = call.before or _StreamsGroup(), self.kept(call.now, call.before), _asker(call)
+        if asker not in before.members:
+            return Start(triggers.JOINED.name, (asker,))
+        if now.words.validated_topology_epoch != before.words.validated_topology_epoch:
+            return Start(triggers.TOPOLOGY_CHANGED.name, ())
+        if now.words.assignment_configs != before.words.assignment_configs:
+            return Start(triggers.ASSIGNMENT_CONFIGURED.name, ())
+        if now.words.metadata_hash != before.words.metadata_hash:
+            return Start(triggers.TOPICS_CHANGED.name, ())
+        return Start(triggers.METADATA_CHANGED.name, (asker,))
+
+
+def _asker(call: Call) -> str:
+    """Returns the member whose heartbeat the call is; empty if it is something else."""
+    request = call.request
+    return request.member_id if isinstance(request, (ShareGroupHeartbeatRequest, StreamsGroupHeartbeatRequest)) else ""
+
+
+def _departures(call: Call) -> dict[str, str]:
+    """Returns why members went, in the order in which they did. Nobody is fenced for what it holds back: with Kafka's
+    clients the poll that such a member owes is older than its rebalance timeout, so that it leaves by itself before."""
+    leaver = _asker(call)
+    found = {member_id: triggers.SESSION_EXPIRED.name for member_id in call.gone if member_id != leaver}
+    return found | ({leaver: triggers.LEFT.name} if leaver in call.gone else {})
