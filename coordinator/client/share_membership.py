@@ -34,7 +34,7 @@ class ShareMembership(ModernMembership):
     def _request(self, request_id: int, epoch: int) -> Request:
         is_leaving = self.state is ModernState.LEAVING
         is_whole = self._said is None and not is_leaving
-        topics = self._subscriptions.topics
+        topics = () if is_leaving else self._subscriptions.topics
         said = None if self._said is None else self._said[0]
         self._said = topics, "", {}
         return ShareGroupHeartbeatRequest(
@@ -43,7 +43,7 @@ class ShareMembership(ModernMembership):
             member_id=self.generation.member_id,
             member_epoch=epoch,
             rack_id=self._config.client_rack if is_whole else None,
-            subscribed_topic_names=topics if topics != said and not is_leaving else None,
+            subscribed_topic_names=topics if topics != said else None,
             client_id=self._config.client_id,
             client_host=self._config.client_host,
         )

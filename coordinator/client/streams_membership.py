@@ -4,8 +4,8 @@ It brings the topology as it joins, and says from then on which tasks it has, wh
 input topics of its active tasks, whose offsets the thread commits every `commit.interval.ms`, which is the consumer's
 `auto_commit_interval_ms` here, and before it gives tasks up. The thread itself gives up and takes tasks, so that this
 waits for a poll. Whether the group is ready is part of what it is to do: the thread takes notice of that, too, and
-acknowledges it. States, pace and refusals are those of every such member (`heartbeat_membership`). Endpoints, client
-tags and the shutdown of a whole application are not modelled.
+acknowledges it. States, pace and refusals are those of every such member (`heartbeat_membership`). It names no rack, as
+4.2 does not. Endpoints, client tags and the shutdown of a whole application are not modelled.
 
 Source: StreamsMembershipManager, StreamsGroupHeartbeatRequestManager of Kafka 4.2's clients.
 """
@@ -64,7 +64,6 @@ class StreamsMembership(HeartbeatMembership[Work, TasksByRole]):
             member_id=self.generation.member_id,
             member_epoch=epoch,
             endpoint_information_epoch=self._endpoint_epoch,
-            rack_id=self._config.client_rack if is_joining else None,
             rebalance_timeout_ms=self._config.max_poll_interval_ms if is_joining else -1,
             topology=self._config.topology if is_joining else None,
             active_tasks=active,

@@ -88,8 +88,8 @@ def test_members_share_partitions(play: Callable[[str], Played]) -> None:
 
 
 def test_what_a_member_says(play: Callable[[str], Played]) -> None:
-    """Goal: a member says its subscription as it joins and when it has changed; one that closes leaves with epoch -1,
-    and one that was forgotten joins again under its id, and says all once more."""
+    """Goal: a member says its subscription as it joins and when it has changed; one that closes leaves with epoch -1
+    and subscribes to nothing, and one that was forgotten joins again under its id, and says all once more."""
     for told in heartbeats(play("share-topics")).values():
         (first, *others) = [each for each in told if each.subscribed_topic_names is not None]
         assert first is told[0]
@@ -98,7 +98,7 @@ def test_what_a_member_says(play: Callable[[str], Played]) -> None:
         assert len(changed.subscribed_topic_names or ()) == 2
         assert changed.member_epoch > 0
     left = [told[-1] for told in heartbeats(play("share-scale")).values() if told[-1].member_epoch == -1]
-    assert [each.subscribed_topic_names for each in left] == [None, None]
+    assert [each.subscribed_topic_names for each in left] == [(), ()]
     joins = {
         member_id: [each for each in told if each.member_epoch == 0]
         for member_id, told in heartbeats(play("share-pause")).items()
