@@ -117,7 +117,11 @@ SUBJECTS = {
         needs_broker=True,
     ),
     "ingest --continuous": Subject(
-        options=BROKER, moments=("session", "work", "commit"), then=ON_BROKER, needs_broker=True
+        options=BROKER,
+        moments=("session", "work", "commit"),
+        then=ON_BROKER,
+        tables=("coordinator_records",),
+        needs_broker=True,
     ),
     "serve": Subject(
         options="--warehouse {warehouse} --listen 127.0.0.1:0", before="pipeline", then="", moments=("start", "ready")

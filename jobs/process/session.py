@@ -51,14 +51,18 @@ LOCAL_MASTER = re.compile(r"local(\[.*)?")  # but for `local-cluster`, whose exe
 
 def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_options: str = "") -> SparkSession:
     """Returns the one session of this process. `overrides` win over the shipped defaults."""
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     settings = submitted_settings() if SUBMITTED in os.environ else own_settings(java_options)
-    builder = SparkSession.builder.appName(name)
-    for key, value in {**settings, **(overrides or {})}.items():
-        builder = builder.config(key, value)
+    wanted = {**settings, **(overrides or {})}
+    # For as short a time as may be: the rest of a session is made behind it.
     with kept_interrupt_handler():
-        return builder.getOrCreate()
+        SparkContext.getOrCreate(SparkConf().setAppName(name).setAll([*wanted.items()]))
+    builder = SparkSession.builder.appName(name)
+    for key, value in wanted.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 def beside_each_other(count: int) -> dict[str, str]:
@@ -72,8 +76,9 @@ def beside_each_other(count: int) -> dict[str, str]:
 
 @contextmanager
 def kept_interrupt_handler() -> Iterator[None]:
-    """Puts back who handles SIGINT. A SparkContext takes it, and calls Java from within the handler: that breaks a call
-    which the signal has interrupted, and the job could not end as it wants to."""
+    """Puts back who handles SIGINT. A SparkContext takes it as the last thing that it does when it is made, and calls
+    Java from within the handler: that breaks a call which the signal has interrupted, and the job could not end as it
+    wants to."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield

@@ -1,7 +1,8 @@
 """How a job learns that it is to stop, and how its process ends then, whatever it is doing.
 
 - A job that has something to bring to an end uses `StopOnSignal`, and looks at its event. Every other command is broken
-  off where it is by an exception, which lets it release what it holds.
+  off where it is by an exception, which lets it release what it holds. That is SystemExit: of a KeyboardInterrupt
+  py4j's client prints two tracebacks.
 - Either has `END_WITHIN_S`; then, or at a second signal, the process ends where it stands. That is as if it were
   killed, which loses and repeats nothing (docs/promises.md), so that no work needs a bound of its own for it.
 - Its exit code tells of the signal, also for what would have gone on for ever: whoever started it knows that it was
@@ -66,8 +67,7 @@ def ending_in_time(say: Callable[[str], None]) -> Iterator[None]:
         return
     told, telling = socket.socketpair()
     telling.setblocking(False)
-    handlers = {signal.SIGTERM: _break_off, signal.SIGINT: signal.default_int_handler}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    before = {number: signal.signal(number, _break_off) for number in SIGNALS}
     told_before = signal.set_wakeup_fd(telling.fileno(), warn_on_full_buffer=False)
     watcher = threading.Thread(target=_watch, args=(told, say), name="signals", daemon=True)
     watcher.start()

@@ -12,7 +12,7 @@ import pytest
 
 from groupledger.coordinator.simulator.scenarios import SCENARIOS
 from groupledger.jobs.demo.simulate import simulate
-from groupledger.jobs.process.signals import StopOnSignal
+from groupledger.jobs.process.signals import StopOnSignal, ending_in_time
 
 pytestmark = pytest.mark.slow
 
@@ -78,6 +78,14 @@ def test_what_nobody_stops() -> None:
     with StopOnSignal() as stop:
         assert not stop.is_set()
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@BOTH
+def test_what_is_broken_off(number: signal.Signals, code: int) -> None:
+    """Goal: either signal ends the block by SystemExit, of which py4j prints nothing in the midst of a call to Java."""
+    with pytest.raises(SystemExit) as ended, ending_in_time(print):
+        signal.raise_signal(number)
+    assert ended.value.code == code
 
 
 def run_program(work: str, *numbers: signal.Signals, within_s: float = 60, same_s: float = 0) -> tuple[int, str]:
