@@ -8,7 +8,8 @@ a living group (`paired_play` compares). Classic members that join are in `mixed
 
 A broker resolves regular expressions behind its answer, so what a request makes is waited for, until as many records
 are there as the coordinator wrote. It does not resolve them again for ten seconds: some sequences pause as long, once
-or twice, while a topic of their own is created, and then grows or is deleted.
+or twice, while a topic of their own is created, and then grows or is deleted. Some end with a member that keeps what it
+is to give up for longer than its rebalance timeout.
 """
 
 from __future__ import annotations
@@ -42,7 +43,14 @@ from groupledger.schemas.kafka.topic_partition import TopicPartition
 from lab.kafka.connection import CLIENT_ID, Connection
 from lab.kafka.consumer_sequences import PROPERTIES as ONE_PARTITION
 from lab.kafka.consumer_sequences import REBALANCE_TIMEOUT_MS, TOPICS
-from lab.kafka.paired_play import Outcome, PairedPlay, known_topics, play_each
+from lab.kafka.paired_play import (
+    SHARE_OF_HOLDING,
+    SHORT_REBALANCE_MS,
+    Outcome,
+    PairedPlay,
+    known_topics,
+    play_each,
+)
 
 if TYPE_CHECKING:
     import random
@@ -106,6 +114,8 @@ class ConsumerPlay(PairedPlay):
             self.ask(ConsumerGroupDescribeRequest(next(self.requests), group_ids=(self._group_id,)))
             if step in pauses:
                 self._pause()
+        if self._members and self.dice.random() < SHARE_OF_HOLDING:
+            self._hold_back()
 
     # What members do
 
@@ -284,6 +294,15 @@ class ConsumerPlay(PairedPlay):
         member_id, epoch = self._somebody()
         group = OffsetFetchGroup(self._group_id, None, member_id or None, epoch)
         self.ask(OffsetFetchRequest(next(self.requests), (group,)))
+
+    def _hold_back(self) -> None:
+        """Lets others join, and a member be told what to give up, which it does not."""
+        holder = self.dice.choice(self._members)
+        for _ in range(2):
+            self._join()
+        self._beat(holder, rebalance_timeout_ms=SHORT_REBALANCE_MS)
+        described = ConsumerGroupDescribeRequest(next(self.requests), group_ids=(self._group_id,))
+        self.hold_back(holder.member_id, described)
 
     def _delete_offsets(self) -> None:
         partitions = tuple(TopicPartition(topic, 0) for topic in TOPICS)

@@ -83,13 +83,6 @@ def let_sessions_end(
 
     await_until(is_empty)
     play.now_ms += session_ms
-    go_on(play, described)
+    play.go_on(described)
     play.compared["sequences that end in silence"] += 1
     play.compared["sessions that ended"] += len(heartbeats)
-
-
-def go_on(play: PairedPlay, request: Request) -> None:
-    """Lets the coordinator's timers run out that are due, and compares what both have written."""
-    result = play.model.advance(play.now_ms)
-    written = play.read_at_least(len(result.records))
-    play.compare(request, [*map(told, result.records)], [*map(told, written)])

@@ -53,6 +53,7 @@ _EXCEPTIONS = re.compile(
     r"|Cannot upgrade classic group \S+ to consumer group(:| because the embedded consumer protocol is malformed:) "
     r"|Cannot downgrade the consumer group "
 )
+SHORT_REBALANCE_MS, SHARE_OF_HOLDING = 2_000, 0.05
 SHARE_OF_LOADS, LOADS_BEFORE = 0.02, (4, 40)
 UNTOLD_ID = "an-id-that-was-not-told"  # a broker drew it and then refused the request
 _LOGGED = re.compile(r"\] [A-Z]+ \[GroupCoordinator [^]]+\] (.*) \([\w.]+\)$")
@@ -145,6 +146,28 @@ class PairedPlay:
         self.compared[f"{type(request).__name__} {getattr(answer, 'error', Error.NONE).name}"] += 1
         self.compared.update(f"record {each.record_type}" for each in written)
         return answer
+
+    def go_on(self, occasion: Request) -> None:
+        """Lets the coordinator's timers run out that are due, and compares what both have written."""
+        result = self.model.advance(self.now_ms)
+        self._events += result.events
+        written = self.read_at_least(len(result.records))
+        self.compare(occasion, [*map(told, result.records)], [*map(told, written)])
+
+    def hold_back(self, member_id: str, occasion: Request) -> None:
+        """Lets a member keep for longer than its short rebalance timeout what it was told to give up with its last
+        request; `occasion` asks for the groups then."""
+        was_there = self.has_member(member_id)
+        self.now_ms += SHORT_REBALANCE_MS
+        self.go_on(occasion)
+        self.ask(occasion)
+        self.compared["members fenced for what they held back"] += was_there and not self.has_member(member_id)
+
+    def has_member(self, member_id: str) -> bool:
+        """Returns whether one of the groups has the member, as the coordinator knows it."""
+        known = (self.model.consumer_group, self.model.streams_group)
+        groups = (find(group_id) for find in known for group_id in self.group_ids)
+        return any(group is not None and member_id in group.members for group in groups)
 
     def may_load(self) -> None:
         """Has the broker started again if it is time."""

@@ -6,9 +6,10 @@ repeat an old epoch or make one up, ask for a shutdown, bring another topology, 
 epochs, until the group is full; administrators describe and delete the groups and their offsets; and others ask for
 them with the requests of other group types, so that an empty one becomes a classic group and a streams group again, or
 a consumer group has the id for a while. In some sequences a topic is created or grows meanwhile, and missing internal
-topics are created by the broker. Some end with all members silent, and some begin with the initial rebalance delay.
+topics are created by the broker. Some end with a member that keeps what it is to give up, or with all silent, and some
+begin with the initial rebalance delay.
 
-Not played: rebalance timeouts, transactions that are committed, other settings of single groups, share groups with
+Not played: transactions that are committed, other settings of single groups, share groups with
 these ids, and source topics by regular expressions, which a 4.2 broker passes over. It never gives out warm-up
 tasks.
 """
@@ -61,11 +62,10 @@ from lab.kafka.group_timers import (
     SHORT_SESSION_MS,
     await_short_heartbeats,
     await_until,
-    go_on,
     let_sessions_end,
     set_for_group,
 )
-from lab.kafka.paired_play import Outcome, known_topics, play_each, told
+from lab.kafka.paired_play import SHARE_OF_HOLDING, SHORT_REBALANCE_MS, Outcome, known_topics, play_each, told
 from lab.kafka.producers import IMPLICIT_SINCE, Producer, retried
 from lab.kafka.share_differential import join_of_classic, join_of_consumer
 from lab.kafka.streams_play import (
@@ -109,6 +109,8 @@ class _Play(StreamsPlay):
             self._wait_for_more()
         else:
             self._play()
+            if self.dice.random() < SHARE_OF_HOLDING:
+                self._hold_back()
             if self.dice.random() < SHARE_OF_SILENCE:
                 self._be_silent()
         self._leave_all()
@@ -412,7 +414,7 @@ class _Play(StreamsPlay):
             self.beat(self.members[0])  # a group whose first member only joined is not yet configured
             await_until(lambda: any(record.record_type == TARGET_EPOCH for record in self.seen()))
             self.now_ms += DELAY_MS
-            go_on(self, described)
+            self.go_on(described)
         self._settle()
         self.ask(described)
         self.compared["groups that waited for members"] += 1
@@ -438,6 +440,16 @@ class _Play(StreamsPlay):
                 self.beat(member, **told_tasks(member.told))
             if self.compared["record " + CURRENT] == before:
                 return
+
+    def _hold_back(self) -> None:
+        """Lets others join, and a member be told what to give up, which it does not."""
+        if self.members:
+            holder = self.dice.choice(self.members)
+            for _ in range(2):
+                self._join()
+            self.beat(holder, rebalance_timeout_ms=SHORT_REBALANCE_MS)
+            described = StreamsGroupDescribeRequest(next(self.requests), group_ids=self.group_ids)
+            self.hold_back(holder.member_id, described)
 
     def _be_silent(self) -> None:
         """Lets every member be heard of once more, and then never again."""
