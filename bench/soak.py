@@ -54,7 +54,8 @@ REWIND_SHARE = 0.01
 MEMBERS, STAYS_S = 3, 120
 RECORDS_PER_S = 200
 SETTINGS = "monitor: {maintain_interval_h: 1}\n"
-HELD = ("memory_mib", "threads", "open_files", "own_threads", "own_open_files", "temporary_files")
+OWN = ("own_memory_mib", "own_threads", "own_open_files")
+HELD = ("memory_mib", "threads", "open_files", *OWN, "temporary_files")
 MUST_BE_FLAT = (*HELD, "round_s")
 GROWTH_MAX = 4 / 3
 FAILED = "groupledger_rounds_failed_total"
@@ -111,14 +112,19 @@ def come_and_go(bootstrap_servers: str, number: int, stop: threading.Event) -> N
 # What is there
 
 
+def resident_mib(process: Path) -> int:
+    return int((process / "statm").read_text().split()[1]) * PAGE_BYTES // MIB
+
+
 def held_by(session: int) -> Counter[str]:
     """Returns what the processes of a session hold together, and what its first process has of its own."""
     found = Counter[str]()
     first = Path("/proc") / str(session)
+    found["own_memory_mib"] = resident_mib(first)
     found["own_threads"], found["own_open_files"] = (len(list((first / name).iterdir())) for name in ("task", "fd"))
     for folder in processes_of(session):
         with suppress(OSError):
-            found["memory_mib"] += int((folder / "statm").read_text().split()[1]) * PAGE_BYTES // MIB
+            found["memory_mib"] += resident_mib(folder)
             found["threads"] += len(list((folder / "task").iterdir()))
             found["open_files"] += len(list((folder / "fd").iterdir()))
     return found
