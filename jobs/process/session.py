@@ -26,6 +26,7 @@ from groupledger import conf
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.jars import ARCHIVE, S3, SPARK, jar_folder
 from groupledger.jobs.process.object_store import s3_settings
+from groupledger.jobs.process.signals import SIGNALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,8 +57,7 @@ def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_op
 
     settings = submitted_settings() if SUBMITTED in os.environ else own_settings(java_options)
     wanted = {**settings, **(overrides or {})}
-    # For as short a time as may be: the rest of a session is made behind it.
-    with kept_interrupt_handler():
+    with signals_wait():
         SparkContext.getOrCreate(SparkConf().setAppName(name).setAll([*wanted.items()]))
     builder = SparkSession.builder.appName(name)
     for key, value in wanted.items():
@@ -75,16 +75,25 @@ def beside_each_other(count: int) -> dict[str, str]:
 
 
 @contextmanager
-def kept_interrupt_handler() -> Iterator[None]:
-    """Puts back who handles SIGINT. A SparkContext takes it as the last thing that it does when it is made, and calls
-    Java from within the handler: that breaks a call which the signal has interrupted, and the job could not end as it
-    wants to."""
-    before = signal.getsignal(signal.SIGINT)
+def signals_wait() -> Iterator[None]:
+    """Lets the signals that end a command wait until a SparkContext is made, and puts back who handles them.
+
+    Pyspark removes the folder in which a JVM that starts is to say where it listens, if it is broken off while it waits
+    for that; then the JVM fails, and stays for ever. And a SparkContext takes SIGINT as the last thing when it is made,
+    and calls Java from within its handler, which breaks a call that the signal has interrupted.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread of a process says what becomes of its signals
+        return
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in SIGNALS}
     try:
         yield
     finally:
-        if before is not None and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+    for each in came:
+        signal.raise_signal(each)
 
 
 def own_settings(java_options: str) -> dict[str, str]:

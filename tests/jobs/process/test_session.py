@@ -11,7 +11,7 @@ import pytest
 
 from groupledger.jobs.process import session
 from groupledger.jobs.process.settings import load_settings
-from groupledger.jobs.process.signals import StopOnSignal
+from groupledger.jobs.process.signals import StopOnSignal, ending_in_time
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +37,7 @@ def test_an_archive_that_does_not_fit_is_passed_over(tmp_path: Path, monkeypatch
 
 def interrupted() -> None:
     with StopOnSignal() as stop:
-        with session.kept_interrupt_handler():
+        with session.signals_wait():
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a SparkContext sets one of its own
         signal.raise_signal(signal.SIGINT)
         assert stop.is_set()
@@ -49,6 +49,23 @@ def test_ctrl_c_stays_the_jobs(spark: SparkSession) -> None:
     assert "pyspark" not in getattr(signal.getsignal(signal.SIGINT), "__module__", "")
     with pytest.raises(SystemExit):
         interrupted()
+
+
+def broken_off(reached: list[str]) -> None:
+    with ending_in_time(print):
+        with session.signals_wait():
+            signal.raise_signal(signal.SIGTERM)
+            reached.append("made")
+        reached.append("used")
+
+
+def test_a_jvm_is_not_left_behind() -> None:
+    """Goal: a command that is told to end while its JVM starts ends when that has started: before, it would never know
+    that nobody is there."""
+    reached: list[str] = []
+    with pytest.raises(SystemExit) as ended:
+        broken_off(reached)
+    assert (ended.value.code, reached) == (143, ["made"])
 
 
 SIZED_FOR_ONE_MACHINE = {
