@@ -85,15 +85,21 @@ def signals_wait() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread of a process says what becomes of its signals
         return
-    came: list[int] = []
-    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in SIGNALS}
+    came: list[signal.Signals] = []
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(signal.Signals(number))) for number in SIGNALS
+    }
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
     for each in came:
-        signal.raise_signal(each)
+        handler = before[each]
+        if callable(handler):
+            handler(each, None)  # raised once more, it would be taken for a second one, which ends a command at once
+        else:
+            signal.raise_signal(each)
 
 
 def own_settings(java_options: str) -> dict[str, str]:
