@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -36,7 +35,7 @@ from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.coverage.rules.stretches import Reading
-from lab.faults.processes import processes_of
+from lab.faults.processes import processes_of, resident_mib
 from lab.warehouses.ledgers import make_tables, open_test_ledger
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ BEGAN_AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 PARTITIONS, UNITS, MEMBERS, REPLACED_EVERY = 50, 4, 3, 500
 PIECE = 1_000_000
 EVERY_S = 0.5
-MIB = 1 << 20
 
 
 def metadata(group: int, generation: int) -> str:
@@ -127,7 +125,7 @@ def resident(session: int) -> Counter[str]:
         with suppress(OSError):  # it has ended
             name = "JVM" if "java" in (folder / "comm").read_text() else "workers"
             kind = "driver" if int(folder.name) == session else name
-            found[kind] += int((folder / "statm").read_text().split()[1]) * resource.getpagesize() // MIB
+            found[kind] += resident_mib(folder)
     return found
 
 

@@ -19,7 +19,6 @@ import json
 import os
 import random
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -39,7 +38,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.freshness import HEALTHY_SECONDS_MAX, SERVED, SIGTERM_CODE, fetch, is_healthy, wait_for
 from groupledger.coordinator.model.messages import OffsetCommitRequest, OffsetToCommit
-from lab.faults.processes import processes_of
+from lab.faults.processes import MIB, processes_of, resident_mib
 from lab.kafka.connection import Connection
 from lab.kafka.group_messages import to_wire
 from lab.kafka.local_broker import LocalBroker
@@ -65,8 +64,6 @@ OF_METRICS = {
     "groupledger_step_seconds": "step_s",
     FAILED: "rounds_failed",
 }
-PAGE_BYTES = resource.getpagesize()
-MIB = 1 << 20
 
 
 # Traffic
@@ -110,10 +107,6 @@ def come_and_go(bootstrap_servers: str, number: int, stop: threading.Event) -> N
 
 
 # What is there
-
-
-def resident_mib(process: Path) -> int:
-    return int((process / "statm").read_text().split()[1]) * PAGE_BYTES // MIB
 
 
 def held_by(session: int) -> Counter[str]:

@@ -11,6 +11,7 @@ member itself, what can be given out, the settings, the topics.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -88,6 +89,26 @@ class GroupKind(Protocol):
         """Returns what began each of the epochs of a call, in order."""
 
 
+class _Unlogged(ABC):
+    """Tells of types of groups of which the coordinator logs nothing, by the request and the state."""
+
+    def departures(self, call: Call) -> Mapping[str, str]:
+        """Returns why members went, in the order in which they did. Nobody is fenced for what it holds back: with
+        Kafka's clients the poll that such a member owes is older than its rebalance timeout, so that it leaves by
+        itself before."""
+        leaver = _asker(call)
+        found = {member_id: triggers.SESSION_EXPIRED.name for member_id in call.gone if member_id != leaver}
+        return found | ({leaver: triggers.LEFT.name} if leaver in call.gone else {})
+
+    def starts(self, call: Call, count: int) -> list[Start]:
+        found = [Start(cause, (member_id,)) for member_id, cause in self.departures(call).items()]
+        return [*found, *(self._start_by_heartbeat(call) for _ in range(count - len(found)))]
+
+    @abstractmethod
+    def _start_by_heartbeat(self, call: Call) -> Start:
+        """Returns what began the epoch that a heartbeat did."""
+
+
 class _ShareGroup(NamedTuple):
     """`ready` are the partitions that can be given out, `ready_at_epoch` those that could as the epoch began."""
 
@@ -98,7 +119,7 @@ class _ShareGroup(NamedTuple):
     metadata_hash: int = 0
 
 
-class ShareKind:
+class ShareKind(_Unlogged):
     prefix = SHARE_PREFIX
 
     def __init__(self, config: Config, topics: Topics) -> None:
@@ -130,13 +151,6 @@ class ShareKind:
     def tasks(self, _: ShareMember) -> Iterable[Task]:
         return ()
 
-    def departures(self, call: Call) -> Mapping[str, str]:
-        return _departures(call)
-
-    def starts(self, call: Call, count: int) -> list[Start]:
-        found = [Start(cause, (member_id,)) for member_id, cause in self.departures(call).items()]
-        return [*found, *(self._start_by_heartbeat(call) for _ in range(count - len(found)))]
-
     def _start_by_heartbeat(self, call: Call) -> Start:
         before, now, asker = call.before or _ShareGroup(), self.kept(call.now, call.before), _asker(call)
         if asker not in before.subscriptions:
@@ -155,7 +169,7 @@ class _StreamsGroup(NamedTuple):
     words: GroupWords = GroupWords()
 
 
-class StreamsKind:
+class StreamsKind(_Unlogged):
     prefix = STREAMS_PREFIX
 
     def __init__(self, config: Config, topics: Topics) -> None:
@@ -183,13 +197,6 @@ class StreamsKind:
     def tasks(self, member: StreamsMember) -> Iterable[Task]:
         return (*member.assigned, *member.pending_revocation)
 
-    def departures(self, call: Call) -> Mapping[str, str]:
-        return _departures(call)
-
-    def starts(self, call: Call, count: int) -> list[Start]:
-        found = [Start(cause, (member_id,)) for member_id, cause in self.departures(call).items()]
-        return [*found, *(self._start_by_heartbeat(call) for _ in range(count - len(found)))]
-
     def _start_by_heartbeat(self, call: Call) -> Start:
         before, now, asker = call.before or _StreamsGroup(), self.kept(call.now, call.before), _asker(call)
         if asker not in before.members:
@@ -207,11 +214,3 @@ def _asker(call: Call) -> str:
     """Returns the member whose heartbeat the call is; empty if it is something else."""
     request = call.request
     return request.member_id if isinstance(request, (ShareGroupHeartbeatRequest, StreamsGroupHeartbeatRequest)) else ""
-
-
-def _departures(call: Call) -> dict[str, str]:
-    """Returns why members went, in the order in which they did. Nobody is fenced for what it holds back: with Kafka's
-    clients the poll that such a member owes is older than its rebalance timeout, so that it leaves by itself before."""
-    leaver = _asker(call)
-    found = {member_id: triggers.SESSION_EXPIRED.name for member_id in call.gone if member_id != leaver}
-    return found | ({leaver: triggers.LEFT.name} if leaver in call.gone else {})

@@ -57,6 +57,7 @@ def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_op
 
     settings = submitted_settings() if SUBMITTED in os.environ else own_settings(java_options)
     wanted = {**settings, **(overrides or {})}
+    # The context apart: its handler of SIGINT is there from when it is made, and the rest of a session takes a while.
     with signals_wait():
         SparkContext.getOrCreate(SparkConf().setAppName(name).setAll([*wanted.items()]))
     builder = SparkSession.builder.appName(name)

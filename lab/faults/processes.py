@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -21,10 +22,16 @@ if TYPE_CHECKING:
     from lab.faults.shim import Twist
 
 TIMEOUT_S = 900
+PAGE_BYTES, MIB = resource.getpagesize(), 1 << 20
 CODES_OF_SENTENCES = (2, 3)
 FINDINGS = 1  # of `validate`
 CODES_EXPECTED = (0, FINDINGS, *CODES_OF_SENTENCES, 130, 143, -signal.SIGKILL)
 TRACEBACK = "Traceback (most recent call last)"
+
+
+def resident_mib(process: Path) -> int:
+    """Returns what a process has in memory, by its folder. Raises OSError if it has ended."""
+    return int((process / "statm").read_text().split()[1]) * PAGE_BYTES // MIB
 
 
 @dataclass(frozen=True)

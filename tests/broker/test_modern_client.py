@@ -31,18 +31,20 @@ CONFIG = Config(group_consumer_heartbeat_interval_ms=500)
 def said(exchanges: Iterable[Exchange]) -> dict[str, list[tuple[Any, ...]]]:
     """Returns what the members of a group said, by the last letter of the client id: the epoch, whether all fields were
     there, and how many topics and partitions. Heartbeats that say nothing are left out, and answers, too: what is told
-    when depends on whose heartbeat comes first. So is what a member says that it has nothing, while it is in the group:
-    it does if it is told partitions before it knows the names of their topics."""
-    found = defaultdict(list)
+    when depends on whose heartbeat comes first. So is that a member has nothing where it says at the same epoch what it
+    has: it does so if it is told partitions before it knows the names of their topics."""
+    found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for each in exchanges:
         asked = each.request
         if isinstance(asked, ConsumerGroupHeartbeatRequest):
             topics = None if asked.subscribed_topic_names is None else len(asked.subscribed_topic_names)
             partitions = None if asked.owned is None else sum(map(len, asked.owned.values()))
-            has_nothing_yet = partitions == 0 and asked.member_epoch > 0
-            if (topics, partitions) != (None, None) and not has_nothing_yet:
-                is_whole = asked.rebalance_timeout_ms > 0
-                found[each.client_id[-1]].append((asked.member_epoch, is_whole, topics, partitions))
+            if (topics, partitions) != (None, None):
+                words = asked.member_epoch, asked.rebalance_timeout_ms > 0, topics, partitions
+                before = found[each.client_id[-1]]
+                if before[-1:] == [(asked.member_epoch, False, None, 0)] and words[:3] == before[-1][:3]:
+                    before.pop()
+                before.append(words)
     return found
 
 
