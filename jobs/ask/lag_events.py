@@ -23,7 +23,7 @@ from groupledger.transforms.lag.rules.of_group import (
     TOPIC,
     RoundsToCompute,
 )
-from groupledger.transforms.lag.rules.status import POINTS_PER_WINDOW
+from groupledger.transforms.lag.rules.points import POINTS_PER_WINDOW
 from groupledger.transforms.lag.rules.topic_window import BUCKETS_PER_AGE, RECENT_ENDS_MAX, WINDOW_MS
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from groupledger.schemas.tables.lag_seeds import LAG_SEEDS
 from groupledger.schemas.words import LagSeedKind
 from groupledger.transforms.lag.lag import at_ms, commit_events, read_samples
 from groupledger.transforms.lag.rules.of_group import COMMIT, POINT, SAMPLE, TOPIC
-from groupledger.transforms.lag.rules.status import POINTS_PER_WINDOW
+from groupledger.transforms.lag.rules.points import POINTS_PER_WINDOW
 from groupledger.transforms.lag.rules.topic_window import BUCKETS_PER_AGE, RECENT_ENDS_MAX, WINDOW_MS
 
 if TYPE_CHECKING:

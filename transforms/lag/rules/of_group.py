@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.lag.rules.facts import Commit, Owner, Watermark
 from groupledger.transforms.lag.rules.ownership import GroupHistory, Interval
+from groupledger.transforms.lag.rules.points import Point
 from groupledger.transforms.lag.rules.state import LagState, Round
-from groupledger.transforms.lag.rules.status import Point
 from groupledger.transforms.lag.rules.topic_window import FormerTopic, TopicWindow
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.transforms.lag.rules import burrow
-from groupledger.transforms.lag.rules.status import Point, add_point
+from groupledger.transforms.lag.rules.points import Point, Points
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +31,7 @@ class PartitionWindow:
     def __init__(self, rules: LagRules) -> None:
         self.latest: Commit | None = None
         self.ring = burrow.new_ring(rules.burrow)
-        self.points: list[Point] = []
+        self.points = Points()
         self.no_progress_since_ms: int | None = None
         self.removed_at = -1  # the record that last removed the commit
         self._last_kafka_offset = -1
@@ -60,19 +60,19 @@ class PartitionWindow:
         """Takes the lag of a round; None if it has none."""
         if self.latest is None or lag is None or self.latest.committed_offset is None:
             return
-        committed = self.latest.committed_offset
+        committed, last = self.latest.committed_offset, self.points.last
         if lag == 0:
             self.no_progress_since_ms = None
-        elif self.no_progress_since_ms is None or (self.points and self.points[-1].committed_offset != committed):
+        elif self.no_progress_since_ms is None or (last is not None and last.committed_offset != committed):
             self.no_progress_since_ms = sampled_at_ms
-        add_point(self.points, Point(sampled_at_ms, committed, lag), rules.status)
+        self.points.add(Point(sampled_at_ms, committed, lag), rules.status)
 
     def restore(self, points: Iterable[Point], no_progress_since_ms: int | None) -> None:
         """From rows of the table `lag`, the newest one of each aligned twentieth of the window, oldest first."""
-        self.points = list(points)
+        self.points = Points(points)
         self.no_progress_since_ms = no_progress_since_ms
 
     def _forget(self) -> None:
         self.latest = self.no_progress_since_ms = None
         self.ring.clear()
-        self.points.clear()
+        self.points = Points()

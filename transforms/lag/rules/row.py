@@ -124,7 +124,7 @@ def lag_row(
     if is_marker:
         flags.append(LagFlag.TRANSACTION_MARKERS_ONLY)
     seconds, bound, method = _lag_seconds(commit, watermark, topic, 0 if is_marker else found.lag, now)
-    slope = status.slope_per_s(window.points) if window is not None and found.lag is not None else None
+    slope = window.points.slope_per_s() if window is not None and found.lag is not None else None
     return LagRow(
         sampled_at_ms=now.sampled_at_ms,
         group_id=place.group_id,
@@ -303,9 +303,9 @@ def _status_by_progress(
         limit_ms = status.standstill_ms(window.commit_interval_ms, rules.status)
         if now_ms - since_ms >= limit_ms:
             return LagStatus.STALLED if commit.commit_timestamp_ms > since_ms else LagStatus.STOPPED
-    if status.is_rewound(window.points):
+    if window.points.is_rewound():
         return LagStatus.REWOUND
-    return LagStatus.GROWING if status.is_growing(window.points, slope, rules.status) else LagStatus.OK
+    return LagStatus.GROWING if window.points.is_growing(slope, rules.status) else LagStatus.OK
 
 
 def _burrow_status(

@@ -24,13 +24,13 @@ standstill. A group is as bad as its worst partition.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING, MODERN_REBALANCING
 from groupledger.schemas.words import LagStatus, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from groupledger.transforms.lag.rules.thresholds import StatusRules
 
@@ -38,60 +38,8 @@ SEVERITY = {status: code for code, status in enumerate(words_of(LagStatus))}
 
 REBALANCING_STATES = CLASSIC_REBALANCING | MODERN_REBALANCING
 
-POINTS_PER_WINDOW = 20
-POINTS_FOR_SLOPE = 4
 RHYTHMS_OF_STANDSTILL = 3
 STANDSTILLS_OF_REBALANCE = 5  # a rebalance waits for a member for max.poll.interval.ms: twice Kafka's five minutes
-
-
-class Point(NamedTuple):
-    """Holds what one round saw."""
-
-    sampled_at_ms: int
-    committed_offset: int
-    lag: int
-
-
-def add_point(points: list[Point], point: Point, rules: StatusRules) -> None:
-    """Adds a point, and keeps the newest of each aligned twentieth of the window, however often rounds come."""
-    width_ms = max(rules.window_ms // POINTS_PER_WINDOW, 1)
-    if points and points[-1].sampled_at_ms // width_ms == point.sampled_at_ms // width_ms:
-        points[-1] = point
-    else:
-        points.append(point)
-    while point.sampled_at_ms - points[0].sampled_at_ms > rules.window_ms:
-        del points[0]
-
-
-def slope_per_s(points: Sequence[Point]) -> float | None:
-    """Returns the slope of the least-squares line, in records a second; None below `POINTS_FOR_SLOPE` points."""
-    count = len(points)
-    if count < POINTS_FOR_SLOPE:
-        return None
-    begin_ms = points[0].sampled_at_ms
-    sum_t = sum_lag = sum_tt = sum_t_lag = 0
-    for at_ms, _, lag in points:
-        elapsed_ms = at_ms - begin_ms
-        sum_t += elapsed_ms
-        sum_lag += lag
-        sum_tt += elapsed_ms * elapsed_ms
-        sum_t_lag += elapsed_ms * lag
-    return (count * sum_t_lag - sum_t * sum_lag) * 1_000 / (count * sum_tt - sum_t * sum_t)
-
-
-def is_growing(points: Sequence[Point], slope: float | None, rules: StatusRules) -> bool:
-    if slope is None:
-        return False
-    span_s = (points[-1].sampled_at_ms - points[0].sampled_at_ms) / 1_000
-    mean = sum(point.lag for point in points) / len(points)
-    growth = slope * span_s
-    is_long_enough = span_s * 2_000 >= rules.window_ms
-    return is_long_enough and growth >= max(rules.growth_records_min, rules.growth_fraction_min * mean)
-
-
-def is_rewound(points: Sequence[Point]) -> bool:
-    """Returns whether the newest offset is below an earlier one."""
-    return bool(points) and points[-1].committed_offset < max(point.committed_offset for point in points)
 
 
 def standstill_ms(commit_interval_ms: int | None, rules: StatusRules) -> int:

@@ -16,13 +16,12 @@ from groupledger.transforms.lag.rules import (
     NextRecord,
     Owner,
     PartitionWindow,
-    StatusRules,
     TopicWindow,
     Watermark,
     lag_row,
     with_next_record,
 )
-from groupledger.transforms.lag.rules.status import Point, add_point, is_growing, slope_per_s, worst
+from groupledger.transforms.lag.rules.status import worst
 
 RULES = LagRules()
 START_MS = 1_760_000_000_000
@@ -172,29 +171,6 @@ def test_unsubscribed() -> None:
     owner = Owner(owned=False, is_subscribed=False)
     rows = play([(100, 100 + number * 10) for number in range(1, 20)], silent_from=1, owner=owner)
     assert statuses(rows) == ["unsubscribed"]
-
-
-def test_points_are_bounded_and_aligned() -> None:
-    """Goal: however often there is a round, a twentieth of the window is one point, and the newest is there."""
-    rules = StatusRules()
-    often: list[Point] = []
-    seldom: list[Point] = []
-    for at_ms in range(START_MS, START_MS + 1_200_000, 1_000):
-        add_point(often, Point(at_ms, at_ms, at_ms), rules)
-        if (at_ms + 1_000) % 30_000 == 0 or at_ms == START_MS + 1_199_000:
-            add_point(seldom, Point(at_ms, at_ms, at_ms), rules)
-    assert often == seldom
-    assert len(often) <= 21
-
-
-def test_slope() -> None:
-    """Goal: the least-squares line, none through few points, and no growth over a short time."""
-    points = [Point(START_MS + number * 10_000, 0, number * 50) for number in range(10)]
-    assert slope_per_s(points) == 5
-    assert slope_per_s(points[:3]) is None
-    assert not is_growing(points, 5, StatusRules())
-    assert is_growing(points, 5, StatusRules(window_ms=120_000))
-    assert not is_growing(points, 5, StatusRules(window_ms=120_000, growth_records_min=451))
 
 
 def test_worst() -> None:
