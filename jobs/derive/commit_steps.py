@@ -21,6 +21,7 @@ from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.warehouse.ledger import day_before, is_behind, known_ends, records_since
 from groupledger.jobs.warehouse.progress import drop_progress, note_progress, read_progress
+from groupledger.jobs.warehouse.tables import every_row
 from groupledger.jobs.warehouse.task_files import write_files
 from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
 from groupledger.schemas.tables.coverage import COVERAGE
@@ -68,7 +69,7 @@ def commit_steps_until(ledger: Ledger, as_of_ms: int, rules: Rules) -> DataFrame
     if until_ms - kept.until_ms >= KEPT_EVERY_MS:
         kept = _keep(ledger, kept, until_ms, gap_ms)
     rows = _rows(ledger, kept)
-    lines = lines_of(rows, commits_of(_new_records(ledger, kept)), ledger.rows(COVERAGE))
+    lines = lines_of(rows, commits_of(_new_records(ledger, kept)), ledger.rows_within(COVERAGE, every_row))
     steps = with_ends(steps_of(lines, gap_ms, as_of_ms), _new_samples(ledger, kept), as_of_ms).where("is_step")
     return rows.where("is_open = 0").unionByName(steps, allowMissingColumns=True)
 
@@ -85,7 +86,7 @@ def _keep(ledger: Ledger, kept: Kept, until_ms: int, gap_ms: int) -> Kept:
     day, is_left = F.unix_date("ingest_date"), is_behind(positions)
     left, last = records.agg(F.min(F.when(is_left, day)), F.max(day)).collect()[0]
     since = next((each for each in (left, last) if each is not None), None)
-    lines = lines_of(_rows(ledger, kept), commits_of(records.where(~is_left)), ledger.rows(COVERAGE))
+    lines = lines_of(_rows(ledger, kept), commits_of(records.where(~is_left)), ledger.rows_within(COVERAGE, every_row))
     steps = with_ends(steps_of(lines, gap_ms, until_ms), _new_samples(ledger, kept), until_ms)
     rows = as_rows(with_earlier(steps, lines)).withColumn("cluster", F.lit(ledger.cluster))
     files = write_files(conform(rows, COMMIT_STEPS), COMMIT_STEPS, ledger.warehouse)
@@ -126,11 +127,12 @@ def _new_samples(ledger: Ledger, kept: Kept) -> DataFrame | None:
     have been set back."""
     if not ledger.exists(WATERMARKS):
         return None
-    return ledger.rows(WATERMARKS).where(F.col("sample_date") >= day_before(kept.until_ms))
+    since = day_before(kept.until_ms)
+    return ledger.rows_within(WATERMARKS, lambda column: column("sample_date") >= since)
 
 
 def _rows(ledger: Ledger, kept: Kept) -> DataFrame:
-    return as_steps(ledger.rows(COMMIT_STEPS).where(F.lit(kept.until_ms > 0)))
+    return as_steps(ledger.rows_within(COMMIT_STEPS, every_row).where(F.lit(kept.until_ms > 0)))
 
 
 def _kept(ledger: Ledger, gap_ms: int) -> Kept:

@@ -17,6 +17,7 @@ from groupledger.jobs.derive.commit_steps import commit_steps_until
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.judged_logs import note_judged
+from groupledger.jobs.warehouse.tables import every_row
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
@@ -34,11 +35,18 @@ from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.incidents.incidents import IncidentTables, facts_of, incidents, wanted_requests
+from groupledger.transforms.incidents.incidents import (
+    IncidentTables,
+    facts_of,
+    incidents,
+    wanted_requests,
+)
 from groupledger.transforms.incidents.rules import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import DataFrame
 
     from groupledger.jobs.warehouse.ledger import Ledger
 
@@ -54,8 +62,9 @@ def update_incidents(ledger: Ledger) -> int:
     log_rows = _imported_log_rows(ledger)  # before they are read: more may be imported meanwhile
     as_of_ms = _known_until_ms(ledger)
     ledger.create(INCIDENTS)
-    with _tables(ledger, as_of_ms, rules) as tables:
-        found = incidents(facts_of(tables, rules, as_of_ms), rules, as_of_ms)
+    with _keeping() as keep:
+        tables = _tables(ledger, as_of_ms, rules, keep)
+        found = incidents(facts_of(tables, rules, as_of_ms, keep), rules, as_of_ms)
         ledger.give_way()
         replace_cluster(ledger, INCIDENTS, found.withColumn("cluster", F.lit(ledger.cluster)))
     note_judged(ledger.storage, ledger.cluster, log_rows)
@@ -65,18 +74,30 @@ def update_incidents(ledger: Ledger) -> int:
 
 
 @contextmanager
-def _tables(ledger: Ledger, as_of_ms: int, rules: Rules) -> Iterator[IncidentTables]:
-    tables = (*NEEDED, *(table for table in READ_IF_ANY if ledger.exists(table)))
-    rows = {table.name: ledger.rows(table) for table in tables}
-    kept = {"commit_steps": commit_steps_until(ledger, as_of_ms, rules)}
-    if REQUESTS.name in rows:
-        kept[REQUESTS.name] = wanted_requests(rows[REQUESTS.name])
-    kept = {name: each.persist() for name, each in kept.items()}
+def _keeping() -> Iterator[Callable[[DataFrame], DataFrame]]:
+    """Yields what keeps rows that are read several times, until the end of the block."""
+    kept: list[DataFrame] = []
+
+    def keep(rows: DataFrame) -> DataFrame:
+        kept.append(rows.persist())
+        return kept[-1]
+
     try:
-        yield IncidentTables(**rows | kept)
+        yield keep
     finally:
-        for each in kept.values():
+        for each in kept:
             each.unpersist()
+
+
+def _tables(ledger: Ledger, as_of_ms: int, rules: Rules, keep: Callable[[DataFrame], DataFrame]) -> IncidentTables:
+    for table in NEEDED:
+        ledger.require(table)
+    tables = (*NEEDED, *(table for table in READ_IF_ANY if ledger.exists(table)))
+    rows = {table.name: ledger.rows_within(table, every_row) for table in tables}
+    rows["commit_steps"] = keep(commit_steps_until(ledger, as_of_ms, rules))
+    if REQUESTS.name in rows:
+        rows[REQUESTS.name] = keep(wanted_requests(rows[REQUESTS.name]))
+    return IncidentTables(**rows)
 
 
 def _imported_log_rows(ledger: Ledger) -> int:

@@ -14,9 +14,10 @@ for a broker whose clock is behind.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -24,7 +25,7 @@ from groupledger.jobs.derive.lag_seeds import no_seeds, seeds_at
 from groupledger.jobs.ingest.samples import append_rows, batch_of, last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.ledger import known_positions, records_since
-from groupledger.jobs.warehouse.tables import collect
+from groupledger.jobs.warehouse.tables import collect, every_row
 from groupledger.jobs.warehouse.upsert import append
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
@@ -38,6 +39,7 @@ from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import LagSeedKind
 from groupledger.transforms.coverage.rules.coverage_at import hidden_ends
 from groupledger.transforms.lag.lag import (
+    EPOCH,
     LagInputs,
     at_ms,
     commit_events,
@@ -65,15 +67,17 @@ from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from groupledger.jobs.derive.lag_seeds import Seeds
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.jobs.warehouse.tables import ClusterTables, Tables
+    from groupledger.jobs.warehouse.tables import ClusterTables, Condition, Tables
+    from groupledger.schemas.tables.table import Table
     from groupledger.transforms.lag.rules import GroupHistory, LagRow
 
+HISTORY = (GENERATIONS, MEMBERS, ASSIGNMENTS)  # they tell who owned what
 OPEN_ONLY = 2**63 - 1  # an offset that no record has
 LAST_MS = 253_402_300_799_999  # the end of the year 9999, the last that Spark has dates for
 
@@ -131,7 +135,7 @@ def lag_of(
     points = last_points(last_window(tables, seeds.sampled_at_ms, rules), rules)
     of_groups = as_events(seeds.rows, LagSeedKind.COMMIT).unionByName(points, allowMissingColumns=True)
     of_topics = as_events(seeds.rows, LagSeedKind.TOPIC, LagSeedKind.SAMPLE).drop("group_id")
-    return fold_lag(lag_events(inputs_of(tables, seeds), rounds, of_groups, of_topics), rounds, rules)
+    return fold_lag(lag_events(inputs_of(tables, part, seeds), rounds, of_groups, of_topics), rounds, rules)
 
 
 def hidden_ends_of(tables: ClusterTables) -> dict[int, list[int]]:
@@ -141,33 +145,37 @@ def hidden_ends_of(tables: ClusterTables) -> dict[int, list[int]]:
 
 def last_window(tables: Tables, last_ms: int, rules: LagRules) -> DataFrame:
     """Returns the last rows of `lag`."""
-    is_within = sampled_within(max(last_ms - rules.status.window_ms, 0), last_ms)
-    return tables.rows_if_any(LAG).where(F.lit(last_ms > 0) & is_within)
+    return tables.rows_within(LAG, sampled_within(max(last_ms - rules.status.window_ms, 0), last_ms))
 
 
-def inputs_of(tables: Tables, seeds: Seeds) -> LagInputs:
-    """Returns the rows that the rounds behind the seeds ask for, none of a missing table: a monitor starts before there
-    is any history."""
-    since_ms = seeds.history_from_ms
-    generations, members, assignments = (
-        rows if since_ms is None else rows.where(is_open | (F.col(end) >= F.timestamp_millis(F.lit(since_ms))))
-        for rows, is_open, end in _history(tables)
-    )
+def inputs_of(tables: Tables, part: list[tuple[int, dict[int, End]]], seeds: Seeds) -> LagInputs:
+    """Returns the rows that consecutive rounds behind the seeds ask for, none of a missing table: a monitor starts
+    before there is any history."""
+    in_rounds = sampled_within(part[0][0], part[-1][0])
+    watermarks, states = (tables.rows_within(table, in_rounds) for table in (WATERMARKS, GROUP_STATES))
     commits = commit_log(records_since(tables, seeds.ingested_from_ms))
-    watermarks, states = map(tables.rows_if_any, (WATERMARKS, GROUP_STATES))
-    return LagInputs(watermarks, states, commits, generations, members, assignments)
+    return LagInputs(watermarks, states, commits, *_history(tables, seeds.history_from_ms))
 
 
-def _history(tables: Tables) -> Iterator[tuple[DataFrame, Column, str]]:
-    """Yields the rows of the tables that tell who owned what, the condition for open ones, and the column of their
-    end."""
-    for table in (GENERATIONS, MEMBERS, ASSIGNMENTS):
-        yield tables.rows_if_any(table), F.col(IS_OPEN.name) == 1, str(table.end_column)
+def _history(tables: Tables, since_ms: int | None) -> Iterator[DataFrame]:
+    """Yields the rows of the tables that tell who owned what: those that are open or ended since an instant, all
+    without one."""
+    for table in HISTORY:
+        yield tables.rows_within(table, every_row if since_ms is None else _ended_since(table, since_ms))
+
+
+def _ended_since(table: Table, since_ms: int) -> Condition:
+    since = EPOCH + timedelta(milliseconds=since_ms)
+    return lambda column: _is_open(column) | (column(str(table.end_column)) >= since)
+
+
+def _is_open(column: Callable[[str], Any]) -> Any:
+    return column(IS_OPEN.name) == 1
 
 
 def rounds_after(tables: Tables, last_ms: int) -> list[tuple[int, dict[int, End]]]:
     """Returns the later rounds of `watermarks`, with the ends of `__consumer_offsets` that each saw."""
-    new = tables.rows_if_any(WATERMARKS).where(sampled_within(last_ms + 1, LAST_MS))
+    new = tables.rows_within(WATERMARKS, sampled_within(last_ms + 1, LAST_MS))
     is_end = F.col("topic") == OFFSETS_TOPIC
     found: dict[int, dict[int, End]] = {row[0]: {} for row in new.select(at_ms()).distinct().collect()}
     for sampled_at_ms, partition, stable, end in (
@@ -205,7 +213,7 @@ def recover_state(ledger: Ledger, rules: LagRules) -> LagState:
 
 def group_histories(tables: Tables) -> dict[str, GroupHistory]:
     """Returns who owns and subscribes to what now, by group: `facts_at` with a position behind the newest record."""
-    generations, members, assignments = (rows.where(is_open) for rows, is_open, _ in _history(tables))
+    generations, members, assignments = (tables.rows_within(table, _is_open) for table in HISTORY)
     found = history_events(generations, members, assignments, OPEN_ONLY)
     ordered = sorted(collect(found), key=itemgetter("group_id", "kind"))
     return {group_id: group_history(by_kind(of)) for group_id, of in groupby(ordered, key=itemgetter("group_id"))}

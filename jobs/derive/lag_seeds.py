@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.warehouse.ledger import records_since
-from groupledger.jobs.warehouse.tables import collect
+from groupledger.jobs.warehouse.tables import collect, every_row
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.tables.lag_seeds import LAG_SEEDS
 from groupledger.schemas.tables.watermarks import WATERMARKS
@@ -87,7 +87,7 @@ def _kept_seeds(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
     kept_ms = last_sampled_at_ms(ledger, LAG_SEEDS)
     if not 0 < kept_ms <= last_ms:
         return no_seeds(ledger.spark)
-    rows = ledger.rows(LAG_SEEDS).select(*SEED_ROWS.names)
+    rows = ledger.rows_within(LAG_SEEDS, every_row).select(*SEED_ROWS.names)
     of_job = collect(of_kind(rows, LagSeedKind.INGESTED, LagSeedKind.END))
     ingested = next((row for row in of_job if row["kind"] == LagSeedKind.INGESTED), None)
     if ingested is None or ingested["commits_kept"] < rules.burrow.intervals:
@@ -97,7 +97,7 @@ def _kept_seeds(ledger: Ledger, last_ms: int, rules: LagRules) -> Seeds:
 
 
 def _advanced(ledger: Ledger, kept: Seeds, last_ms: int, rules: LagRules) -> Seeds:
-    new = ledger.rows_if_any(WATERMARKS).where(sampled_within(kept.sampled_at_ms + 1, last_ms))
+    new = ledger.rows_within(WATERMARKS, sampled_within(kept.sampled_at_ms + 1, last_ms))
     ends = _ends_of(collect(last_ends(kept.rows, new)))
     records = records_since(ledger, kept.ingested_from_ms)
     commits = commit_log(records).where(is_below(ends) & ~is_below(kept.ends))

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
 
 
+FEW_ROWS, FEW_FILES = 200_000, 200
+# To look at what the log says of this many takes as long as a job of Spark's.
+FILES_LOOKED_AT_MAX = 2_000
 COMMIT_FILE = re.compile(r"[0-9]{20}\.json")
 
 
@@ -83,6 +86,20 @@ def rows_where(files: FileSystemDataset, condition: pc.Expression) -> pa.Table:
     needed = FileSystemDataset(list(files.get_fragments(condition)), files.schema, files.format, files.filesystem)
     found = [pa.Table.from_batches([batch]).filter(condition) for batch in needed.to_batches()]
     return pa.concat_tables([files.schema.empty_table(), *found])
+
+
+def few_rows(warehouse: str, table: Table, condition: pc.Expression) -> pa.Table | None:
+    """Returns the rows for which a condition holds; None where there may be many, or the log has many files to look
+    at."""
+    delta = open_table(warehouse, table)
+    added = pa.table(delta.get_add_actions())
+    if added.num_rows > FILES_LOOKED_AT_MAX:
+        return None
+    files = dataset(warehouse, table, delta)
+    needed = {fragment.path for fragment in files.get_fragments(condition)}
+    told = zip(added.column("path").to_pylist(), added.column("num_records").to_pylist(), strict=True)
+    counts = [FEW_ROWS + 1 if count is None else count for path, count in told if unquote(path) in needed]
+    return rows_where(files, condition) if len(counts) <= FEW_FILES and sum(counts) <= FEW_ROWS else None
 
 
 def _partitions(added: pa.Table, schema: pa.Schema, names: Sequence[str]) -> list[list[pc.Expression]]:

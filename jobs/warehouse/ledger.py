@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from groupledger.jobs.process.arrow_values import EPOCH
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import spark_session
@@ -24,13 +26,14 @@ from groupledger.jobs.warehouse.delta_log import last_transaction
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.retention import read_floors
 from groupledger.jobs.warehouse.storage import open_storage
-from groupledger.jobs.warehouse.tables import ClusterTables
+from groupledger.jobs.warehouse.tables import ClusterTables, every_row, is_null
 from groupledger.jobs.warehouse.warehouse import create_table
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from datetime import date
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -188,15 +191,20 @@ def set_checkpoint_aside(storage: Storage, checkpoint_folder: str) -> None:
 
 def records_since(tables: Tables, ingested_from_ms: int | None) -> DataFrame:
     """Returns the rows of `coordinator_records` that were ingested on a day or later, all of them without a day."""
-    records = tables.rows_if_any(COORDINATOR_RECORDS)
     if ingested_from_ms is None:
-        return records
-    return records.where(F.col("ingest_date").isNull() | (F.col("ingest_date") >= day_before(ingested_from_ms)))
+        return tables.rows_if_any(COORDINATOR_RECORDS)
+    since = day_before(ingested_from_ms)
+
+    def is_new(column: Callable[[str], Any]) -> Any:
+        ingested = column("ingest_date")
+        return is_null(ingested) | (ingested >= since)
+
+    return tables.rows_within(COORDINATOR_RECORDS, is_new)
 
 
-def day_before(at_ms: int) -> Column:
+def day_before(at_ms: int) -> date:
     """Returns the date before that of an instant: clocks may have been set back."""
-    return F.date_from_unix_date(F.lit(at_ms // DAY_MS - 1).cast("int"))
+    return (EPOCH + timedelta(milliseconds=at_ms - DAY_MS)).date()
 
 
 def is_behind(positions: Mapping[int, int]) -> Column:
@@ -224,7 +232,8 @@ def known_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[in
     `coordinator_records` that `coverage` may not know of yet, if that is known."""
     records = ledger.rows_if_any(COORDINATOR_RECORDS) if records is None else records
     from_rows = records.groupBy("kafka_partition").agg(F.max("kafka_offset") + 1)
-    from_coverage = ledger.rows_if_any(COVERAGE).groupBy("kafka_partition").agg(F.max("to_offset"))
+    coverage = ledger.rows_within(COVERAGE, every_row)
+    from_coverage = coverage.groupBy("kafka_partition").agg(F.max("to_offset"))
     positions: dict[int, int] = {}
     floors = [(partition, floor.offset) for partition, floor in read_floors(ledger.storage, ledger.cluster).items()]
     for partition, position in [*from_rows.union(from_coverage).collect(), *floors]:

@@ -7,25 +7,36 @@ empty frame where a job can do without it (`rows_if_any`). Tables are made by th
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.warehouse.delta_log import dataset, open_table, rows_where, table_uri
+from groupledger.jobs.warehouse.delta_log import dataset, few_rows, open_table, rows_where, table_uri
 from groupledger.jobs.warehouse.migrate import with_all_columns
 from groupledger.schemas.tables.all_tables import all_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from groupledger.schemas.tables.table import Table
+
+Condition: TypeAlias = Callable[[Callable[[str], Any]], Any]
+"""A condition for rows that is written once for Spark and for pyarrow: it is given what makes a column of a name, and
+compares columns with values of Python."""
+
+
+def every_row(_: Callable[[str], Any]) -> bool:
+    """Is the condition that holds for all rows."""
+    return True
 
 
 @dataclass(frozen=True)
@@ -52,17 +63,25 @@ class Tables:
 
     def rows(self, table: Table, version: int | None = None) -> DataFrame:
         """Returns the rows of a table, as of now or of a version. Raises InputError if the table is not there."""
+        self.require(table)
+        return self._load(table, version)
+
+    def require(self, table: Table) -> None:
+        """Raises InputError if a table is not there."""
         if not self.exists(table):
             self.existing()
             raise InputError(
                 f"The warehouse {self.warehouse} has no table {table.name} yet: run `groupledger {table.written_by}`"
                 " first."
             )
-        return self._load(table, version)
 
     def rows_if_any(self, table: Table) -> DataFrame:
         """Returns the rows of a table, or an empty frame if the table is not there."""
         return self._load(table) if self.exists(table) else self.spark.createDataFrame([], table.schema)
+
+    def rows_within(self, table: Table, condition: Condition) -> DataFrame:
+        """Returns the rows for which a condition holds, none if the table is not there."""
+        return self.rows_if_any(table).where(_of_spark(condition))
 
     def version(self, table: Table) -> int:
         """Returns the number of the last commit in the table's Delta log."""
@@ -88,11 +107,43 @@ class ClusterTables(Tables):
         found = rows_where(dataset(self.warehouse, table), wanted)
         return found if columns is None else found.select(list(columns))
 
+    def rows_within(self, table: Table, condition: Condition) -> DataFrame:
+        """Returns the cluster's rows for which a condition holds, none if the table is not there.
+
+        Few rows are read here, and given to Spark as they are. Wherever a plan has a scan of a Delta table, Spark runs
+        a job to choose its files; where little is new, that is most of what a pass takes.
+        """
+        if not self.exists(table):
+            return self.rows_if_any(table)
+        found = few_rows(self.warehouse, table, (pc.field("cluster") == self.cluster) & condition(pc.field))
+        if found is None:
+            return super().rows_within(table, condition)
+        today = to_arrow_schema(table.schema)
+        known = pa.schema([today.field(name) for name in found.schema.names if name in today.names])
+        return with_all_columns(frame_of(self.spark, found.select(known.names).cast(known)), table)
+
     def rows_of_group(self, table: Table, group_id: str) -> DataFrame:
         return self.rows(table).where(F.col("group_id") == F.lit(group_id))
 
     def _load(self, table: Table, version: int | None = None) -> DataFrame:
         return super()._load(table, version).where(F.col("cluster") == F.lit(self.cluster))
+
+
+def _of_spark(condition: Condition) -> Any:
+    found = condition(F.col)
+    return F.lit(found) if isinstance(found, bool) else found
+
+
+def is_null(column: Any) -> Any:
+    """Returns whether a column is null, for either engine."""
+    return column.is_null() if isinstance(column, pc.Expression) else column.isNull()
+
+
+def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Returns rows of Arrow as a frame. Spark 4.0 takes an empty batch for the end, and drops all rows behind it
+    without a word; such batches come from files of which a condition leaves nothing."""
+    batches = [batch for batch in rows.to_batches() if batch.num_rows]
+    return spark.createDataFrame(pa.Table.from_batches(batches, rows.schema))
 
 
 def collect(rows: DataFrame) -> list[dict[str, Any]]:

@@ -90,8 +90,11 @@ class IncidentTables:
     groups: DataFrame | None = None
 
 
-def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
-    """Returns a row for each fact: `FACT_KEY`, and a struct for each source, of which only the fact's own is filled."""
+def facts_of(
+    tables: IncidentTables, rules: Rules, as_of_ms: int, keep: Callable[[DataFrame], DataFrame] = lambda rows: rows
+) -> DataFrame:
+    """Returns a row for each fact: `FACT_KEY`, and a struct for each source, of which only the fact's own is filled.
+    `keep` is given the names of groups, which are asked for by each source."""
     steps = tables.commit_steps.select(*STEP_COLUMNS)
     parts = []
     candidates = [*_history_candidates(tables, rules), _step_candidates(steps, rules, as_of_ms).select("group_id")]
@@ -117,7 +120,7 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame:
         if name != "readers":
             candidates.append(rows.select("group_id"))
         parts.append(_facts(name, rows, "kafka_offset"))
-    groups = reduce(lambda one, other: one.union(other), candidates).distinct()
+    groups = keep(reduce(lambda one, other: one.union(other), candidates).distinct())
     for name, rows, order in (
         ("steps", steps, "kafka_offset"),
         ("generations", tables.generations, "kafka_offset"),

@@ -11,6 +11,7 @@ which keeps the state in memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +36,14 @@ from groupledger.transforms.lag.rules.of_group import (
 from groupledger.transforms.lag.rules.row import MILLISECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from groupledger.transforms.lag.rules import End, LagRow, LagRules
 
+EPOCH = datetime.fromtimestamp(0, timezone.utc)
 LAG_ROWS = LAG.without("cluster", "sample_date")
 _VALUES = attrgetter(*(MILLISECONDS.get(name, name) for name in LAG_ROWS.names))
 
@@ -62,11 +64,16 @@ def at_ms(column: str = "sampled_at") -> Any:
     return F.unix_millis(column)
 
 
-def sampled_within(first_ms: int, last_ms: int) -> Any:
-    """Returns the condition for rows of rounds between two instants, both included; files of other dates are left
-    out, and by their statistics those of other times."""
-    first, last = (F.timestamp_millis(F.lit(at)) for at in (first_ms, last_ms))
-    return F.col("sample_date").between(F.to_date(first), F.to_date(last)) & F.col("sampled_at").between(first, last)
+def sampled_within(first_ms: int, last_ms: int) -> Callable[[Callable[[str], Any]], Any]:
+    """Returns the condition for rows of rounds between two instants, both included, of columns that a function makes of
+    their names; files of other dates are left out, and by their statistics those of other times."""
+    first, last = (EPOCH + timedelta(milliseconds=at) for at in (first_ms, last_ms))
+
+    def is_within(column: Callable[[str], Any]) -> Any:
+        date, at = column("sample_date"), column("sampled_at")
+        return (date >= first.date()) & (date <= last.date()) & (at >= first) & (at <= last)
+
+    return is_within
 
 
 def read_samples(watermarks: DataFrame) -> DataFrame:
@@ -104,7 +111,7 @@ def history_events(generations: DataFrame, members: DataFrame, assignments: Data
 def lag_events(inputs: LagInputs, rounds: RoundsToCompute, seeds: DataFrame, topic_seeds: DataFrame) -> DataFrame:
     """Returns a row for each event of a group. `seeds` are events of groups, `topic_seeds` of topic partitions without
     a group; both come from before the rounds."""
-    in_rounds = sampled_within(rounds.ends[0][0], rounds.ends[-1][0])
+    in_rounds = sampled_within(rounds.ends[0][0], rounds.ends[-1][0])(F.col)
     new = commit_events(inputs.commits.where(is_below(rounds.ends_after) & ~is_below(rounds.ends_before)))
     before = [end.offset for _, end in rounds.ends_before.values()]
     history = history_events(inputs.generations, inputs.members, inputs.assignments, min(before, default=0))

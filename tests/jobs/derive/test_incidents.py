@@ -20,6 +20,7 @@ from groupledger.jobs.derive.commit_steps import commit_steps_until, drop_commit
 from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.ingest.import_logs import LogSources, import_logs
 from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.warehouse import delta_log
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.transforms.incidents.incidents import STEP_COLUMNS
@@ -58,12 +59,15 @@ def warehouse(filled_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def found(spark: SparkSession, simulated: Simulated, warehouse: Path) -> dict[str, list[Row]]:
-    """The rows from the topic alone, with the logs, and once more."""
+    """The rows from the topic alone, with the logs, and once more, as if there were too many to read without Spark."""
     before = update(spark, warehouse)
     with open_test_ledger(spark, warehouse, SIMULATED) as ledger:
         sources = LogSources([simulated.broker_logs / "request-log"], [simulated.broker_logs / "server-log"])
         import_logs(ledger, load_settings().logs, sources, threading.Event())
-    return {"topic": before, "logs": update(spark, warehouse), "again": update(spark, warehouse)}
+    with_logs = update(spark, warehouse)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delta_log, "FEW_ROWS", -1)
+        return {"topic": before, "logs": with_logs, "again": update(spark, warehouse)}
 
 
 def test_from_the_topic_alone(found: dict[str, list[Row]]) -> None:

@@ -20,6 +20,7 @@ from groupledger.jobs.cli.main import main
 from groupledger.jobs.derive.lag import group_histories, recover_state, rounds_after, update_lag
 from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
+from groupledger.jobs.warehouse import delta_log
 from groupledger.jobs.warehouse.tables import collect
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
@@ -137,8 +138,13 @@ def test_rows(spark: SparkSession, warehouse: Path) -> None:
     assert [number for number, row in first.items() if "topic_recreated" in row.flags] == [6, 7, 8]
 
 
-def test_cut_runs_and_memory(spark: SparkSession, warehouse: Path, tmp_path: Path) -> None:
-    """Goal: several runs, and a run followed by rounds in memory, give the rows of one run."""
+@pytest.mark.parametrize("few", [delta_log.FEW_ROWS, -1])
+def test_cut_runs_and_memory(
+    spark: SparkSession, warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """Goal: several runs, and a run followed by rounds in memory, give the rows of one run, whether what is new is read
+    without Spark or by it."""
+    monkeypatch.setattr(delta_log, "FEW_ROWS", few)
     with open_test_ledger(spark, warehouse) as ledger:
         expected = table_rows(ledger)
     path = new_warehouse(spark, tmp_path)

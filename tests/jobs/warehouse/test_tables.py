@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from pyspark.sql import types as T
 
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.warehouse.delta_log import last_transaction
+from groupledger.jobs.warehouse import delta_log
+from groupledger.jobs.warehouse.delta_log import few_rows, last_transaction
 from groupledger.jobs.warehouse.ledger import known_positions
-from groupledger.jobs.warehouse.tables import ClusterTables, Tables
+from groupledger.jobs.warehouse.tables import ClusterTables, Tables, every_row, frame_of, is_null
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.lag import LAG
+from groupledger.schemas.tables.watermarks import WATERMARKS
 from lab.warehouses.ledgers import open_test_ledger
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+    from groupledger.jobs.warehouse.tables import Condition
 
 pytestmark = pytest.mark.spark
 
@@ -53,3 +61,62 @@ def test_rows_of_one_cluster_and_of_all(spark: SparkSession, tmp_path: Path) -> 
         assert ledger.version(COVERAGE) == made + 1
     assert Tables(spark, str(tmp_path)).rows(COVERAGE).count() == len(rows)
     assert ClusterTables(spark, str(tmp_path), "north").rows_if_any(COVERAGE).isEmpty()
+
+
+DAY = date(2026, 3, 1)
+NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+SAMPLES = ((-13, 1), (-12, 2), (0, None), (1, 2), (12, 3))  # hours from noon, and a last stable offset
+CONDITIONS: dict[str, Condition] = {
+    "every row": every_row,
+    "an instant": lambda column: column("sampled_at") > NOON,
+    "a date and an instant": lambda column: (column("sample_date") >= DAY) & (column("sampled_at") <= NOON),
+    "null or a number": lambda column: is_null(column("last_stable_offset")) | (column("last_stable_offset") == 2),
+    "a null is neither": lambda column: ~(column("last_stable_offset") == 2),
+    "none": lambda column: column("sample_date") > date(2027, 1, 1),
+}
+
+
+@pytest.fixture(scope="module")
+def sampled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse whose table of samples lacks a column of today, with rows of two clusters."""
+    path = tmp_path_factory.mktemp("sampled")
+    rows = [
+        (cluster, at, "t", 0, 0, 9, stable, 0, None, at.date())
+        for cluster in ("east", "west")
+        for at, stable in ((NOON + timedelta(hours=hours), stable) for hours, stable in SAMPLES)
+    ]
+    schema = T.StructType([WATERMARKS.schema[name] for name in WATERMARKS.schema.names if name != "topic_id"])
+    for one in rows:
+        frame = spark.createDataFrame([one], schema)
+        writer = frame.coalesce(1).write.format("delta").partitionBy(*WATERMARKS.partition_columns).mode("append")
+        writer.save(str(path / WATERMARKS.name))
+    return path
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_few_rows_and_many(spark: SparkSession, sampled: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Goal: rows that are read without Spark are those that Spark reads, with the columns of today, also where there
+    are nulls, other dates and other clusters."""
+    tables, condition = ClusterTables(spark, str(sampled), "east"), CONDITIONS[name]
+    here = tables.rows_within(WATERMARKS, condition)
+    monkeypatch.setattr(delta_log, "FEW_ROWS", -1)
+    by_spark = tables.rows_within(WATERMARKS, condition)
+    assert here.schema == by_spark.schema == WATERMARKS.schema
+    assert sorted(here.collect()) == sorted(by_spark.collect())
+    expected = {"an instant": 2, "a date and an instant": 2, "null or a number": 3, "a null is neither": 2, "none": 0}
+    assert here.count() == expected.get(name, 5)
+
+
+def test_no_batch_is_the_end(spark: SparkSession) -> None:
+    """Goal: rows behind an empty batch of Arrow are there."""
+    schema = pa.schema([("number", pa.int64())])
+    batches = [pa.RecordBatch.from_pydict({"number": numbers}, schema) for numbers in ([], [], [1], [], [2, 3], [])]
+    assert [row.number for row in frame_of(spark, pa.Table.from_batches(batches)).collect()] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("limit", "value"), [("FEW_ROWS", 4), ("FEW_FILES", 4), ("FILES_LOOKED_AT_MAX", 9)])
+def test_what_is_many(sampled: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
+    """Goal: more rows or files than are read at once, or than are looked at, are left to Spark."""
+    assert few_rows(str(sampled), WATERMARKS, pc.field("cluster") == "east") is not None
+    monkeypatch.setattr(delta_log, limit, value)
+    assert few_rows(str(sampled), WATERMARKS, pc.field("cluster") == "east") is None
