@@ -34,6 +34,7 @@ from groupledger.jobs.warehouse.ledger import set_checkpoint_aside
 from groupledger.jobs.warehouse.readers import reader_of
 from groupledger.jobs.warehouse.rebuilds import is_unfinished, rebuild_request, remove_request, remove_versions
 from groupledger.jobs.warehouse.source import read_source
+from groupledger.jobs.warehouse.tables import frame_of
 from groupledger.jobs.warehouse.topic_names import known_names
 from groupledger.jobs.warehouse.upsert import of_table, replace_cluster, upsert, upsert_arrow
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -348,7 +349,7 @@ def open_groups_in_memory(ledger: Ledger, records: DataFrame, groups: set[str], 
         hole = max((mark.from_offset for mark in starts if mark.hides_ends), default=-1)
         is_needed |= (pc.field("kafka_partition") == partition) & (pc.field("coverage_offset") < hole)
     rows = ledger.arrow(OPEN_GROUPS, is_needed)
-    return records.sparkSession.createDataFrame(of_table(rows, OPEN_GROUPS), OPEN_GROUPS.schema)
+    return frame_of(records.sparkSession, of_table(rows, OPEN_GROUPS))
 
 
 def arrow_rows(folded: pa.Table, table: Table, cluster: str) -> pa.Table:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 import groupledger.jobs.derive.history
 import groupledger.jobs.derive.rebalance_stats
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
-from groupledger.jobs.derive.history import TABLES, rebuild_history, update_history
+from groupledger.jobs.derive.history import TABLES, open_groups_in_memory, rebuild_history, update_history
 from groupledger.jobs.derive.validate import (
     damaged_groups,
     has_errors,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 CUT_MINUTE, LAST_MINUTE = 20, 61
 TABLES_BEFORE_KILL = 3
+FILES = 3
 
 
 def micros(milliseconds: int | None) -> int | None:
@@ -305,6 +306,22 @@ def test_validate_finds_a_planted_lie(
     assert [json.loads(line)["finding"] for line in capsys.readouterr().out.splitlines()] == [
         row.finding for row in findings
     ]
+
+
+def test_states_in_many_files(spark: SparkSession, whole: Path, tmp_path: Path) -> None:
+    """Goal: a batch finds the states of its groups in whichever files of `open_groups` they lie; the first fold of a
+    large log writes several."""
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
+    with open_test_ledger(spark, tmp_path) as ledger:
+        states = ledger.arrow(OPEN_GROUPS).sort_by("group_id")
+        ledger.create(OPEN_GROUPS)
+        ledger.commits.delete(OPEN_GROUPS, "true")
+        for first in range(FILES):  # each from the first names to the last, so that bounds leave none out
+            ledger.commits.append(OPEN_GROUPS, states.take([*range(first, states.num_rows, FILES)]))
+        records = ledger.rows(COORDINATOR_RECORDS)
+        for group in states["group_id"].to_pylist():
+            found = open_groups_in_memory(ledger, records, {group}, {})
+            assert [row.group_id for row in found.collect()] == [group]
 
 
 def test_tables_that_are_gone(spark: SparkSession, whole: Path, tmp_path: Path) -> None:
