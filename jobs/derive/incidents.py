@@ -68,7 +68,7 @@ def update_incidents(ledger: Ledger) -> int:
         ledger.give_way()
         replace_cluster(ledger, INCIDENTS, found.withColumn("cluster", F.lit(ledger.cluster)))
     note_judged(ledger.storage, ledger.cluster, log_rows)
-    count = ledger.rows(INCIDENTS).count()
+    count: int = ledger.arrow(INCIDENTS, columns=("incident_id",)).num_rows
     ledger.say(f"incidents: {count:,}")
     return count
 
@@ -108,8 +108,8 @@ def _imported_log_rows(ledger: Ledger) -> int:
 
 def _known_until_ms(ledger: Ledger) -> int:
     """Returns the latest instant that the ledger knows of, which decides whether an incident is still open."""
-    ends = [ledger.rows(COVERAGE).select(F.col("to_time").alias("at"))]
+    ends = [ledger.rows_within(COVERAGE, every_row).select(F.col("to_time").alias("at"))]
     logs = (table for table in (REQUESTS, COORDINATOR_EVENTS) if ledger.exists(table))
-    ends += [ledger.rows(table).select(F.col("logged_at").alias("at")) for table in logs]
+    ends += [ledger.rows_within(table, every_row).select(F.col("logged_at").alias("at")) for table in logs]
     latest: list[int | None] = [end.agg(F.unix_millis(F.max("at"))).collect()[0][0] for end in ends]
     return max(last_sampled_at_ms(ledger, WATERMARKS), *(each or 0 for each in latest))

@@ -35,6 +35,7 @@ from groupledger.jobs.warehouse.progress import note_progress, read_progress
 from groupledger.jobs.warehouse.readers import reader_of
 from groupledger.jobs.warehouse.rebuilds import is_requested, is_unfinished
 from groupledger.jobs.warehouse.source import read_source
+from groupledger.jobs.warehouse.tables import every_row
 from groupledger.jobs.warehouse.upsert import replace_cluster, upsert, upsert_arrow
 from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -181,10 +182,11 @@ def _coverage(ledger: Ledger, reached: Mapping[int, int]) -> DataFrame:
 def _write(ledger: Ledger, records: DataFrame, reached: Mapping[int, int], *, is_small: bool, is_rebuild: bool) -> int:
     """Writes what some whole operations did; returns the number of events."""
     retained_from = records.groupBy("kafka_partition").agg(F.min("kafka_offset").alias("first_offset"))
-    stood = ledger.rows(COMMITTED_OFFSETS)
+    stood = ledger.rows_within(COMMITTED_OFFSETS, every_row)
     log = offset_log(records, _stood_before(stood, retained_from) if is_rebuild else stood).persist()
     rules = rules_from(OffsetRules, ledger.settings.offsets)
-    found = offset_events(log, records, ledger.rows(GENERATIONS), _coverage(ledger, reached), rules)
+    generations = ledger.rows_within(GENERATIONS, every_row)
+    found = offset_events(log, records, generations, _coverage(ledger, reached), rules)
     constants = {"cluster": F.lit(ledger.cluster), IS_CARRIED_OVER.name: F.lit(False)}
     events = found.withColumns(constants)
     stands = committed_offsets(log).withColumn("cluster", F.lit(ledger.cluster))

@@ -40,6 +40,7 @@ from groupledger.jobs.monitor.lag_metrics import lag_metrics
 from groupledger.jobs.monitor.rules import Elections
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.settings import rules_from
+from groupledger.jobs.warehouse.tables import every_row
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -235,12 +236,12 @@ def lag_round(sampled: SampledRound, passed: Collection[int]) -> LagRound:
 def group_infos(tables: Tables) -> dict[str, GroupInfo]:
     """Returns what the history says of each group. One without members is idle since its empty generation began, or, if
     it never had members, since its last commit."""
-    rows = tables.rows_if_any
-    of_days = rows(REBALANCE_STATS).where(F.col("window") == StatsWindow.DAY).groupBy("group_id")
-    is_empty = F.col("is_current") & (F.col("member_count") == 0)
-    empty = rows(GENERATIONS).where(is_empty).groupBy("group_id").agg(F.max("started_at").alias("empty_since"))
+    days = tables.rows_within(REBALANCE_STATS, lambda column: column("window") == StatsWindow.DAY)
+    of_days = days.groupBy("group_id")
+    generations = tables.rows_within(GENERATIONS, lambda column: column("is_current") & (column("member_count") == 0))
+    empty = generations.groupBy("group_id").agg(F.max("started_at").alias("empty_since"))
     found = (
-        rows(GROUPS)
+        tables.rows_within(GROUPS, every_row)
         .join(of_days.agg(*[F.sum(name).alias(name) for name in ("rebalances", "storms")]), "group_id", "left")
         .join(empty, "group_id", "left")
         .select(

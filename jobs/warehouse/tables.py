@@ -143,7 +143,7 @@ def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Returns rows of Arrow as a frame. Spark 4.0 takes an empty batch for the end, and drops all rows behind it
     without a word; such batches come from files of which a condition leaves nothing."""
     batches = [batch for batch in rows.to_batches() if batch.num_rows]
-    return spark.createDataFrame(pa.Table.from_batches(batches, rows.schema))
+    return spark.createDataFrame(pa.Table.from_batches(batches) if batches else rows.schema.empty_table())
 
 
 def collect(rows: DataFrame) -> list[dict[str, Any]]:

@@ -9,12 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse import delta_log
 from groupledger.jobs.warehouse.delta_log import few_rows, last_transaction
 from groupledger.jobs.warehouse.ledger import known_positions
 from groupledger.jobs.warehouse.tables import ClusterTables, Tables, every_row, frame_of, is_null
+from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.lag import LAG
@@ -105,6 +107,12 @@ def test_few_rows_and_many(spark: SparkSession, sampled: Path, monkeypatch: pyte
     assert sorted(here.collect()) == sorted(by_spark.collect())
     expected = {"an instant": 2, "a date and an instant": 2, "null or a number": 3, "a null is neither": 2, "none": 0}
     assert here.count() == expected.get(name, 5)
+
+
+def test_no_rows(spark: SparkSession) -> None:
+    """Goal: a table without rows becomes an empty frame, whatever types it has."""
+    for table in all_tables():
+        assert frame_of(spark, to_arrow_schema(table.schema).empty_table()).isEmpty()
 
 
 def test_no_batch_is_the_end(spark: SparkSession) -> None:
