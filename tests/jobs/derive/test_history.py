@@ -36,6 +36,7 @@ from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from lab.warehouses.ledgers import open_test_ledger
+from lab.warehouses.scatter import scatter
 from tests.jobs.simulated_log import HOUR_MS, append, assert_equal_tables, run, table
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 CUT_MINUTE, LAST_MINUTE = 20, 61
 TABLES_BEFORE_KILL = 3
-FILES = 3
+ALONE = 10  # the partition of a group whose states `scatter` puts behind a file that has none of them
 
 
 def micros(milliseconds: int | None) -> int | None:
@@ -109,11 +110,17 @@ class KillBefore:
 def test_any_cut_and_any_kill(
     spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Goal: in two batches, the second broken off between two table writes and run again, and in a rebuild: the same
-    tables. Kills by the system, of a first batch too, are in tests/fault."""
+    """Goal: in three batches, the second of one group alone, the third broken off between two table writes and run
+    again, while every table lies in several files, and in a rebuild: the same tables. Kills by the system, of a first
+    batch too, are in tests/fault."""
     append(spark, tmp_path, simulated.between(0, CUT_MINUTE))
     run(spark, tmp_path)
-    append(spark, tmp_path, simulated.between(CUT_MINUTE, LAST_MINUTE))
+    run(spark, tmp_path, lambda ledger, _: scatter(ledger))
+    rest, is_alone = simulated.between(CUT_MINUTE, LAST_MINUTE), F.col("kafka_partition") == ALONE
+    append(spark, tmp_path, rest.where(is_alone))
+    run(spark, tmp_path)
+    run(spark, tmp_path, lambda ledger, _: scatter(ledger))
+    append(spark, tmp_path, rest.where(~is_alone))
     kill = KillBefore(TABLES_BEFORE_KILL, upsert_arrow)
     with monkeypatch.context() as patched, suppress(KilledError, OutsideError):
         patched.setattr(groupledger.jobs.derive.history, "upsert_arrow", kill)
@@ -313,13 +320,9 @@ def test_states_in_many_files(spark: SparkSession, whole: Path, tmp_path: Path) 
     large log writes several."""
     shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     with open_test_ledger(spark, tmp_path) as ledger:
-        states = ledger.arrow(OPEN_GROUPS).sort_by("group_id")
-        ledger.create(OPEN_GROUPS)
-        ledger.commits.delete(OPEN_GROUPS, "true")
-        for first in range(FILES):  # each from the first names to the last, so that bounds leave none out
-            ledger.commits.append(OPEN_GROUPS, states.take([*range(first, states.num_rows, FILES)]))
+        scatter(ledger)
         records = ledger.rows(COORDINATOR_RECORDS)
-        for group in states["group_id"].to_pylist():
+        for group in ledger.arrow(OPEN_GROUPS)["group_id"].to_pylist():
             found = open_groups_in_memory(ledger, records, {group}, {})
             assert [row.group_id for row in found.collect()] == [group]
 

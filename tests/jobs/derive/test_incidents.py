@@ -26,6 +26,7 @@ from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.transforms.incidents.incidents import STEP_COLUMNS
 from groupledger.transforms.incidents.rules import Rules
 from lab.warehouses.ledgers import open_test_ledger
+from lab.warehouses.scatter import scatter
 from tests.jobs.simulated_log import REQUESTS_OF
 from tests.jobs.warehouses import SIMULATED
 
@@ -59,15 +60,19 @@ def warehouse(filled_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def found(spark: SparkSession, simulated: Simulated, warehouse: Path) -> dict[str, list[Row]]:
-    """The rows from the topic alone, with the logs, and once more, as if there were too many to read without Spark."""
+    """The rows from the topic alone, with the logs, and once more: with every table in several files, and as if there
+    were too many rows to read without Spark."""
     before = update(spark, warehouse)
     with open_test_ledger(spark, warehouse, SIMULATED) as ledger:
         sources = LogSources([simulated.broker_logs / "request-log"], [simulated.broker_logs / "server-log"])
         import_logs(ledger, load_settings().logs, sources, threading.Event())
     with_logs = update(spark, warehouse)
+    with open_test_ledger(spark, warehouse, SIMULATED) as ledger:
+        scatter(ledger)
+    in_files = update(spark, warehouse)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delta_log, "FEW_ROWS", -1)
-        return {"topic": before, "logs": with_logs, "again": update(spark, warehouse)}
+        return {"topic": before, "logs": with_logs, "files": in_files, "again": update(spark, warehouse)}
 
 
 def test_from_the_topic_alone(found: dict[str, list[Row]]) -> None:
@@ -98,7 +103,7 @@ def test_with_the_logs(found: dict[str, list[Row]], simulated: Simulated) -> Non
 
 def test_a_run_with_nothing_new_changes_nothing(found: dict[str, list[Row]]) -> None:
     """Goal: the same rows again, ids included, each key once."""
-    assert found["again"] == found["logs"]
+    assert found["again"] == found["files"] == found["logs"]
     ids = [row["incident_id"] for row in found["logs"]]
     assert len(set(ids)) == len(ids) > 0
 

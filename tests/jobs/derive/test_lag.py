@@ -30,6 +30,7 @@ from groupledger.schemas.tables.lag_seeds import LAG_SEEDS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.transforms.lag.rules import LagRules, Round, StatusRules, Watermark
 from lab.warehouses.ledgers import open_test_ledger
+from lab.warehouses.scatter import scatter
 from tests.transforms.history.history_frames import CLUSTER, START_MS, cooperative_group, frames, simple_group
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def test_cut_runs_and_memory(
     spark: SparkSession, warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     """Goal: several runs, and a run followed by rounds in memory, give the rows of one run, whether what is new is read
-    without Spark or by it."""
+    without Spark or by it, and though every table lies in several files."""
     monkeypatch.setattr(delta_log, "FEW_ROWS", few)
     with open_test_ledger(spark, warehouse) as ledger:
         expected = table_rows(ledger)
@@ -151,6 +152,7 @@ def test_cut_runs_and_memory(
     with open_test_ledger(spark, path) as ledger:
         add_rounds(ledger, range(CUT))
         update_lag(ledger, threading.Event())
+        scatter(ledger)
         state = recover_state(ledger, rules_from(LagRules, ledger.settings.lag))
         for part in (range(CUT, LATE_CUT), range(LATE_CUT, len(ROUNDS))):  # from kept seeds, and from some behind
             add_rounds(ledger, part)
