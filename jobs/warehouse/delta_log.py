@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
 
 
-FEW_ROWS, FEW_FILES = 200_000, 200
+# What is read at once takes some hundred MiB at most, as rows of Arrow and again as Spark's.
+FEW_ROWS, FEW_FILES, FEW_BYTES = 200_000, 200, 16 << 20
 # To look at what the log says of this many takes as long as a job of Spark's.
 FILES_LOOKED_AT_MAX = 2_000
 COMMIT_FILE = re.compile(r"[0-9]{20}\.json")
@@ -97,9 +98,11 @@ def few_rows(warehouse: str, table: Table, condition: pc.Expression) -> pa.Table
         return None
     files = dataset(warehouse, table, delta)
     needed = {fragment.path for fragment in files.get_fragments(condition)}
-    told = zip(added.column("path").to_pylist(), added.column("num_records").to_pylist(), strict=True)
-    counts = [FEW_ROWS + 1 if count is None else count for path, count in told if unquote(path) in needed]
-    return rows_where(files, condition) if len(counts) <= FEW_FILES and sum(counts) <= FEW_ROWS else None
+    told = added.select(["path", "num_records", "size_bytes"]).to_pylist()
+    found = [each for each in told if unquote(each["path"]) in needed]
+    counts = [FEW_ROWS + 1 if each["num_records"] is None else each["num_records"] for each in found]
+    is_few = len(found) <= FEW_FILES and sum(counts) <= FEW_ROWS
+    return rows_where(files, condition) if is_few and sum(each["size_bytes"] for each in found) <= FEW_BYTES else None
 
 
 def _partitions(added: pa.Table, schema: pa.Schema, names: Sequence[str]) -> list[list[pc.Expression]]:

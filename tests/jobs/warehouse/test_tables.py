@@ -122,7 +122,9 @@ def test_no_batch_is_the_end(spark: SparkSession) -> None:
     assert [row.number for row in frame_of(spark, pa.Table.from_batches(batches)).collect()] == [1, 2, 3]
 
 
-@pytest.mark.parametrize(("limit", "value"), [("FEW_ROWS", 4), ("FEW_FILES", 4), ("FILES_LOOKED_AT_MAX", 9)])
+@pytest.mark.parametrize(
+    ("limit", "value"), [("FEW_ROWS", 4), ("FEW_FILES", 4), ("FEW_BYTES", 10_000), ("FILES_LOOKED_AT_MAX", 9)]
+)
 def test_what_is_many(sampled: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
     """Goal: more rows or files than are read at once, or than are looked at, are left to Spark."""
     assert few_rows(str(sampled), WATERMARKS, pc.field("cluster") == "east") is not None
