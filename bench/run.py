@@ -2,7 +2,8 @@
 
 A real broker is filled with commits of value version 4, and then read
 - by Kafka's console consumer with its offsets formatter, and by DumpLogSegments: whole processes;
-- by `groupledger ingest` into a new warehouse: a whole process (cold), and again inside one session (warm);
+- by `groupledger ingest` into a new warehouse: a whole process (cold), and again inside one session (warm), where the
+  next thousand records follow, again and again;
 - by the decode alone, beside the same Arrow round trip with an identity function: interleaved runs over one capture.
 It prints medians with minimum and maximum, and checks every count of records. Machines differ and are noisy: only the
 figures of one run may be compared.
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 PARTITIONS = 50
 GROUPS, TOPICS, TOPIC_PARTITIONS = 200, 2, 10
+LITTLE = 1_000
 RUNS = 5
 WARM_UPS = 2
 FORMATTER = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
@@ -64,6 +66,7 @@ def main() -> None:
         spark = spark_session("groupledger bench")
         warm(Path(name), broker.bootstrap_servers, total)
         decode_beside_identity(spark, Path(name), broker.bootstrap_servers, total)
+        little(Path(name), broker.bootstrap_servers)
         spark.stop()
 
 
@@ -76,6 +79,12 @@ def fill(bootstrap_servers: str, count: int) -> int:
     while not committed(consumer):
         threading.Event().wait(0.2)
     consumer.close()
+    produce(bootstrap_servers, count)
+    return count + 1
+
+
+def produce(bootstrap_servers: str, count: int) -> None:
+    """Writes so many commits of all partitions in turns."""
     producer = Producer(
         {"bootstrap.servers": bootstrap_servers, "client.id": ADMIN_CLIENT_ID, "linger.ms": 50, "batch.size": 500_000}
         | {"queue.buffering.max.messages": count}
@@ -93,7 +102,6 @@ def fill(bootstrap_servers: str, count: int) -> int:
         producer.produce(OFFSETS_TOPIC, value, keys[index], partition=group % PARTITIONS)
     if producer.flush(120) != 0:
         raise TimeoutError("the broker did not take all records")
-    return count + 1
 
 
 def committed(consumer: Consumer) -> bool:
@@ -160,8 +168,7 @@ def warm(directory: Path, bootstrap_servers: str, total: int) -> None:
     numbers = iter(range(100))
 
     def say(text: str) -> None:
-        if text.startswith("batch"):
-            seconds.append(float(text.split(" in ")[1].split(" s", maxsplit=1)[0]))
+        seconds.extend(seconds_of_batch(text))
 
     def ingest() -> None:
         with open_ledger(settings, str(directory / f"warm-{next(numbers)}"), "bench", say) as ledger:
@@ -174,6 +181,32 @@ def warm(directory: Path, bootstrap_servers: str, total: int) -> None:
     seconds.clear()
     measure("groupledger ingest, the job in a warm session", total, ingest)
     report("  of which the micro-batch: read, decode, Delta", total, seconds)
+
+
+def little(directory: Path, bootstrap_servers: str) -> None:
+    """Measures the job in a warm session where little has come since the last one, in a warehouse of `warm`."""
+    settings = load_settings()
+    micro_batches: list[float] = []
+    jobs: list[float] = []
+
+    def say(text: str) -> None:
+        micro_batches.extend(seconds_of_batch(text))
+
+    with open_ledger(settings, str(directory / "warm-0"), "bench", say) as ledger:
+        for _ in range(WARM_UPS + RUNS):
+            produce(bootstrap_servers, LITTLE)
+            began = time.perf_counter()
+            totals = ingest_kafka(ledger, KafkaIngest(settings, bootstrap_servers), threading.Event())
+            jobs.append(time.perf_counter() - began)
+            if totals.rows != LITTLE:
+                raise AssertionError(totals)
+    report(f"{LITTLE:,} records more, the job in a warm session", LITTLE, jobs[WARM_UPS:])
+    report("  of which the micro-batch", LITTLE, micro_batches[WARM_UPS:])
+
+
+def seconds_of_batch(text: str) -> list[float]:
+    """Returns how long a micro-batch took, if that is what a sentence of a job says."""
+    return [float(text.split(" in ")[1].split(" s", maxsplit=1)[0])] if text.startswith("batch") else []
 
 
 def decode_beside_identity(spark: SparkSession, directory: Path, bootstrap_servers: str, total: int) -> None:
