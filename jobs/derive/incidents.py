@@ -35,12 +35,7 @@ from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.incidents.incidents import (
-    IncidentTables,
-    facts_of,
-    incidents,
-    wanted_requests,
-)
+from groupledger.transforms.incidents.incidents import IncidentTables, facts_of, incidents, wanted_requests
 from groupledger.transforms.incidents.rules import Rules
 
 if TYPE_CHECKING:
