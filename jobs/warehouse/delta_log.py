@@ -64,10 +64,13 @@ def dataset(warehouse: str, table: Table, delta: DeltaTable | None = None) -> Fi
     file; and it gives some texts as views, which pyarrow does not compare with texts.
     """
     delta = delta or open_table(warehouse, table)
+    return _dataset(warehouse, table, delta, pa.table(delta.get_add_actions(flatten=True)))
+
+
+def _dataset(warehouse: str, table: Table, delta: DeltaTable, added: pa.Table) -> FileSystemDataset:
     uri = table_uri(warehouse, table)
     files = local_files(uri) or PyFileSystem(DeltaStorageHandler(uri))
     schema = pa.schema(delta.schema().to_arrow())
-    added = pa.table(delta.get_add_actions(flatten=True))
     of_partition = _partitions(added, schema, delta.metadata().partition_columns)
     of_bounds = _bounds(added, schema, table.statistics_columns)
     format_ = ParquetFileFormat(default_fragment_scan_options=ParquetFragmentScanOptions(pre_buffer=True))
@@ -93,10 +96,10 @@ def few_rows(warehouse: str, table: Table, condition: pc.Expression) -> pa.Table
     """Returns the rows for which a condition holds; None where there may be many, or the log has many files to look
     at."""
     delta = open_table(warehouse, table)
-    added = pa.table(delta.get_add_actions())
+    added = pa.table(delta.get_add_actions(flatten=True))
     if added.num_rows > FILES_LOOKED_AT_MAX:
         return None
-    files = dataset(warehouse, table, delta)
+    files = _dataset(warehouse, table, delta, added)
     needed = {fragment.path for fragment in files.get_fragments(condition)}
     told = added.select(["path", "num_records", "size_bytes"]).to_pylist()
     found = [each for each in told if unquote(each["path"]) in needed]
