@@ -39,7 +39,7 @@ from groupledger.transforms.incidents.commit_steps import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -60,8 +60,11 @@ class Kept:
     ingested_from_ms: int | None = None
 
 
-def commit_steps_until(ledger: Ledger, as_of_ms: int, rules: Rules) -> DataFrame:
-    """Returns the steps of all commits that are known, and keeps them if it is time."""
+def commit_steps_until(
+    ledger: Ledger, as_of_ms: int, rules: Rules, keep: Callable[[DataFrame], DataFrame] = lambda rows: rows
+) -> DataFrame:
+    """Returns the steps of all commits that are known, and keeps them if it is time. What is not in the table is made
+    once, if `keep` persists it."""
     ledger.create(COMMIT_STEPS)
     gap_ms = rules.commit_gap_ms
     kept = _kept(ledger, gap_ms)
@@ -71,7 +74,7 @@ def commit_steps_until(ledger: Ledger, as_of_ms: int, rules: Rules) -> DataFrame
     rows = _rows(ledger, kept)
     lines = lines_of(rows, commits_of(_new_records(ledger, kept)), ledger.rows_within(COVERAGE, every_row))
     steps = with_ends(steps_of(lines, gap_ms, as_of_ms), _new_samples(ledger, kept), as_of_ms).where("is_step")
-    return rows.where("is_open = 0").unionByName(steps, allowMissingColumns=True)
+    return rows.where("is_open = 0").unionByName(keep(steps), allowMissingColumns=True)
 
 
 def drop_commit_steps(ledger: Ledger) -> None:

@@ -8,7 +8,9 @@ What they ask of the commits, which are most of what there is, is kept from run 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
@@ -35,7 +37,13 @@ from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.incidents.incidents import IncidentTables, facts_of, incidents, wanted_requests
+from groupledger.transforms.incidents.incidents import (
+    IncidentTables,
+    facts_of,
+    incidents,
+    of_groups,
+    wanted_requests,
+)
 from groupledger.transforms.incidents.rules import Rules
 
 if TYPE_CHECKING:
@@ -47,6 +55,8 @@ if TYPE_CHECKING:
 
 NEEDED = (COORDINATOR_RECORDS, COVERAGE, GENERATIONS, REBALANCES, MEMBERS, ASSIGNMENTS)
 OF_OFFSETS = (OFFSET_EVENTS, COMMITTED_OFFSETS, GROUPS)
+TOLD_OF_GROUPS = (GENERATIONS, REBALANCES, MEMBERS, ASSIGNMENTS, GROUPS)
+GROUPS_NAMED_MAX = 1_000
 READ_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, WATERMARKS, GROUP_STATES, MEMBER_EPOCHS, *OF_OFFSETS)
 
 
@@ -59,7 +69,8 @@ def update_incidents(ledger: Ledger) -> int:
     ledger.create(INCIDENTS)
     with _keeping() as keep:
         tables = _tables(ledger, as_of_ms, rules, keep)
-        found = incidents(facts_of(tables, rules, as_of_ms, keep), rules, as_of_ms)
+        facts = facts_of(tables, rules, as_of_ms, partial(_of_groups, ledger, keep))
+        found = incidents(facts, rules, as_of_ms)
         ledger.give_way()
         replace_cluster(ledger, INCIDENTS, found.withColumn("cluster", F.lit(ledger.cluster)))
     note_judged(ledger.storage, ledger.cluster, log_rows)
@@ -89,10 +100,28 @@ def _tables(ledger: Ledger, as_of_ms: int, rules: Rules, keep: Callable[[DataFra
         ledger.require(table)
     tables = (*NEEDED, *(table for table in READ_IF_ANY if ledger.exists(table)))
     rows = {table.name: ledger.rows_within(table, every_row) for table in tables}
-    rows["commit_steps"] = keep(commit_steps_until(ledger, as_of_ms, rules))
+    rows["commit_steps"] = commit_steps_until(ledger, as_of_ms, rules, keep)
     if REQUESTS.name in rows:
         rows[REQUESTS.name] = keep(wanted_requests(rows[REQUESTS.name]))
     return IncidentTables(**rows)
+
+
+def _of_groups(
+    ledger: Ledger, keep: Callable[[DataFrame], DataFrame], tables: IncidentTables, groups: DataFrame
+) -> IncidentTables:
+    """Returns what the tables hold of some groups. The names of a few go into the condition, by which most of what
+    others have left is never read."""
+    names = [row[0] for row in groups.limit(GROUPS_NAMED_MAX + 1).collect()]
+    if len(names) > GROUPS_NAMED_MAX:
+        return of_groups(tables, keep(groups))
+
+    def is_theirs(column: Callable[[str], Any]) -> Any:
+        return column("group_id").isin(names) if names else False
+
+    told = (table for table in TOLD_OF_GROUPS if getattr(tables, table.name) is not None)
+    rows = {table.name: ledger.rows_within(table, is_theirs) for table in told}
+    steps = tables.commit_steps.where(F.col("group_id").isin(names))
+    return replace(tables, commit_steps=steps, **rows)
 
 
 def _imported_log_rows(ledger: Ledger) -> int:

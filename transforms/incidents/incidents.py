@@ -1,17 +1,19 @@
 """Rows of the ledger to rows of `incidents`: the bridge from `transforms.incidents.rules` to Spark.
 
     facts_of(tables, rules)   what the rules need: a row of a table as the struct of its source, the others' are null
+    of_groups(tables, groups) what the tables hold of some groups, for `facts_of`
     incidents(facts, ...)     one call of the rules for each subject
 
 A subject is a group, or a partition of `__consumer_offsets`, and goes through one task. Of the history only groups come
 that may have an incident: those with a refusal, a removal, a hole, a rewind, a gap in their commits, a long rebalance,
 enough of them for a storm, or an offset that was lost or will be (`offset_facts`). Of commits only those come that went
-back, or were long followed by none (`commit_steps`), and those of partitions whose commits were refused.
+back, or were long followed by none (`commit_steps`), and those of partitions whose commits were refused. Which groups
+these are is found first, so that of the past of all others only that much is read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -67,11 +69,14 @@ STEP_COLUMNS = (
     *(*(f"next_{name}" for name in NEXT_COLUMNS), "interval_ms", "is_recreated_topic", *ENDS),
 )
 
+TOLD_BY_GROUP = ("commit_steps", "generations", "rebalances", "members", "assignments", "groups")
+"""The tables of which only the rows of groups that may have an incident are wanted."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentTables:
     """Rows of one cluster; logs and samples are None where there are none. `commit_steps` are those of the transform of
-    that name, and `requests` those that `wanted_requests` gives: both are read several times."""
+    that name, and `requests` those that `wanted_requests` gives."""
 
     coordinator_records: DataFrame
     coverage: DataFrame
@@ -90,14 +95,26 @@ class IncidentTables:
     groups: DataFrame | None = None
 
 
+def of_groups(tables: IncidentTables, groups: DataFrame) -> IncidentTables:
+    """Returns the tables with only the rows of some groups in those that tell of one group each."""
+    rows = {name: getattr(tables, name) for name in TOLD_BY_GROUP}
+    return replace(
+        tables,
+        **{name: each.join(groups, "group_id", "left_semi") for name, each in rows.items() if each is not None},
+    )
+
+
 def facts_of(
-    tables: IncidentTables, rules: Rules, as_of_ms: int, keep: Callable[[DataFrame], DataFrame] = lambda rows: rows
+    tables: IncidentTables,
+    rules: Rules,
+    as_of_ms: int,
+    narrowed: Callable[[IncidentTables, DataFrame], IncidentTables] = of_groups,
 ) -> DataFrame:
     """Returns a row for each fact: `FACT_KEY`, and a struct for each source, of which only the fact's own is filled.
-    `keep` is given the names of groups, which are asked for by each source."""
-    steps = tables.commit_steps.select(*STEP_COLUMNS)
+    `narrowed` does what `of_groups` does, and may read less for it; the frame has each group once."""
     parts = []
-    candidates = [*_history_candidates(tables, rules), _step_candidates(steps, rules, as_of_ms).select("group_id")]
+    of_steps = _step_candidates(tables.commit_steps.select(*STEP_COLUMNS), rules, as_of_ms)
+    candidates = [*_history_candidates(tables, rules), of_steps.select("group_id")]
     if tables.requests is not None:
         requests = tables.requests
         candidates.append(requests.where(~_is_accepted_join() | F.col("is_replayed")).select("group_id"))
@@ -120,17 +137,16 @@ def facts_of(
         if name != "readers":
             candidates.append(rows.select("group_id"))
         parts.append(_facts(name, rows, "kafka_offset"))
-    groups = keep(reduce(lambda one, other: one.union(other), candidates).distinct())
-    for name, rows, order in (
-        ("steps", steps, "kafka_offset"),
-        ("generations", tables.generations, "kafka_offset"),
-        ("rebalances", tables.rebalances, "kafka_offset"),
-        ("members", tables.members, "from_offset"),
-        ("assignments", tables.assignments, "from_offset"),
-    ):
-        parts.append(_facts(name, rows.join(groups, "group_id", "left_semi"), order))
-    if tables.groups is not None:
-        parts.append(_facts("groups", tables.groups.join(groups, "group_id", "left_semi"), "last_kafka_offset"))
+    theirs = narrowed(tables, reduce(lambda one, other: one.union(other), candidates).distinct())
+    parts += [
+        _facts("steps", theirs.commit_steps.select(*STEP_COLUMNS), "kafka_offset"),
+        _facts("generations", theirs.generations, "kafka_offset"),
+        _facts("rebalances", theirs.rebalances, "kafka_offset"),
+        _facts("members", theirs.members, "from_offset"),
+        _facts("assignments", theirs.assignments, "from_offset"),
+    ]
+    if theirs.groups is not None:
+        parts.append(_facts("groups", theirs.groups, "last_kafka_offset"))
     if tables.watermarks is not None:
         parts.append(_samples(tables.watermarks))
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)

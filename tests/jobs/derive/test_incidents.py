@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.ask.incidents import lines
 from groupledger.jobs.cli.main import main
-from groupledger.jobs.derive import commit_steps
+from groupledger.jobs.derive import commit_steps, incidents
 from groupledger.jobs.derive.commit_steps import commit_steps_until, drop_commit_steps
 from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.ingest.import_logs import LogSources, import_logs
@@ -61,7 +61,7 @@ def warehouse(filled_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.fixture(scope="module")
 def found(spark: SparkSession, simulated: Simulated, warehouse: Path) -> dict[str, list[Row]]:
     """The rows from the topic alone, with the logs, and once more: with every table in several files, and as if there
-    were too many rows to read without Spark."""
+    were too many rows to read without Spark, of too many groups to name."""
     before = update(spark, warehouse)
     with open_test_ledger(spark, warehouse, SIMULATED) as ledger:
         sources = LogSources([simulated.broker_logs / "request-log"], [simulated.broker_logs / "server-log"])
@@ -72,6 +72,7 @@ def found(spark: SparkSession, simulated: Simulated, warehouse: Path) -> dict[st
     in_files = update(spark, warehouse)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delta_log, "FEW_ROWS", -1)
+        patch.setattr(incidents, "GROUPS_NAMED_MAX", 0)
         return {"topic": before, "logs": with_logs, "files": in_files, "again": update(spark, warehouse)}
 
 
