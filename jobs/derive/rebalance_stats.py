@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.settings import rules_from
+from groupledger.jobs.warehouse.tables import every_row
 from groupledger.jobs.warehouse.upsert import bounding_column, earliest_us, replace_cluster, upsert_arrow
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.members import MEMBERS
@@ -48,7 +49,7 @@ def update_rebalance_stats(ledger: Ledger, written: Mapping[Table, pa.Table]) ->
 
 def rebuild_rebalance_stats(ledger: Ledger) -> None:
     rules = rules_from(StatsRules, ledger.settings.history)
-    rebalances, members, assignments = (ledger.rows(table) for table in COUNTED)
+    rebalances, members, assignments = (ledger.rows_within(table, every_row) for table in COUNTED)
     touched = touches(rebalances, members, assignments, rules)
     found = rebalance_stats(touched, rebalances, members, assignments, rules)
     replace_cluster(ledger, REBALANCE_STATS, found)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.warehouse.rebuilds import note_versions, versions_before
+from groupledger.jobs.warehouse.tables import every_row
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
@@ -48,7 +49,7 @@ class HistoryBefore:
         self._open_groups: DataFrame | None = None
 
     def _rows(self, table: Table) -> DataFrame:
-        return self._ledger.rows(table, self._versions[table.name])
+        return self._ledger.rows_within(table, every_row, self._versions[table.name])
 
     def open_groups(self, marks: Marks) -> DataFrame:
         """Returns the states that the groups which have lost records go on from."""

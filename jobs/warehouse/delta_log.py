@@ -50,10 +50,10 @@ def table_uri(warehouse: str, table: Table) -> str:
     return f"{warehouse_uri(warehouse)}/{table.name}"
 
 
-def open_table(warehouse: str, table: Table) -> DeltaTable:
-    """Returns the table as it is now."""
+def open_table(warehouse: str, table: Table, version: int | None = None) -> DeltaTable:
+    """Returns the table as it is now, or as it was in a version."""
     with of_the_table(table_uri(warehouse, table)):
-        return DeltaTable(table_uri(warehouse, table))
+        return DeltaTable(table_uri(warehouse, table), version)
 
 
 def dataset(warehouse: str, table: Table, delta: DeltaTable | None = None) -> FileSystemDataset:
@@ -92,10 +92,10 @@ def rows_where(files: FileSystemDataset, condition: pc.Expression) -> pa.Table:
     return pa.concat_tables([files.schema.empty_table(), *found])
 
 
-def few_rows(warehouse: str, table: Table, condition: pc.Expression) -> pa.Table | None:
-    """Returns the rows for which a condition holds; None where there may be many, or the log has many files to look
-    at."""
-    delta = open_table(warehouse, table)
+def few_rows(warehouse: str, table: Table, condition: pc.Expression, version: int | None = None) -> pa.Table | None:
+    """Returns the rows for which a condition holds, as of now or of a version; None where there may be many, or the log
+    has many files to look at."""
+    delta = open_table(warehouse, table, version)
     added = pa.table(delta.get_add_actions(flatten=True))
     if added.num_rows > FILES_LOOKED_AT_MAX:
         return None

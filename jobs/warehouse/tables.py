@@ -79,9 +79,10 @@ class Tables:
         """Returns the rows of a table, or an empty frame if the table is not there."""
         return self._load(table) if self.exists(table) else self.spark.createDataFrame([], table.schema)
 
-    def rows_within(self, table: Table, condition: Condition) -> DataFrame:
-        """Returns the rows for which a condition holds, none if the table is not there."""
-        return self.rows_if_any(table).where(_of_spark(condition))
+    def rows_within(self, table: Table, condition: Condition, version: int | None = None) -> DataFrame:
+        """Returns the rows for which a condition holds, as of now or of a version; none if the table is not there."""
+        rows = self.rows_if_any(table) if version is None else self.rows(table, version)
+        return rows.where(_of_spark(condition))
 
     def version(self, table: Table) -> int:
         """Returns the number of the last commit in the table's Delta log."""
@@ -107,7 +108,7 @@ class ClusterTables(Tables):
         found = rows_where(dataset(self.warehouse, table), wanted)
         return found if columns is None else found.select(list(columns))
 
-    def rows_within(self, table: Table, condition: Condition) -> DataFrame:
+    def rows_within(self, table: Table, condition: Condition, version: int | None = None) -> DataFrame:
         """Returns the cluster's rows for which a condition holds, none if the table is not there.
 
         Few rows are read here, and given to Spark as they are. Wherever a plan has a scan of a Delta table, Spark runs
@@ -115,9 +116,9 @@ class ClusterTables(Tables):
         """
         if not self.exists(table):
             return self.rows_if_any(table)
-        found = few_rows(self.warehouse, table, (pc.field("cluster") == self.cluster) & condition(pc.field))
+        found = few_rows(self.warehouse, table, (pc.field("cluster") == self.cluster) & condition(pc.field), version)
         if found is None:
-            return super().rows_within(table, condition)
+            return super().rows_within(table, condition, version)
         today = to_arrow_schema(table.schema)
         known = pa.schema([today.field(name) for name in found.schema.names if name in today.names])
         return with_all_columns(frame_of(self.spark, found.select(known.names).cast(known)), table)

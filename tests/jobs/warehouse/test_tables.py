@@ -74,7 +74,9 @@ CONDITIONS: dict[str, Condition] = {
     "a date and an instant": lambda column: (column("sample_date") >= DAY) & (column("sampled_at") <= NOON),
     "null or a number": lambda column: is_null(column("last_stable_offset")) | (column("last_stable_offset") == 2),
     "a null is neither": lambda column: ~(column("last_stable_offset") == 2),
+    "names": lambda column: column("topic").isin(["s", "t"]) & column("last_stable_offset").isin([2]),
     "none": lambda column: column("sample_date") > date(2027, 1, 1),
+    "no row": lambda _: False,
 }
 
 
@@ -105,8 +107,18 @@ def test_few_rows_and_many(spark: SparkSession, sampled: Path, monkeypatch: pyte
     by_spark = tables.rows_within(WATERMARKS, condition)
     assert here.schema == by_spark.schema == WATERMARKS.schema
     assert sorted(here.collect()) == sorted(by_spark.collect())
-    expected = {"an instant": 2, "a date and an instant": 2, "null or a number": 3, "a null is neither": 2, "none": 0}
-    assert here.count() == expected.get(name, 5)
+    expected = {"an instant": 2, "a date and an instant": 2, "null or a number": 3, "a null is neither": 2, "names": 2}
+    assert here.count() == (expected | {"none": 0, "no row": 0}).get(name, 5)
+
+
+def test_rows_of_a_version(spark: SparkSession, sampled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: of an earlier version the rows are those that there were then, by either engine."""
+    tables = ClusterTables(spark, str(sampled), "east")
+    few = tables.rows_within(WATERMARKS, every_row, 2)
+    monkeypatch.setattr(delta_log, "FEW_ROWS", -1)
+    many = tables.rows_within(WATERMARKS, every_row, 2)
+    assert sorted(few.collect()) == sorted(many.collect())
+    assert few.count() == 3
 
 
 def test_no_rows(spark: SparkSession) -> None:
