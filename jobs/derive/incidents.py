@@ -8,9 +8,8 @@ What they ask of the commits, which are most of what there is, is kept from run 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
@@ -41,7 +40,7 @@ from groupledger.transforms.incidents.incidents import (
     IncidentTables,
     facts_of,
     incidents,
-    of_groups,
+    named,
     wanted_requests,
 )
 from groupledger.transforms.incidents.rules import Rules
@@ -55,8 +54,7 @@ if TYPE_CHECKING:
 
 NEEDED = (COORDINATOR_RECORDS, COVERAGE, GENERATIONS, REBALANCES, MEMBERS, ASSIGNMENTS)
 OF_OFFSETS = (OFFSET_EVENTS, COMMITTED_OFFSETS, GROUPS)
-TOLD_OF_GROUPS = (GENERATIONS, REBALANCES, MEMBERS, ASSIGNMENTS, GROUPS)
-GROUPS_NAMED_MAX = 1_000
+NAMED_MAX = 1_000
 READ_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, WATERMARKS, GROUP_STATES, MEMBER_EPOCHS, *OF_OFFSETS)
 
 
@@ -69,7 +67,7 @@ def update_incidents(ledger: Ledger) -> int:
     ledger.create(INCIDENTS)
     with _keeping() as keep:
         tables = _tables(ledger, as_of_ms, rules, keep)
-        facts = facts_of(tables, rules, as_of_ms, partial(_of_groups, ledger, keep))
+        facts = facts_of(tables, rules, as_of_ms, partial(_selected, keep))
         found = incidents(facts, rules, as_of_ms)
         ledger.give_way()
         replace_cluster(ledger, INCIDENTS, found.withColumn("cluster", F.lit(ledger.cluster)))
@@ -106,22 +104,13 @@ def _tables(ledger: Ledger, as_of_ms: int, rules: Rules, keep: Callable[[DataFra
     return IncidentTables(**rows)
 
 
-def _of_groups(
-    ledger: Ledger, keep: Callable[[DataFrame], DataFrame], tables: IncidentTables, groups: DataFrame
-) -> IncidentTables:
-    """Returns what the tables hold of some groups. The names of a few go into the condition, by which most of what
-    others have left is never read."""
-    names = [row[0] for row in groups.limit(GROUPS_NAMED_MAX + 1).collect()]
-    if len(names) > GROUPS_NAMED_MAX:
-        return of_groups(tables, keep(groups))
-
-    def is_theirs(column: Callable[[str], Any]) -> Any:
-        return column("group_id").isin(names) if names else False
-
-    told = (table for table in TOLD_OF_GROUPS if getattr(tables, table.name) is not None)
-    rows = {table.name: ledger.rows_within(table, is_theirs) for table in told}
-    steps = tables.commit_steps.where(F.col("group_id").isin(names))
-    return replace(tables, commit_steps=steps, **rows)
+def _selected(keep: Callable[[DataFrame], DataFrame], names: DataFrame) -> Callable[[DataFrame], DataFrame]:
+    """Does what `named` does. A few names go into the condition, by which most of what others have left is never
+    read; without a name nothing is."""
+    told = [row[0] for row in names.limit(NAMED_MAX + 1).collect()]
+    if len(told) > NAMED_MAX:
+        return named(keep(names))
+    return lambda rows: rows.where(F.col(names.columns[0]).isin(told))
 
 
 def _imported_log_rows(ledger: Ledger) -> int:

@@ -1,14 +1,14 @@
 """Rows of the ledger to rows of `incidents`: the bridge from `transforms.incidents.rules` to Spark.
 
     facts_of(tables, rules)   what the rules need: a row of a table as the struct of its source, the others' are null
-    of_groups(tables, groups) what the tables hold of some groups, for `facts_of`
+    named(names)              the rows of some groups or topics: how `facts_of` asks for them
     incidents(facts, ...)     one call of the rules for each subject
 
 A subject is a group, or a partition of `__consumer_offsets`, and goes through one task. Of the history only groups come
 that may have an incident: those with a refusal, a removal, a hole, a rewind, a gap in their commits, a long rebalance,
 enough of them for a storm, or an offset that was lost or will be (`offset_facts`). Of commits only those come that went
 back, or were long followed by none (`commit_steps`), and those of partitions whose commits were refused. Which groups
-these are is found first, so that of the past of all others only that much is read.
+and topics these are is found first, so that of the past of all others only that much has to be read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,15 @@ from groupledger.schemas.words import CoordinatorEventKind, HoleCause, words_of
 from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.group_history import GROUP_METADATA
 from groupledger.transforms.incidents.commit_steps import ENDS, NEXT_COLUMNS, commits_of
-from groupledger.transforms.incidents.offset_facts import expiring, moves_and_losses, old_offsets, readers, returns
+from groupledger.transforms.incidents.offset_facts import (
+    expired,
+    expiring,
+    modern,
+    moves_and_losses,
+    old_offsets,
+    readers,
+    returns,
+)
 from groupledger.transforms.incidents.rules import (
     Commit,
     CommitStep,
@@ -53,7 +61,7 @@ from groupledger.transforms.incidents.rules.inferred import KIND_OF_LEAVE
 from groupledger.transforms.incidents.rules.patterns import FLAPPING_WINDOW_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -68,9 +76,6 @@ STEP_COLUMNS = (
     *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "at_ms", "offset"),
     *(*(f"next_{name}" for name in NEXT_COLUMNS), "interval_ms", "is_recreated_topic", *ENDS),
 )
-
-TOLD_BY_GROUP = ("commit_steps", "generations", "rebalances", "members", "assignments", "groups")
-"""The tables of which only the rows of groups that may have an incident are wanted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,61 +100,100 @@ class IncidentTables:
     groups: DataFrame | None = None
 
 
-def of_groups(tables: IncidentTables, groups: DataFrame) -> IncidentTables:
-    """Returns the tables with only the rows of some groups in those that tell of one group each."""
-    rows = {name: getattr(tables, name) for name in TOLD_BY_GROUP}
-    return replace(
-        tables,
-        **{name: each.join(groups, "group_id", "left_semi") for name, each in rows.items() if each is not None},
-    )
+def named(names: DataFrame) -> Callable[[DataFrame], DataFrame]:
+    """Returns what gives the rows of a frame that have one of some names, by the column that `names` has."""
+    return lambda rows: rows.join(names, names.columns, "left_semi")
 
 
 def facts_of(
     tables: IncidentTables,
     rules: Rules,
     as_of_ms: int,
-    narrowed: Callable[[IncidentTables, DataFrame], IncidentTables] = of_groups,
+    select: Callable[[DataFrame], Callable[[DataFrame], DataFrame]] = named,
 ) -> DataFrame:
     """Returns a row for each fact: `FACT_KEY`, and a struct for each source, of which only the fact's own is filled.
-    `narrowed` does what `of_groups` does, and may read less for it; the frame has each group once."""
-    parts = []
-    of_steps = _step_candidates(tables.commit_steps.select(*STEP_COLUMNS), rules, as_of_ms)
-    candidates = [*_history_candidates(tables, rules), of_steps.select("group_id")]
-    if tables.requests is not None:
-        requests = tables.requests
-        candidates.append(requests.where(~_is_accepted_join() | F.col("is_replayed")).select("group_id"))
-        parts.append(_facts("requests", requests, "order"))
-        parts.append(_facts("commits", _commits_of_refused(tables, requests), "kafka_offset"))
-        parts.append(_facts("records", _records_to_replay(tables, requests), "kafka_offset"))
-    if tables.coordinator_events is not None:
-        events = _events(tables.coordinator_events)
-        candidates.append(events.where(F.col("kind") != CoordinatorEventKind.STABILIZED).select("group_id"))
-        parts.append(_facts("events", events, "order"))
-    if tables.group_states is not None:
-        stretches = long_stretches(tables.group_states, tables.generations, rules)
-        candidates.append(stretches.select("group_id"))
-        parts.append(_facts("stretches", stretches, "first_ms"))
-    if tables.member_epochs is not None:
-        held = held_partitions(tables.member_epochs, rules, as_of_ms)
-        candidates.append(held.select("group_id"))
-        parts.append(_facts("held", held, "from_offset"))
-    for name, rows in _of_offsets(tables, rules, as_of_ms):
-        if name != "readers":
-            candidates.append(rows.select("group_id"))
-        parts.append(_facts(name, rows, "kafka_offset"))
-    theirs = narrowed(tables, reduce(lambda one, other: one.union(other), candidates).distinct())
-    parts += [
-        _facts("steps", theirs.commit_steps.select(*STEP_COLUMNS), "kafka_offset"),
-        _facts("generations", theirs.generations, "kafka_offset"),
-        _facts("rebalances", theirs.rebalances, "kafka_offset"),
-        _facts("members", theirs.members, "from_offset"),
-        _facts("assignments", theirs.assignments, "from_offset"),
+    `select` does what `named` does, and may read less for it; it is given each name once."""
+    old = _old_offsets(tables, rules, as_of_ms)
+    records = select(_asked_of_records(tables, old))(tables.coordinator_records)
+    sources = [*_sources(replace(tables, coordinator_records=records), rules, as_of_ms, old)]
+    steps = tables.commit_steps.select(*STEP_COLUMNS)
+    candidates = [*_history_candidates(tables, rules), _step_candidates(steps, rules, as_of_ms)]
+    candidates += [source.candidates for source in sources if source.candidates is not None]
+    theirs = select(_groups_of(candidates))
+    history = [
+        ("steps", steps, "kafka_offset"),
+        ("generations", tables.generations, "kafka_offset"),
+        ("rebalances", tables.rebalances, "kafka_offset"),
+        ("members", tables.members, "from_offset"),
+        ("assignments", tables.assignments, "from_offset"),
     ]
-    if theirs.groups is not None:
-        parts.append(_facts("groups", theirs.groups, "last_kafka_offset"))
+    if tables.groups is not None:
+        history.append(("groups", tables.groups, "last_kafka_offset"))
+    parts = [_facts(name, theirs(rows), order) for name, rows, order in history]
+    parts += [_facts(source.name, source.rows, source.order) for source in sources]
     if tables.watermarks is not None:
         parts.append(_samples(tables.watermarks))
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Rows that become facts whatever the history says, their order, and those whose groups may have an incident."""
+
+    name: str
+    rows: DataFrame
+    order: str
+    candidates: DataFrame | None = None
+
+
+def _sources(tables: IncidentTables, rules: Rules, as_of_ms: int, old: DataFrame | None) -> Iterator[_Source]:
+    if (requests := tables.requests) is not None:
+        telling = requests.where(~_is_accepted_join() | F.col("is_replayed"))
+        yield _Source("requests", requests, "order", telling)
+        yield _Source("commits", _commits_of_refused(tables, requests), "kafka_offset")
+        yield _Source("records", _records_to_replay(tables, requests), "kafka_offset")
+    if tables.coordinator_events is not None:
+        events = _events(tables.coordinator_events)
+        yield _Source("events", events, "order", events.where(F.col("kind") != CoordinatorEventKind.STABILIZED))
+    if tables.group_states is not None:
+        stretches = long_stretches(tables.group_states, tables.generations, rules)
+        yield _Source("stretches", stretches, "first_ms", stretches)
+    if tables.member_epochs is not None:
+        held = held_partitions(tables.member_epochs, rules, as_of_ms)
+        yield _Source("held", held, "from_offset", held)
+    if tables.offset_events is not None:
+        moved = moves_and_losses(tables.offset_events)
+        yield _Source("offset_events", moved, "kafka_offset", moved)
+        told = (tables.coordinator_records, tables.coverage, tables.generations, tables.watermarks)
+        back = returns(tables.offset_events, *told)
+        yield _Source("returns", back, "kafka_offset", back)
+    if old is not None and tables.groups is not None:
+        due = expiring(old, tables.watermarks)
+        yield _Source("committed", due, "kafka_offset", due)
+        yield _Source("readers", readers(tables.coordinator_records, tables.groups, old), "kafka_offset")
+
+
+def _old_offsets(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame | None:
+    if tables.committed_offsets is None or tables.groups is None:
+        return None
+    return old_offsets(tables.committed_offsets, tables.generations, tables.coverage, rules, as_of_ms)
+
+
+def _groups_of(parts: Sequence[DataFrame]) -> DataFrame:
+    """Returns the names of the groups in all parts, each once."""
+    return reduce(lambda one, other: one.union(other), [rows.select("group_id") for rows in parts]).distinct()
+
+
+def _asked_of_records(tables: IncidentTables, old: DataFrame | None) -> DataFrame:
+    """Returns the groups of which some source reads the log itself."""
+    asked = [tables.generations.where("false")]
+    if tables.requests is not None:
+        asked.append(tables.requests.where(F.col("is_replayed") | _is_refused_commit()))
+    if tables.offset_events is not None:
+        asked.append(expired(tables.offset_events))
+    if old is not None and tables.groups is not None:
+        asked.append(modern(tables.groups, old))
+    return _groups_of(asked)
 
 
 def _facts(source: str, rows: DataFrame, order: str) -> DataFrame:
@@ -244,10 +288,14 @@ def _records_to_replay(tables: IncidentTables, requests: DataFrame) -> DataFrame
 # Commits
 
 
+def _is_refused_commit() -> Column:
+    """Holds also for a commit without an answer."""
+    return F.col("api").isin(*COMMITS) & ~F.col("error_code").eqNullSafe(Error.NONE.value)
+
+
 def _commits_of_refused(tables: IncidentTables, requests: DataFrame) -> DataFrame:
     """Returns all accepted commits of the partitions that have a commit refused, or without an answer."""
-    refused = requests.where(F.col("api").isin(*COMMITS) & ~F.col("error_code").eqNullSafe(Error.NONE.value))
-    places = refused.select("group_id", F.explode("partitions").alias("place"))
+    places = requests.where(_is_refused_commit()).select("group_id", F.explode("partitions").alias("place"))
     places = places.select("group_id", "place.topic", "place.partition").distinct()
     commits = commits_of(tables.coordinator_records).where(F.col("offset").isNotNull()).drop("topic_id")
     return commits.join(F.broadcast(places), ["group_id", "topic", "partition"], "left_semi")
@@ -259,18 +307,6 @@ def _step_candidates(steps: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame
     length_ms = F.coalesce("next_at_ms", F.lit(as_of_ms)) - F.col("at_ms")
     is_gap = (length_ms >= rules.commit_gap_intervals * F.col("interval_ms")) & F.col("waiting_from_ms").isNotNull()
     return steps.where(F.coalesce((F.col("next_offset") < F.col("offset")) | is_gap, F.lit(False)))
-
-
-def _of_offsets(tables: IncidentTables, rules: Rules, as_of_ms: int) -> Iterator[tuple[str, DataFrame]]:
-    """Yields sources about offsets that were lost, or will be."""
-    if tables.offset_events is not None:
-        yield "offset_events", moves_and_losses(tables.offset_events)
-        told = (tables.coordinator_records, tables.coverage, tables.generations, tables.watermarks)
-        yield "returns", returns(tables.offset_events, *told)
-    if tables.committed_offsets is not None and tables.groups is not None:
-        old = old_offsets(tables.committed_offsets, tables.generations, tables.coverage, rules, as_of_ms)
-        yield "committed", expiring(old, tables.watermarks)
-        yield "readers", readers(tables.coordinator_records, tables.groups, old)
 
 
 # Which groups
@@ -286,8 +322,7 @@ def _history_candidates(tables: IncidentTables, rules: Rules) -> list[DataFrame]
     busy = tables.rebalances.select("group_id", since_ms.alias("since_ms"))
     busy = busy.where(F.col("since_ms") < rules.storm_window_ms)
     holes = tables.rebalances.where(F.col("hole_cause") == HoleCause.NOT_SYNCED)
-    found = (_suspicious(tables.members), _short_tenures(tables.members, rules), changed, busy, holes)
-    return [rows.select("group_id") for rows in found]
+    return [_suspicious(tables.members), _short_tenures(tables.members, rules), changed, busy, holes]
 
 
 def _suspicious(members: DataFrame) -> DataFrame:

@@ -76,6 +76,11 @@ def with_sample(rows: DataFrame, watermarks: DataFrame | None, until_ms: str) ->
 # Expired, and come back
 
 
+def expired(offset_events: DataFrame) -> DataFrame:
+    """Returns the expiries of offsets that are known."""
+    return offset_events.where((F.col("kind") == OffsetEventKind.EXPIRED) & F.col("offset_before").isNotNull())
+
+
 def returns(
     offset_events: DataFrame,
     coordinator_records: DataFrame,
@@ -84,12 +89,11 @@ def returns(
     watermarks: DataFrame | None,
 ) -> DataFrame:
     """Returns a row for each expired offset whose partition was committed again, where nothing lies unseen between."""
-    is_expired = (F.col("kind") == OffsetEventKind.EXPIRED) & F.col("offset_before").isNotNull()
-    expired = offset_events.where(is_expired).select(
+    expiries = expired(offset_events).select(
         *(*PLACE, *RECORD, "offset_before", _row_key()),
         F.unix_millis("happened_at").alias("expired_at_ms"),
     )
-    found = _with_commits(_with_end_of_stretch(expired, coverage), coordinator_records)
+    found = _with_commits(_with_end_of_stretch(expiries, coverage), coordinator_records)
     return with_sample(_with_begin(found, generations), watermarks, "began_at_ms")
 
 
@@ -196,13 +200,17 @@ def expiring(old: DataFrame, watermarks: DataFrame | None) -> DataFrame:
     return told.where(is_harm & F.col("high_watermark").isNotNull())
 
 
+def modern(groups: DataFrame, old: DataFrame) -> DataFrame:
+    """Returns the names of the modern groups among those with old offsets."""
+    found = groups.where(F.col("group_type") != GroupType.CLASSIC).select("group_id")
+    return found.join(old.select("group_id").distinct(), "group_id", "left_semi")
+
+
 def readers(coordinator_records: DataFrame, groups: DataFrame, old: DataFrame) -> DataFrame:
     """Returns the records about members and subscriptions of the modern groups among those with old offsets."""
-    modern = groups.where(F.col("group_type") != GroupType.CLASSIC).select("group_id")
-    modern = modern.join(old.select("group_id").distinct(), "group_id", "left_semi")
     is_told = F.col("record_type").isin(*KEY_OF_RECORD) & F.col("decode_error").isNull()
     return (
         coordinator_records.where(is_told)
-        .join(F.broadcast(modern), "group_id", "left_semi")
+        .join(F.broadcast(modern(groups, old)), "group_id", "left_semi")
         .select("group_id", "kafka_offset", "record_type", "is_tombstone", "record_json")
     )

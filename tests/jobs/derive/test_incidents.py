@@ -72,7 +72,7 @@ def found(spark: SparkSession, simulated: Simulated, warehouse: Path) -> dict[st
     in_files = update(spark, warehouse)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delta_log, "FEW_ROWS", -1)
-        patch.setattr(incidents, "GROUPS_NAMED_MAX", 0)
+        patch.setattr(incidents, "NAMED_MAX", 0)
         return {"topic": before, "logs": with_logs, "files": in_files, "again": update(spark, warehouse)}
 
 
