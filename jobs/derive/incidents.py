@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.commit_steps import commit_steps_until
+from groupledger.jobs.derive.open_transactions import sampled_transactions
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.judged_logs import note_judged
@@ -99,6 +100,8 @@ def _tables(ledger: Ledger, as_of_ms: int, rules: Rules, keep: Callable[[DataFra
     tables = (*NEEDED, *(table for table in READ_IF_ANY if ledger.exists(table)))
     rows = {table.name: ledger.rows_within(table, every_row) for table in tables}
     rows["commit_steps"] = commit_steps_until(ledger, as_of_ms, rules, keep)
+    if WATERMARKS.name in rows:
+        rows["open_transactions"] = sampled_transactions(ledger, rules.stalled_transaction_ms)
     if REQUESTS.name in rows:
         rows[REQUESTS.name] = keep(wanted_requests(rows[REQUESTS.name]))
     return IncidentTables(**rows)

@@ -22,11 +22,14 @@ POSITIONS = "positions"
 
 
 def read_progress(ledger: Ledger, name: str, kind: Callable[..., Progress], remedy: str) -> Progress | None:
-    """Returns what `note_progress` has written of a dataclass, or None; `positions` in it are by partition."""
+    """Returns what `note_progress` has written of a dataclass, or None; `positions`, if it has any, are by
+    partition."""
 
     def parsed(text: str) -> Progress:
         fields = json.loads(text)
-        return kind(**{**fields, POSITIONS: {int(key): at for key, at in fields[POSITIONS].items()}})
+        if POSITIONS in fields:
+            fields[POSITIONS] = {int(key): at for key, at in fields[POSITIONS].items()}
+        return kind(**fields)
 
     return read_parsed(ledger.storage, _path(ledger, name), parsed, remedy)
 

@@ -24,7 +24,6 @@ from pyspark.sql.types import TimestampType
 from groupledger.schemas.kafka.api_keys import JOINING_EPOCH, ApiKey
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING
-from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kinds.changes import SUBSCRIPTION_CHANGED
 from groupledger.schemas.kinds.incidents import COMMITS, KIND_OF_ERROR, KIND_OF_LASTING_ERROR, STALE_MEMBER_EPOCH
 from groupledger.schemas.tables.incidents import INCIDENTS
@@ -81,7 +80,7 @@ STEP_COLUMNS = (
 @dataclass(frozen=True, kw_only=True)
 class IncidentTables:
     """Rows of one cluster; logs and samples are None where there are none. `commit_steps` are those of the transform of
-    that name, and `requests` those that `wanted_requests` gives."""
+    that name, `requests` those that `wanted_requests` gives, `open_transactions` those samples that tell of some."""
 
     coordinator_records: DataFrame
     coverage: DataFrame
@@ -93,6 +92,7 @@ class IncidentTables:
     requests: DataFrame | None = None
     coordinator_events: DataFrame | None = None
     watermarks: DataFrame | None = None
+    open_transactions: DataFrame | None = None
     group_states: DataFrame | None = None
     member_epochs: DataFrame | None = None
     offset_events: DataFrame | None = None
@@ -131,8 +131,8 @@ def facts_of(
         history.append(("groups", tables.groups, "last_kafka_offset"))
     parts = [_facts(name, theirs(rows), order) for name, rows, order in history]
     parts += [_facts(source.name, source.rows, source.order) for source in sources]
-    if tables.watermarks is not None:
-        parts.append(_samples(tables.watermarks))
+    if tables.open_transactions is not None:
+        parts.append(_samples(tables.open_transactions))
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
 
 
@@ -340,18 +340,13 @@ def _short_tenures(members: DataFrame, rules: Rules) -> DataFrame:
     return short.select("group_id", since_ms.alias("since_ms")).where(F.col("since_ms") < FLAPPING_WINDOW_MS)
 
 
-def _samples(watermarks: DataFrame) -> DataFrame:
-    """Returns samples of `__consumer_offsets` where a transaction is open; the subject is the partition."""
-    is_waiting = F.col("last_stable_offset") < F.col("high_watermark")
-    rows = watermarks.where((F.col("topic") == OFFSETS_TOPIC) & is_waiting)
-    sample = F.struct(
-        F.unix_millis("sampled_at").alias("sampled_at_ms"), "partition", "high_watermark", "last_stable_offset"
-    )
-    return rows.select(
+def _samples(open_transactions: DataFrame) -> DataFrame:
+    """Returns samples as facts whose subject is the partition of `__consumer_offsets`."""
+    return open_transactions.select(
         F.concat(F.lit("partition "), F.col("partition").cast("string")).alias("subject"),
         F.lit("samples").alias("source"),
-        F.unix_millis("sampled_at").alias("at"),
-        sample.alias("samples"),
+        F.col("sampled_at_ms").alias("at"),
+        F.struct(*open_transactions.columns).alias("samples"),
     )
 
 

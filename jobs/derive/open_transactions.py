@@ -1,0 +1,59 @@
+"""Keeps the samples that show open transactions in `__consumer_offsets`, so that no sample is looked at twice.
+
+What incidents need of them (`transforms.incidents.open_transactions`) is written down when it is an hour behind, in a
+small file, `_groupledger/<cluster>/open_transactions.json`, with the round that it reaches to; later rounds are read
+from `watermarks`. A file that is newer than the table, which was restored then, or that another setting has written is
+of no use: all samples are read again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+from groupledger.jobs.ingest.samples import last_sampled_at_ms
+from groupledger.jobs.warehouse.progress import note_progress, read_progress
+from groupledger.jobs.warehouse.tables import frame_of
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.incidents.open_transactions import COLUMNS, open_transactions, telling
+from groupledger.transforms.lag.lag import sampled_within
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+
+NAME = "open_transactions"
+KEPT_EVERY_MS = 3_600_000
+SCHEMA = StructType([StructField(name, IntegerType() if name == "partition" else LongType()) for name in COLUMNS])
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Samples until a round, in the order of `COLUMNS`."""
+
+    until_ms: int = 0
+    stalled_ms: int = 0
+    samples: Sequence[Sequence[int]] = ()
+
+
+def sampled_transactions(ledger: Ledger, stalled_ms: int) -> DataFrame:
+    """Returns the samples by which transactions are found that were open for so long, and keeps them if it is time."""
+    last_ms = last_sampled_at_ms(ledger, WATERMARKS)
+    kept = read_progress(ledger, NAME, Kept, "remove it: all samples are then read again") or Kept()
+    if kept.stalled_ms != stalled_ms or kept.until_ms > last_ms:
+        kept = Kept()
+    columns = zip(*kept.samples, strict=True) if kept.samples else [()] * len(COLUMNS)
+    before = frame_of(ledger.spark, pa.table([*map(pa.array, columns)], to_arrow_schema(SCHEMA)))
+    new = ledger.rows_within(WATERMARKS, sampled_within(kept.until_ms + 1, last_ms))
+    found = telling(before.union(open_transactions(new)), stalled_ms)
+    if last_ms - kept.until_ms >= KEPT_EVERY_MS:
+        samples = sorted(tuple(row) for row in found.collect())
+        note_progress(ledger, NAME, Kept(last_ms, stalled_ms, samples))
+    return found
