@@ -14,7 +14,7 @@ import json
 import operator
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -30,6 +30,7 @@ from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.process.places import warehouse_uri
 from groupledger.jobs.warehouse.local_files import local_files
+from groupledger.schemas.instants import instant_of_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +106,10 @@ def few_rows(warehouse: str, table: Table, condition: pc.Expression, version: in
     found = [each for each in told if unquote(each["path"]) in needed]
     counts = [FEW_ROWS + 1 if each["num_records"] is None else each["num_records"] for each in found]
     is_few = len(found) <= FEW_FILES and sum(counts) <= FEW_ROWS
-    return rows_where(files, condition) if is_few and sum(each["size_bytes"] for each in found) <= FEW_BYTES else None
+    if not is_few or sum(each["size_bytes"] for each in found) > FEW_BYTES:
+        return None
+    with of_the_table(table_uri(warehouse, table)):
+        return rows_where(files, condition)
 
 
 def _partitions(added: pa.Table, schema: pa.Schema, names: Sequence[str]) -> list[list[pc.Expression]]:
@@ -189,4 +193,4 @@ def added_by(storage: Storage, table: Table, version: int) -> Added | None:
             files[unquote(add["path"])] = json.loads(add.get("stats") or "{}").get("numRecords", 0)
         has_replaced |= "remove" in action
         at_ms = action.get("commitInfo", {}).get("timestamp", at_ms)
-    return Added(datetime.fromtimestamp(at_ms / 1_000, timezone.utc), files, has_replaced)
+    return Added(instant_of_ms(at_ms), files, has_replaced)

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.warehouse.delta_log import dataset, few_rows, open_table, rows_where, table_uri
 from groupledger.jobs.warehouse.migrate import with_all_columns
 from groupledger.schemas.tables.all_tables import all_tables
@@ -105,7 +106,8 @@ class ClusterTables(Tables):
         """Returns the cluster's rows for which an expression of pyarrow holds, without Spark."""
         is_ours = pc.field("cluster") == self.cluster
         wanted = is_ours if condition is None else is_ours & condition
-        found = rows_where(dataset(self.warehouse, table), wanted)
+        with of_the_table(table_uri(self.warehouse, table)):
+            found = rows_where(dataset(self.warehouse, table), wanted)
         return found if columns is None else found.select(list(columns))
 
     def rows_within(self, table: Table, condition: Condition, version: int | None = None) -> DataFrame:
