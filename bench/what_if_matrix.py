@@ -20,7 +20,6 @@ import tempfile
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,7 @@ from groupledger.coordinator.what_if.answer import answers
 from groupledger.coordinator.what_if.setting import changed
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.what_if import rows_of
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.transforms.history.rules.what_if import NotReplayableError, observed_of, workload_of
 from lab.kafka.local_broker import LocalBroker
 from lab.kafka.what_if_matrix import BROKER, SETTINGS, TOLD, Played, play
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from groupledger.transforms.history.rules.what_if import GroupRows
 
-EPOCH = datetime.fromtimestamp(0, timezone.utc)
 AT_ONCE = 2
 CLUSTER = "what-if"
 WAREHOUSE, PLAYED = "warehouse", "played.json"
@@ -79,7 +78,7 @@ def _kept(directory: Path) -> Iterator[dict[str, tuple[Played, GroupRows]]]:
 
 
 def _rows(tables: ClusterRows, run: Played) -> GroupRows:
-    since, until = (EPOCH + timedelta(milliseconds=at) for at in (run.since_ms, run.until_ms))
+    since, until = instant_of_ms(run.since_ms), instant_of_ms(run.until_ms)
     return rows_of(tables, run.group, since, until)
 
 

@@ -8,7 +8,6 @@ settings of now, and told where they change: so a rule can be tried out on the p
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import datetime, timedelta, timezone
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 from groupledger.jobs.ask.answers import group_row
 from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.process.errors import InputError
+from groupledger.schemas.instants import instant_of_ms, ms_of
 from groupledger.transforms.coverage.rules.coverage_at import iso
 from groupledger.transforms.lag.rules import LagRow, rollup
 from groupledger.transforms.lag.rules.row import MILLISECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.ask.table_rows import Filter
@@ -52,7 +53,6 @@ ROLLUP_COLUMNS = (
     *("group_id", "topic", "group_state", "partitions", "lag_sum", "lag_max", "worst_topic", "worst_partition"),
     *("lag_seconds_max", "catch_up_seconds", "commit_age_ms", "status", "burrow_status"),
 )
-EPOCH = datetime.fromtimestamp(0, timezone.utc)
 PLAIN = {*LagRow.__dataclass_fields__} - {"flags", *MILLISECONDS.values()}
 CHANGE_COLUMNS = (
     *("sampled_at", "topic", "partition", "lag", "status", "status_before", "burrow_status", "burrow_before"),
@@ -104,7 +104,7 @@ def lag_rows(rows: Iterable[Mapping[str, Any]]) -> list[LagRow]:
 
 
 def milliseconds(at: datetime | None) -> Any:
-    return None if at is None else (at - EPOCH) // timedelta(milliseconds=1)
+    return None if at is None else ms_of(at)
 
 
 def answer(row: LagRow) -> Answer:
@@ -112,7 +112,7 @@ def answer(row: LagRow) -> Answer:
     found = asdict(row)
     for name, alias in MILLISECONDS.items():
         at = found.pop(alias)
-        found[name] = None if at is None else datetime.fromtimestamp(at / 1_000, timezone.utc)
+        found[name] = None if at is None else instant_of_ms(at)
     return {"sampled_at": found.pop("sampled_at"), **found}
 
 

@@ -5,15 +5,15 @@ The rounds are folded by the rules that compute the table `lag`, so that no othe
 
 from __future__ import annotations
 
-from datetime import timedelta
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import group_row
-from groupledger.jobs.ask.lag_answers import EPOCH, changes, milliseconds
-from groupledger.jobs.ask.lag_events import GroupEvents, instant
+from groupledger.jobs.ask.lag_answers import changes, milliseconds
+from groupledger.jobs.ask.lag_events import GroupEvents
 from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.process.errors import InputError
+from groupledger.schemas.instants import EPOCH, MILLISECOND, instant_of_ms
 from groupledger.transforms.coverage.rules.coverage_at import iso
 from groupledger.transforms.lag.rules.of_group import RoundsToCompute, group_lag
 
@@ -48,7 +48,7 @@ def rows_again(
     rounds = events.rounds(warm_up_ms + 1, LAST_MS if until is None else not_before_ms(until) - 1)
     if not rounds or rounds[-1][0] < since_ms:
         raise InputError(f"There is no sampling round from {iso(since)} on: ask for an earlier instant.")
-    before = last_round(tables, "watermarks", instant(warm_up_ms))
+    before = last_round(tables, "watermarks", instant_of_ms(warm_up_ms))
     last_ms = 0 if before is None else milliseconds(before)
     to_compute = RoundsToCompute(rounds, events.end_before(last_ms), events.hidden_ends())
     found = group_lag(name, events.of(to_compute, last_ms, rules), to_compute, rules)
@@ -58,5 +58,4 @@ def rows_again(
 
 def not_before_ms(at: datetime) -> int:
     """Returns the first whole millisecond, as rounds have them, that is not before an instant."""
-    found: int = -((EPOCH - at) // timedelta(milliseconds=1))
-    return found
+    return -((EPOCH - at) // MILLISECOND)

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.commits import commit_log
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.transforms.coverage.rules.coverage_at import hidden_ends
 from groupledger.transforms.lag.rules import End
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.output import Answer
     from groupledger.transforms.lag.rules import LagRules
 
-EPOCH = datetime.fromtimestamp(0, timezone.utc)
 END_COLUMNS = ("sampled_at", "topic", "partition", "last_stable_offset", "high_watermark")
 SAMPLE_COLUMNS = (*END_COLUMNS, "log_start_offset", "leader_epoch", "topic_id")
 
@@ -136,13 +135,9 @@ SELECT epoch_ms(sampled_at) AS at_ms, state, subscribed_topics AS topics FROM st
 """
 
 
-def instant(at_ms: int) -> datetime:
-    return EPOCH + timedelta(milliseconds=at_ms)
-
-
 def between(first_ms: int, last_ms: int) -> list[Filter]:
     """Returns filters for the rows of the rounds between two instants, both included."""
-    first, last = instant(first_ms), instant(last_ms)
+    first, last = instant_of_ms(first_ms), instant_of_ms(last_ms)
     dates: list[Filter] = [("sample_date", ">=", first.date()), ("sample_date", "<=", last.date())]
     return [*dates, ("sampled_at", ">=", first), ("sampled_at", "<=", last)]
 

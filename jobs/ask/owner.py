@@ -6,13 +6,13 @@ told: it was not unowned.
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.answers import NO_HISTORY, coverage_rows, is_without_history, ownership_rows
 from groupledger.jobs.ask.commits import commit_log
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.retention import above_history_floor, read_history_floor_ms
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.words import GroupType, Ownership
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
 from groupledger.transforms.history.rules.events import CONNECT, CONSUMER
@@ -21,6 +21,7 @@ from groupledger.transforms.history.rules.ownership_answer import owner_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
@@ -129,7 +130,7 @@ def _told(unseen: Unseen) -> Answer:
 
 
 def _why_removed(floor_ms: int | None, at: datetime) -> str | None:
-    floor = None if floor_ms is None else datetime.fromtimestamp(floor_ms / 1_000, timezone.utc)
+    floor = None if floor_ms is None else instant_of_ms(floor_ms)
     if floor is None or at >= floor:
         return None
     return f"retention has removed what ended before {iso(floor)} from the history: ask for a later time"

@@ -15,7 +15,7 @@ Great Expectations takes seconds to import; its telemetry is switched off before
 from __future__ import annotations
 
 import os
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.broken_keys import broken_keys, first_keys, key_text
@@ -24,6 +24,7 @@ from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.terminal import printable
 from groupledger.schemas.definitions import date_column_of, key_of, schema_of, table_names
+from groupledger.schemas.instants import instant_of_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +56,7 @@ def check(
     """Checks every table that is there. Returns the results; failures come first. A table without rows has none."""
     tables.refuse_nothing()
     context = open_context(data_docs)
-    checked_at = datetime.fromtimestamp(now_ms() / 1_000, timezone.utc)
+    checked_at = instant_of_ms(now_ms())
     when = {"cluster": tables.cluster, "checked_at": checked_at, "checked_date": checked_at.date()}
     found: list[Result] = []
     rows, empty = 0, []

@@ -6,21 +6,19 @@ Both ask the same rule (`transforms.logs.rules.triggers`), one group at a time.
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import datetime, timedelta, timezone
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from groupledger.schemas.instants import instant_of_us, us_of
 from groupledger.schemas.kinds.changes import GROUP_STARTED
 from groupledger.transforms.logs.rules.triggers import EVENT_COLUMNS, KINDS, triggers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
-
-EPOCH = datetime.fromtimestamp(0, timezone.utc)
-MICROSECOND = timedelta(microseconds=1)
 
 
 def rebalances_told(tables: ClusterRows, names: Sequence[str], columns: Sequence[str] | None = None) -> list[Answer]:
@@ -33,7 +31,7 @@ def rebalances_told(tables: ClusterRows, names: Sequence[str], columns: Sequence
         "coordinator_events", of_groups, ("kind", "in", sorted(KINDS)), columns=("group_id", *EVENT_COLUMNS)
     )
     for event in lines:
-        events[event["group_id"]].append(event | {"logged_at": _us(event["logged_at"])})
+        events[event["group_id"]].append(event | {"logged_at": us_of(event["logged_at"])})
     by_group = defaultdict(list)
     for row in sorted(tables.rows("rebalances", of_groups, columns=columns), key=itemgetter("kafka_offset")):
         by_group[row["group_id"]].append(row)
@@ -41,11 +39,11 @@ def rebalances_told(tables: ClusterRows, names: Sequence[str], columns: Sequence
 
 
 def _with_triggers(rows: Sequence[Answer], events: Iterable[Answer]) -> list[Answer]:
-    places = [row | {"happened_at": _us(row["happened_at"])} for row in rows]
+    places = [row | {"happened_at": us_of(row["happened_at"])} for row in rows]
     found = []
     for row, told in zip(rows, triggers(places, events), strict=True):
         at = told["trigger_at"]
-        found.append({**row, **told, "trigger_at": None if at is None else EPOCH + at * MICROSECOND})
+        found.append({**row, **told, "trigger_at": None if at is None else instant_of_us(at)})
     return found
 
 
@@ -56,7 +54,3 @@ def is_birth(rebalance: Answer) -> bool:
 
 def is_within(at: datetime, since: datetime | None, until: datetime | None) -> bool:
     return (since is None or since <= at) and (until is None or at < until)
-
-
-def _us(at: datetime) -> int:
-    return (at - EPOCH) // MICROSECOND

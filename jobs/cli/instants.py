@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import click
 
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.instants import ZONE, read_instant, zone_of
+from groupledger.schemas.instants import instant_of_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
 
 def instant(text: str) -> datetime:
-    now = datetime.fromtimestamp(now_ms() / 1_000, timezone.utc)
+    now = instant_of_ms(now_ms())
     try:
         return read_instant(text, now, zone_of(click.get_current_context(silent=True)))
     except (ValueError, OverflowError) as error:

@@ -14,7 +14,6 @@ for a broker whose clock is behind.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.ledger import known_positions, records_since
 from groupledger.jobs.warehouse.tables import collect, every_row
 from groupledger.jobs.warehouse.upsert import append
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coverage import COVERAGE
@@ -39,7 +39,6 @@ from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import LagSeedKind
 from groupledger.transforms.coverage.rules.coverage_at import hidden_ends
 from groupledger.transforms.lag.lag import (
-    EPOCH,
     LagInputs,
     at_ms,
     commit_events,
@@ -165,7 +164,7 @@ def _history(tables: Tables, since_ms: int | None) -> Iterator[DataFrame]:
 
 
 def _ended_since(table: Table, since_ms: int) -> Condition:
-    since = EPOCH + timedelta(milliseconds=since_ms)
+    since = instant_of_ms(since_ms)
     return lambda column: _is_open(column) | (column(str(table.end_column)) >= since)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from groupledger.jobs.process.clock import now_ms
 from groupledger.schemas.definitions import schema_of
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.tables.what_if_effects import WHAT_IF_EFFECTS
 from groupledger.schemas.tables.what_if_runs import WHAT_IF_RUNS
 
@@ -28,7 +28,7 @@ def keep(ledger: Ledger, question: Answer, found: Sequence[Answer]) -> str:
     of_run = {
         "cluster": ledger.cluster,
         "run_id": run_id,
-        "ran_at": datetime.fromtimestamp(now_ms() / 1_000, timezone.utc),
+        "ran_at": instant_of_ms(now_ms()),
     }
     ledger.create(WHAT_IF_RUNS, WHAT_IF_EFFECTS)
     effects = [{**of_run, **answer} for answer in found]

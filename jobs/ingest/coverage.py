@@ -3,18 +3,19 @@ it."""
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 from groupledger.jobs.warehouse.commits import as_new
 from groupledger.jobs.warehouse.upsert import of_rows
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.transforms.coverage.rules.stretches import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.jobs.warehouse.source import LedgerSource
@@ -74,4 +75,4 @@ def late_partitions(
 
 
 def instant(milliseconds: int | None) -> datetime | None:
-    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
+    return None if milliseconds is None else instant_of_ms(milliseconds)

@@ -11,7 +11,7 @@ The import has a lease of its own (`lease.logs_of`): nobody else writes its tabl
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -37,6 +37,7 @@ from groupledger.jobs.ingest.log_files import (
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.topic_names import known_names, learn
 from groupledger.jobs.warehouse.upsert import insert, of_rows, upsert_arrow
+from groupledger.schemas.instants import instant_of_us
 from groupledger.schemas.tables.all_tables import date_column
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -367,7 +368,7 @@ def _noted(before: dict[str, Any] | None, file: NewLines, found: Counted) -> dic
 
 
 def _instant(time_us: int | None) -> datetime | None:
-    return None if time_us is None else datetime.fromtimestamp(0, timezone.utc) + timedelta(microseconds=time_us)
+    return None if time_us is None else instant_of_us(time_us)
 
 
 def _state_of(path: Path) -> tuple[int, int, int] | None:

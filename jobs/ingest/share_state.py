@@ -10,7 +10,6 @@ a cluster without the topic has nothing to read.
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import as_new
 from groupledger.jobs.warehouse.upsert import of_rows
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import SHARE_STATE_TOPIC
 from groupledger.schemas.tables.share_state_coverage import SHARE_STATE_COVERAGE
 from groupledger.schemas.tables.share_state_records import SHARE_STATE_RECORDS
@@ -32,6 +32,7 @@ from groupledger.transforms.shares.rules.state_coverage import StateStretch, new
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from groupledger.jobs.kafka.brokers import Brokers
     from groupledger.jobs.kafka.share_state_topic import StateRecord, StateTopic
@@ -164,7 +165,7 @@ def _write_coverage(ledger: Ledger, topic: StateTopic, stretches: Iterable[State
 
 
 def _rows(ledger: Ledger, records: Iterable[StateRecord], at_ms: int) -> pa.Table:
-    constants = {"cluster": ledger.cluster, "ingest_date": datetime.fromtimestamp(at_ms / 1_000, timezone.utc).date()}
+    constants = {"cluster": ledger.cluster, "ingest_date": instant_of_ms(at_ms).date()}
     privacy = ledger.settings.privacy.resolve()
     rows: list[dict[str, Any]] = [
         constants

@@ -32,7 +32,6 @@ import threading
 import time
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ingest.import_logs import LogSources, import_logs
@@ -53,6 +52,7 @@ from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.worker import Worker, working
 from groupledger.jobs.warehouse.lease import Lease, logs_of
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.lag import LAG
 from groupledger.transforms.coverage.rules.coverage_at import iso
@@ -274,7 +274,7 @@ class RoundLoop:
         self._last_ms = at_ms
         self._published_ms = now_ms()
         self._publish(self._report_of(sampled, missing, time.monotonic() - began_s))
-        at = iso(datetime.fromtimestamp(at_ms / 1000, timezone.utc))
+        at = iso(instant_of_ms(at_ms))
         self.common.screen.show(self.ledger.cluster, f"{self.ledger.cluster} at {at}", self.state.rollups)
         self._say_missing(missing)
         self._ingesting.check()  # which also tells of a lost lease

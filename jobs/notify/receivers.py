@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from groupledger.jobs.process.terminal import escaped
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def page_of(episode: Episode, context: Context) -> str | None:
 
 
 def _instant(at_ms: int) -> str:
-    return iso(datetime.fromtimestamp(at_ms / 1_000, timezone.utc))
+    return iso(instant_of_ms(at_ms))
 
 
 def _subject(episode: Episode, context: Context) -> str:

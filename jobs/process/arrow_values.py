@@ -9,17 +9,17 @@ value, or take instants out by `to_pylist`: they are made here, by the types tha
 from __future__ import annotations
 
 from array import array
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timezone
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from groupledger.schemas.instants import EPOCH, us_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-EPOCH = datetime.fromtimestamp(0, timezone.utc)
-MICROSECOND = timedelta(microseconds=1)
 BYTE = 8
 
 
@@ -71,7 +71,7 @@ def values_of(column: pa.ChunkedArray | pa.Array) -> list[Any]:
 def _number(value: int | datetime | date) -> int:
     """Returns what Arrow keeps of a value: microseconds of an instant, days of a date."""
     if isinstance(value, datetime):
-        return (value - EPOCH) // MICROSECOND
+        return us_of(value)
     return value.toordinal() - EPOCH.toordinal() if isinstance(value, date) else int(value)
 
 

@@ -24,6 +24,7 @@ from groupledger.jobs.process.output import json_text, say
 from groupledger.jobs.process.outside import explain
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.serve.kept import Kept
+from groupledger.schemas.instants import instant_of_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -86,7 +87,7 @@ def instant_in(text: str | None) -> datetime | None:
     """Returns the instant that a parameter names, in any form that the command line reads. Raises InputError."""
     if not text:
         return None
-    now = datetime.fromtimestamp(now_ms() / 1_000, timezone.utc)
+    now = instant_of_ms(now_ms())
     try:
         return read_instant(text, now, timezone.utc)
     except (ValueError, OverflowError) as error:

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from groupledger.jobs.process.arrow_values import EPOCH
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import spark_session
@@ -28,6 +26,7 @@ from groupledger.jobs.warehouse.retention import read_floors
 from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.jobs.warehouse.tables import ClusterTables, every_row, is_null
 from groupledger.jobs.warehouse.warehouse import create_table
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 
@@ -204,7 +203,7 @@ def records_since(tables: Tables, ingested_from_ms: int | None) -> DataFrame:
 
 def day_before(at_ms: int) -> date:
     """Returns the date before that of an instant: clocks may have been set back."""
-    return (EPOCH + timedelta(milliseconds=at_ms - DAY_MS)).date()
+    return instant_of_ms(at_ms - DAY_MS).date()
 
 
 def is_behind(positions: Mapping[int, int]) -> Column:

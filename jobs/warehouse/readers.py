@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.warehouse.checkpoint import source_offset, whole_checkpoint
 from groupledger.jobs.warehouse.delta_log import added_by, open_table
+from groupledger.schemas.instants import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from groupledger.jobs.warehouse.storage import Storage
     from groupledger.jobs.warehouse.tables import Tables
@@ -72,7 +73,7 @@ def unread_since(tables: Tables, storage: Storage, table: Table, all_readers: Se
         added = added_by(storage, table, version)
         # What is no longer in the log is older than any downtime that is allowed.
         if added is None:
-            return datetime.fromtimestamp(0, timezone.utc)
+            return EPOCH
         if added.files and not added.has_replaced:
             return added.at
     return None

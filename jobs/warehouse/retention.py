@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
+from groupledger.schemas.instants import instant_of_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from groupledger.jobs.warehouse.storage import Readable, Storage
 
@@ -80,7 +81,7 @@ def above_floors(coverage: Iterable[Mapping[str, Any]], floors: Mapping[int, Flo
 
 
 def _not_before(known_from: datetime | None, floor_ms: int) -> datetime | None:
-    floor = datetime.fromtimestamp(floor_ms / 1_000, timezone.utc)
+    floor = instant_of_ms(floor_ms)
     return None if known_from is None else max(known_from, floor)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +20,7 @@ from groupledger.coordinator.simulator.scenarios import Scenario
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.coordinator.what_if.answer import answers
 from groupledger.coordinator.what_if.setting import changed
+from groupledger.schemas.instants import instant_of_ms, instant_of_us
 from groupledger.transforms.history.rules.what_if import GroupRows, NotReplayableError, observed_of, workload_of
 from lab.truth.simulated import groups_in, ledger_of
 
@@ -45,7 +45,6 @@ RECORDS_PER_MINUTE: Final = 20  # of each partition: what is fetched is most of 
 FIGURES: Final = ("rebalances", "partitions_moved", "stopped_partition_seconds")
 PROCESSING_MS: Final = (10, 200)
 FETCH_MAX_WAIT_MS: Final = 5_000
-EPOCH: Final = datetime.fromtimestamp(0, timezone.utc)
 
 Span = tuple[int, int]
 
@@ -96,7 +95,7 @@ def play(seed: int, setting: str) -> Happened:
 
 def group_rows(tables: Mapping[str, Sequence[Mapping[str, Any]]], since_ms: int, until_ms: int) -> GroupRows:
     """Returns the rows of a fold as a question reads them: with instants."""
-    since, until = (EPOCH + timedelta(milliseconds=at) for at in (since_ms, until_ms))
+    since, until = instant_of_ms(since_ms), instant_of_ms(until_ms)
     rows = {
         table: [{name: _instant(name, value) for name, value in row.items()} for row in tables[table]]
         for table in ("members", "generations", "rebalances", "assignments")
@@ -114,7 +113,7 @@ def group_rows(tables: Mapping[str, Sequence[Mapping[str, Any]]], since_ms: int,
 
 def _instant(name: str, value: Any) -> Any:
     is_time = name.endswith("_at") or name in {"valid_from", "valid_to"}
-    return EPOCH + timedelta(microseconds=value) if is_time and isinstance(value, int) else value
+    return instant_of_us(value) if is_time and isinstance(value, int) else value
 
 
 def stopped_s(held: Mapping[Any, Iterable[Span]], ups: Iterable[Span], since_ms: int, until_ms: int) -> float:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+from groupledger.schemas.instants import instant_of_ms, us_of
+
 HEAD = re.compile(
     r"\[?(?P<second>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[,.](?P<fraction>\d{3,9})\]? +"
     r"(?P<level>TRACE|DEBUG|INFO|WARN|ERROR|FATAL) +"
@@ -33,7 +34,7 @@ class LogLine:
 
 def render_log_line(logged_at_ms: int, level: str, message: str, logger: str) -> str:
     """Returns a line without its line end, the time in UTC."""
-    moment = EPOCH + timedelta(milliseconds=logged_at_ms)
+    moment = instant_of_ms(logged_at_ms)
     return f"[{moment:%Y-%m-%d %H:%M:%S},{logged_at_ms % 1_000:03d}] {level} {message} ({logger})"
 
 
@@ -92,6 +93,6 @@ def is_trace(text: str) -> bool:
 def _second_us(text: str, time_zone: str) -> int | None:
     try:
         local = datetime.fromisoformat(text.replace("T", " ")).replace(tzinfo=ZoneInfo(time_zone))
-        return (local - EPOCH) // timedelta(microseconds=1)
+        return us_of(local)
     except (ValueError, OverflowError):
         return None

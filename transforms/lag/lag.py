@@ -11,13 +11,13 @@ which keeps the state in memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.lag import LAG
 from groupledger.transforms.by_group import batch_of, by_group
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from groupledger.transforms.lag.rules import End, LagRow, LagRules
 
-EPOCH = datetime.fromtimestamp(0, timezone.utc)
 LAG_ROWS = LAG.without("cluster", "sample_date")
 _VALUES = attrgetter(*(MILLISECONDS.get(name, name) for name in LAG_ROWS.names))
 
@@ -67,7 +66,7 @@ def at_ms(column: str = "sampled_at") -> Any:
 def sampled_within(first_ms: int, last_ms: int) -> Callable[[Callable[[str], Any]], Any]:
     """Returns the condition for rows of rounds between two instants, both included, of columns that a function makes of
     their names; files of other dates are left out, and by their statistics those of other times."""
-    first, last = (EPOCH + timedelta(milliseconds=at) for at in (first_ms, last_ms))
+    first, last = instant_of_ms(first_ms), instant_of_ms(last_ms)
 
     def is_within(column: Callable[[str], Any]) -> Any:
         date, at = column("sample_date"), column("sampled_at")

@@ -9,8 +9,9 @@ import pytest
 from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
-from groupledger.jobs.ask.lag_events import GroupEvents, instant
+from groupledger.jobs.ask.lag_events import GroupEvents
 from groupledger.schemas.definitions import schema_of
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.transforms.lag.rules import BurrowRules, End, LagRules, StatusRules
 from groupledger.transforms.lag.rules.of_group import COMMIT, OWNER, POINT, SAMPLE, TOPIC, RoundsToCompute
@@ -27,7 +28,7 @@ LAST_MS = FIRST_MS + 2 * ROUND_MS  # the last round before those that are comput
 
 
 def sampled(number: int, **fields: Any) -> dict[str, Any]:
-    at = instant(FIRST_MS + number * ROUND_MS)
+    at = instant_of_ms(FIRST_MS + number * ROUND_MS)
     return {"sampled_at": at, "sample_date": at.date(), **fields}
 
 

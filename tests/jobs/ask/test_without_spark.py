@@ -12,7 +12,7 @@ import pytest
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.lag_answers import lag_rows
 from groupledger.jobs.ask.lag_changes import rows_again
-from groupledger.jobs.ask.lag_events import instant
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.transforms.lag.rules import LagRules
 
 pytestmark = pytest.mark.slow
@@ -135,7 +135,10 @@ def test_lag_computed_again(warehouse: Path, cluster: str, group: str) -> None:
     rounds = sorted({row.sampled_at_ms for row in table})
     for since_ms in (rounds[0], rounds[len(rounds) // 2], rounds[-1]):
         expected = [row for row in table if row.sampled_at_ms >= since_ms]
-        assert rows_again(tables, group, instant(since_ms), None, LagRules()) == expected
+        assert rows_again(tables, group, instant_of_ms(since_ms), None, LagRules()) == expected
         if since_ms < rounds[-1]:
             all_but_last = [row for row in expected if row.sampled_at_ms < rounds[-1]]
-            assert rows_again(tables, group, instant(since_ms), instant(rounds[-1]), LagRules()) == all_but_last
+            assert (
+                rows_again(tables, group, instant_of_ms(since_ms), instant_of_ms(rounds[-1]), LagRules())
+                == all_but_last
+            )

@@ -15,13 +15,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.lag_answers import answer, changes, lag_rows
 from groupledger.jobs.ask.lag_changes import rows_again
-from groupledger.jobs.ask.lag_events import instant
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.derive.lag import group_histories, recover_state, rounds_after, update_lag
 from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse import delta_log
 from groupledger.jobs.warehouse.tables import collect
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.group_states import GROUP_STATES
@@ -200,11 +200,11 @@ def test_computed_again(spark: SparkSession, warehouse: Path) -> None:
     tables = ClusterRows(str(warehouse), CLUSTER)
     short = LagRules(status=StatusRules(window_ms=ROUND_MS))
     for name in ("g1", "simple"):
-        first = instant(FIRST_MS)
+        first = instant_of_ms(FIRST_MS)
         assert rows_again(tables, name, first, None, LagRules()) == [row for row in expected if row.group_id == name]
         by_short = rows_again(tables, name, first, None, short)
         for since_ms in range(FIRST_MS, FIRST_MS + len(ROUNDS) * ROUND_MS, ROUND_MS):
-            again = rows_again(tables, name, instant(since_ms), None, short)
+            again = rows_again(tables, name, instant_of_ms(since_ms), None, short)
             assert again == [row for row in by_short if row.sampled_at_ms >= since_ms]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +27,7 @@ from groupledger.coordinator.what_if.workload import (
     Tenure,
     Workload,
 )
+from groupledger.schemas.instants import ms_of
 from groupledger.schemas.kinds.changes import GROUP_STARTED, PARTITIONS_ADDED
 from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, REBALANCE_TIMEOUT, SESSION_EXPIRED
 from groupledger.schemas.words import GroupType, HoleCause, LeaveCause, PauseScope
@@ -35,11 +35,10 @@ from groupledger.transforms.history.rules.events import SESSION_DEFAULT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     Row = Mapping[str, Any]
 
-EPOCH: Final = datetime.fromtimestamp(0, timezone.utc)
-MILLISECOND: Final = timedelta(milliseconds=1)
 ENDS: Final = {
     SESSION_EXPIRED.name: SILENT,
     LEFT_POLL_TIMEOUT.name: TOO_SLOW,
@@ -162,7 +161,7 @@ def _heartbeat_ms(requests: Iterable[Row]) -> int | None:
     by_member: dict[str, list[int]] = defaultdict(list)
     for row in requests:
         if row["api"] in HEARTBEATS:
-            by_member[row["member_id"]].append(_ms(row["happened_at"]))
+            by_member[row["member_id"]].append(ms_of(row["happened_at"]))
     waits = [after - before for times in by_member.values() for before, after in pairwise(sorted(times))]
     return round(median(waits)) if len(waits) >= HEARTBEATS_MIN else None
 
@@ -180,8 +179,8 @@ def _tenure(row: Row, rows: GroupRows, session_ms: int) -> Tenure:
         doubt = 0.5  # the guess took another session for the broker's
     return Tenure(
         member_id=row["member_id"],
-        joined_ms=_ms(row["joined_at"]) if row["joined_at"] >= rows.since else None,
-        left_ms=_ms(left_at) if is_left else None,
+        joined_ms=ms_of(row["joined_at"]) if row["joined_at"] >= rows.since else None,
+        left_ms=ms_of(left_at) if is_left else None,
         end=end,
         doubt=doubt,
         instance_id=row["group_instance_id"],
@@ -214,7 +213,7 @@ def _topics(rows: GroupRows) -> tuple[dict[str, int], list[Growth]]:
             if change["kind"] == PARTITIONS_ADDED.name and change["topic"] in counts and change["partitions"]:
                 before = min(change["partitions"])
                 if before:
-                    growths.append(Growth(_ms(rebalance["happened_at"]), change["topic"], counts[change["topic"]]))
+                    growths.append(Growth(ms_of(rebalance["happened_at"]), change["topic"], counts[change["topic"]]))
                     counts[change["topic"]] = before
     return counts, growths
 
@@ -227,11 +226,11 @@ def silences_of(tenures: Sequence[Tenure], rows: GroupRows, actual: Setting) -> 
     spoke: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for row in sorted(rows.requests, key=lambda each: each["happened_at"]):
         # A JoinGroup may wait long for its answer, which is no silence.
-        spoke[row["member_id"]].append((_ms(row["happened_at"]), _ms(row["logged_at"])))
+        spoke[row["member_id"]].append((ms_of(row["happened_at"]), ms_of(row["logged_at"])))
     found = []
     for tenure in tenures:
-        begin = _ms(rows.since) if tenure.joined_ms is None else tenure.joined_ms
-        end = _ms(rows.until) if tenure.left_ms is None else tenure.left_ms
+        begin = ms_of(rows.since) if tenure.joined_ms is None else tenure.joined_ms
+        end = ms_of(rows.until) if tenure.left_ms is None else tenure.left_ms
         requests = [each for each in spoke[tenure.member_id] if each[1] > begin]
         known = [(begin, begin), *(each for each in requests if each[0] < end), (end, end)]
         too_long = sum(asked - answered > actual.session_ms + SLACK_MS for (_, answered), (asked, _) in pairwise(known))
@@ -249,7 +248,7 @@ def _heard(tenure: Tenure, rows: GroupRows, actual: Setting) -> Tenure:
     """Returns a tenure whose end is as the member's requests tell it: who leaves says so at that time."""
     if not tenure.doubt or tenure.left_ms is None:
         return tenure
-    spoke = [_ms(row["happened_at"]) for row in rows.requests if row["member_id"] == tenure.member_id]
+    spoke = [ms_of(row["happened_at"]) for row in rows.requests if row["member_id"] == tenure.member_id]
     silent_ms = tenure.left_ms - max((at for at in spoke if at <= tenure.left_ms), default=0)
     return replace(tenure, end=SILENT if silent_ms > actual.session_ms // 2 else LEFT, doubt=0.0)
 
@@ -286,10 +285,6 @@ def _stopped(rebalances: Sequence[Row]) -> Interval | None:
             return None
         low, high = low + row["pause_lower_ms"] * count, high + sum(pauses)
     return Interval(low / 1_000, high / 1_000)
-
-
-def _ms(at: datetime) -> int:
-    return (at - EPOCH) // MILLISECOND
 
 
 def _is_of(rows: GroupRows, begin: datetime, end: datetime | None) -> bool:

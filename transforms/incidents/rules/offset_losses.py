@@ -24,9 +24,9 @@ console consumer made up, so nothing of it is lost.
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import CONSOLE_GROUP_PREFIX
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds.incidents import (
@@ -55,7 +55,6 @@ Thing = TypeVar("Thing")
 TOGETHER_MS = 60_000  # what happens to partitions of a group no further apart is one thing
 MOVES_OF_A_READER = 3  # while a group has no members, an administrator moves an offset less often
 PACES = 10  # a consumer that comes back reads at most so many times as fast as it ever did
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def offset_losses(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
@@ -316,7 +315,7 @@ def _warned_before_ms(rules: Rules) -> int:
 
 
 def _when(expire_ms: int, records: int, *, is_kept: bool) -> str:
-    at = f"{EPOCH + timedelta(milliseconds=expire_ms):%Y-%m-%d %H:%M} UTC"
+    at = f"{instant_of_ms(expire_ms):%Y-%m-%d %H:%M} UTC"
     if is_kept:
         return (
             f"at the first cleanup from {at} on that finds no member subscribed, since they age from the commit: at"
