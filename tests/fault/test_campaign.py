@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,8 @@ from bench.faults import FAULTS, STRICT, main
 from groupledger.schemas.codec.records import decode_record
 from lab.faults.contents import differences
 from lab.faults.live import SESSION_MS, lasting, twice
-from lab.faults.trials import remove_as_told
+from lab.faults.processes import Ended, Launcher
+from lab.faults.trials import KEPT, Stage, Trial, differences_of, remove_as_told
 from lab.warehouses.rows import group_metadata, offset_commit
 
 if TYPE_CHECKING:
@@ -55,6 +57,23 @@ def test_sessions_outlast_the_trial() -> None:
 def test_a_row_that_is_there_twice_is_found() -> None:
     """Goal: it is told of each table, also of those that no other run tells in the same way."""
     assert twice({"lag": Counter(a=1, b=2), "groups": Counter(a=1)}) == ["lag: 2 times b"]
+
+
+def test_what_a_rebuild_drops(tmp_path: Path) -> None:
+    """Goal: what is kept from pass to pass is compared, but for a warehouse that was rebuilt, where it begins anew."""
+    stage = Stage(
+        name="",
+        cluster="",
+        before=tmp_path,
+        inputs=tmp_path,
+        expected={name: Counter(a=1) for name in ("groups", *KEPT)},
+        counts={},
+        seconds=0,
+    )
+    trial = Trial(random=Random(1), stage=stage, launcher=Launcher(tmp_path, tmp_path))
+    assert len([line for line in differences_of(trial) if "missing" in line]) == 3
+    trial.ends.append(Ended("history --rebuild", 0, ""))
+    assert differences_of(trial) == ["groups: 0 rows too many, 1 missing", "  - a"]
 
 
 def test_a_difference_is_found() -> None:
