@@ -67,6 +67,7 @@ def main() -> None:
         warm(Path(name), broker.bootstrap_servers, total)
         decode_beside_identity(spark, Path(name), broker.bootstrap_servers, total)
         little(Path(name), broker.bootstrap_servers)
+        followed(Path(name), broker.bootstrap_servers)
         spark.stop()
 
 
@@ -202,6 +203,27 @@ def little(directory: Path, bootstrap_servers: str) -> None:
                 raise AssertionError(totals)
     report(f"{LITTLE:,} records more, the job in a warm session", LITTLE, jobs[WARM_UPS:])
     report("  of which the micro-batch", LITTLE, micro_batches[WARM_UPS:])
+
+
+def followed(directory: Path, bootstrap_servers: str) -> None:
+    """Measures the micro-batches of a query that stays, as a monitor has it, where little comes at a time."""
+    settings, stop = load_settings(), threading.Event()
+    micro_batches: list[float] = []
+
+    def say(text: str) -> None:
+        micro_batches.extend(seconds_of_batch(text))
+
+    with open_ledger(settings, str(directory / "warm-0"), "bench", say) as ledger:
+        ingest = KafkaIngest(settings, bootstrap_servers, is_continuous=True)
+        query = threading.Thread(target=ingest_kafka, args=(ledger, ingest, stop))
+        query.start()
+        for number in range(WARM_UPS + RUNS):
+            produce(bootstrap_servers, LITTLE)
+            while query.is_alive() and len(micro_batches) <= number:
+                time.sleep(0.1)
+        stop.set()
+        query.join()
+    report("  a micro-batch of a query that stays", LITTLE, micro_batches[WARM_UPS:])
 
 
 def seconds_of_batch(text: str) -> list[float]:
