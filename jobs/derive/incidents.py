@@ -2,7 +2,8 @@
 
 An incident's row depends on all that the ledger knows of its group: a log that is imported later replaces a guess by
 what was seen. So every run computes all rows from the other tables, and a run without new rows there changes nothing.
-What they ask of the commits, which are most of what there is, is kept from run to run (`jobs.derive.commit_steps`).
+What they ask of the commits and of the samples, which are most of what there is, is kept from run to run
+(`jobs.derive.commit_steps`, `jobs.derive.open_transactions`).
 """
 
 from __future__ import annotations

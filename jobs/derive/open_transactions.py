@@ -49,11 +49,15 @@ def sampled_transactions(ledger: Ledger, stalled_ms: int) -> DataFrame:
     kept = read_progress(ledger, NAME, Kept, "remove it: all samples are then read again") or Kept()
     if kept.stalled_ms != stalled_ms or kept.until_ms > last_ms:
         kept = Kept()
-    columns = zip(*kept.samples, strict=True) if kept.samples else [()] * len(COLUMNS)
-    before = frame_of(ledger.spark, pa.table([*map(pa.array, columns)], to_arrow_schema(SCHEMA)))
     new = ledger.rows_within(WATERMARKS, sampled_within(kept.until_ms + 1, last_ms))
-    found = telling(before.union(open_transactions(new)), stalled_ms)
-    if last_ms - kept.until_ms >= KEPT_EVERY_MS:
-        samples = sorted(tuple(row) for row in found.collect())
-        note_progress(ledger, NAME, Kept(last_ms, stalled_ms, samples))
-    return found
+    found = telling(_frame(ledger, kept.samples).union(open_transactions(new)), stalled_ms)
+    if last_ms - kept.until_ms < KEPT_EVERY_MS:
+        return found
+    samples = sorted(tuple(row) for row in found.collect())
+    note_progress(ledger, NAME, Kept(last_ms, stalled_ms, samples))
+    return _frame(ledger, samples)
+
+
+def _frame(ledger: Ledger, samples: Sequence[Sequence[int]]) -> DataFrame:
+    columns = zip(*samples, strict=True) if samples else [()] * len(COLUMNS)
+    return frame_of(ledger.spark, pa.table([*map(pa.array, columns)], to_arrow_schema(SCHEMA)))

@@ -1,14 +1,14 @@
 """Rows of the ledger to rows of `incidents`: the bridge from `transforms.incidents.rules` to Spark.
 
     facts_of(tables, rules)   what the rules need: a row of a table as the struct of its source, the others' are null
-    named(names)              the rows of some groups or topics: how `facts_of` asks for them
+    named(names)              what gives the rows of some groups: how `facts_of` asks for them
     incidents(facts, ...)     one call of the rules for each subject
 
 A subject is a group, or a partition of `__consumer_offsets`, and goes through one task. Of the history only groups come
 that may have an incident: those with a refusal, a removal, a hole, a rewind, a gap in their commits, a long rebalance,
 enough of them for a storm, or an offset that was lost or will be (`offset_facts`). Of commits only those come that went
 back, or were long followed by none (`commit_steps`), and those of partitions whose commits were refused. Which groups
-and topics these are is found first, so that of the past of all others only that much has to be read.
+these are is found first, so that of the past of all others only that much has to be read.
 """
 
 from __future__ import annotations
