@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.warehouse.ledger import day_before, is_behind, known_ends, records_since
-from groupledger.jobs.warehouse.progress import drop_progress, note_progress, read_progress
+from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS, drop_progress, note_progress, read_progress
 from groupledger.jobs.warehouse.tables import every_row
 from groupledger.jobs.warehouse.task_files import write_files
 from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.transforms.incidents.rules import Rules
-
-KEPT_EVERY_MS = 3_600_000
 
 
 @dataclass(frozen=True)

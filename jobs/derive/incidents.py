@@ -42,7 +42,7 @@ from groupledger.transforms.incidents.incidents import (
     IncidentTables,
     facts_of,
     incidents,
-    named,
+    of_groups,
     wanted_requests,
 )
 from groupledger.transforms.incidents.rules import Rules
@@ -108,13 +108,12 @@ def _tables(ledger: Ledger, as_of_ms: int, rules: Rules, keep: Callable[[DataFra
     return IncidentTables(**rows)
 
 
-def _selected(keep: Callable[[DataFrame], DataFrame], names: DataFrame) -> Callable[[DataFrame], DataFrame]:
-    """Does what `named` does. A few names go into the condition, by which most of what others have left is never
-    read; without a name nothing is."""
-    told = [row[0] for row in names.limit(NAMED_MAX + 1).collect()]
-    if len(told) > NAMED_MAX:
-        return named(keep(names))
-    return lambda rows: rows.where(F.col(names.columns[0]).isin(told))
+def _selected(keep: Callable[[DataFrame], DataFrame], groups: DataFrame) -> Callable[[DataFrame], DataFrame]:
+    """Does what `of_groups` does. The names of a few go into the condition, by which most of what others have left is
+    never read; without a name nothing is."""
+    groups = keep(groups)
+    names = [row.group_id for row in groups.limit(NAMED_MAX + 1).collect()]
+    return of_groups(groups) if len(names) > NAMED_MAX else lambda rows: rows.where(F.col("group_id").isin(names))
 
 
 def _imported_log_rows(ledger: Ledger) -> int:

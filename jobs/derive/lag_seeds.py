@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.warehouse.ledger import records_since
+from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS
 from groupledger.jobs.warehouse.tables import collect, every_row
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.tables.lag_seeds import LAG_SEEDS
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.transforms.lag.rules import LagRules
-
-KEPT_EVERY_MS = 3_600_000
 
 
 @dataclass(frozen=True)

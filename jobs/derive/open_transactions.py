@@ -8,29 +8,23 @@ of no use: all samples are read again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
-from groupledger.jobs.warehouse.progress import note_progress, read_progress
-from groupledger.jobs.warehouse.tables import frame_of
+from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS, note_progress, read_progress
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.transforms.incidents.open_transactions import COLUMNS, open_transactions, telling
 from groupledger.transforms.lag.lag import sampled_within
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame
 
     from groupledger.jobs.warehouse.ledger import Ledger
 
 NAME = "open_transactions"
-KEPT_EVERY_MS = 3_600_000
 SCHEMA = StructType([StructField(name, IntegerType() if name == "partition" else LongType()) for name in COLUMNS])
 
 
@@ -40,7 +34,7 @@ class Kept:
 
     until_ms: int = 0
     stalled_ms: int = 0
-    samples: Sequence[Sequence[int]] = ()
+    samples: list[tuple[int, ...]] = field(default_factory=list)
 
 
 def sampled_transactions(ledger: Ledger, stalled_ms: int) -> DataFrame:
@@ -50,14 +44,10 @@ def sampled_transactions(ledger: Ledger, stalled_ms: int) -> DataFrame:
     if kept.stalled_ms != stalled_ms or kept.until_ms > last_ms:
         kept = Kept()
     new = ledger.rows_within(WATERMARKS, sampled_within(kept.until_ms + 1, last_ms))
-    found = telling(_frame(ledger, kept.samples).union(open_transactions(new)), stalled_ms)
+    before = ledger.spark.createDataFrame(kept.samples, SCHEMA)
+    found = telling(before.union(open_transactions(new)), stalled_ms)
     if last_ms - kept.until_ms < KEPT_EVERY_MS:
         return found
     samples = sorted(tuple(row) for row in found.collect())
     note_progress(ledger, NAME, Kept(last_ms, stalled_ms, samples))
-    return _frame(ledger, samples)
-
-
-def _frame(ledger: Ledger, samples: Sequence[Sequence[int]]) -> DataFrame:
-    columns = zip(*samples, strict=True) if samples else [()] * len(COLUMNS)
-    return frame_of(ledger.spark, pa.table([*map(pa.array, columns)], to_arrow_schema(SCHEMA)))
+    return ledger.spark.createDataFrame(samples, SCHEMA)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Progress = TypeVar("Progress")
 POSITIONS = "positions"
+KEPT_EVERY_MS = 3_600_000
+"""How far behind what is kept may be: so much is read anew in each pass."""
 
 
 def read_progress(ledger: Ledger, name: str, kind: Callable[..., Progress], remedy: str) -> Progress | None:

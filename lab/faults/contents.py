@@ -15,6 +15,7 @@ from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.transforms.history.rules.state import load
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
 OF_THE_RUN = frozenset({"ingest_date", "computed_at", "imported_at", "source_file", "recorded_at"})
@@ -41,6 +42,11 @@ def contents(warehouse: Path | str, left_out: frozenset[str] = OF_THE_RUN) -> di
     return {
         name: rows_of(DeltaTable(at), name, left_out) for name, at in places.items() if DeltaTable.is_deltatable(at)
     }
+
+
+def without(tables: dict[str, Counter[str]], names: Collection[str]) -> dict[str, Counter[str]]:
+    """Returns the tables but for some."""
+    return {name: rows for name, rows in tables.items() if name not in names}
 
 
 def differences(found: dict[str, Counter[str]], expected: dict[str, Counter[str]]) -> list[str]:

@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
-from groupledger.jobs.derive.commit_steps import KEPT_EVERY_MS
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
 from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS
 from groupledger.schemas.codec.records import decode_record, encode_record
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
-from lab.faults.contents import OF_THE_RUN, contents, differences
+from lab.faults.contents import OF_THE_RUN, contents, differences, without
 from lab.faults.trials import LEASE_S, lay_out, no_remedy, outcome_of, repair
 from lab.kafka.forwarder import Forwarder
 from lab.kafka.local_broker import LocalBroker
@@ -240,7 +240,7 @@ def let_an_hour_pass(warehouse: Path) -> None:
 
 
 def of_the_log(tables: dict[str, Counter[str]]) -> dict[str, Counter[str]]:
-    return {name: rows for name, rows in tables.items() if name not in OF_ROUNDS}
+    return without(tables, OF_ROUNDS)
 
 
 def twice(tables: dict[str, Counter[str]]) -> list[str]:

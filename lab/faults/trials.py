@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from lab.faults.contents import WIDTH_SHOWN, contents, differences
+from lab.faults.contents import WIDTH_SHOWN, contents, differences, without
 from lab.faults.shim import COUNT, PLACES
 
 if TYPE_CHECKING:
@@ -232,10 +232,8 @@ def outcome_of(trial: Trial, disturbed: Sequence[Ended]) -> str:
 def differences_of(trial: Trial) -> list[str]:
     was_rebuilt = any(ended.command.startswith(REBUILD) for ended in trial.ends)
     left_out = KEPT if was_rebuilt else frozenset()
-    expected = {name: rows for name, rows in trial.stage.expected.items() if name not in left_out}
     try:
-        found = contents(trial.warehouse)
-        return differences({name: rows for name, rows in found.items() if name not in left_out}, expected)
+        return differences(without(contents(trial.warehouse), left_out), without(trial.stage.expected, left_out))
     except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
         return [f"a table can't be read: {' '.join(str(error).split())[:WIDTH_SHOWN]}"]
 

@@ -1,7 +1,7 @@
 """Rows of the ledger to rows of `incidents`: the bridge from `transforms.incidents.rules` to Spark.
 
     facts_of(tables, rules)   what the rules need: a row of a table as the struct of its source, the others' are null
-    named(names)              what gives the rows of some groups: how `facts_of` asks for them
+    of_groups(groups)         what gives the rows of some groups: how `facts_of` asks for them
     incidents(facts, ...)     one call of the rules for each subject
 
 A subject is a group, or a partition of `__consumer_offsets`, and goes through one task. Of the history only groups come
@@ -100,19 +100,19 @@ class IncidentTables:
     groups: DataFrame | None = None
 
 
-def named(names: DataFrame) -> Callable[[DataFrame], DataFrame]:
-    """Returns what gives the rows of a frame that have one of some names, by the column that `names` has."""
-    return lambda rows: rows.join(names, names.columns, "left_semi")
+def of_groups(groups: DataFrame) -> Callable[[DataFrame], DataFrame]:
+    """Returns what gives the rows of a frame that are of some groups."""
+    return lambda rows: rows.join(groups, "group_id", "left_semi")
 
 
 def facts_of(
     tables: IncidentTables,
     rules: Rules,
     as_of_ms: int,
-    select: Callable[[DataFrame], Callable[[DataFrame], DataFrame]] = named,
+    select: Callable[[DataFrame], Callable[[DataFrame], DataFrame]] = of_groups,
 ) -> DataFrame:
     """Returns a row for each fact: `FACT_KEY`, and a struct for each source, of which only the fact's own is filled.
-    `select` does what `named` does, and may read less for it; it is given each name once."""
+    `select` does what `of_groups` does, and may read less for it; it is given each group once."""
     old = _old_offsets(tables, rules, as_of_ms)
     records = select(_asked_of_records(tables, old))(tables.coordinator_records)
     sources = [*_sources(replace(tables, coordinator_records=records), rules, as_of_ms, old)]
