@@ -1,13 +1,15 @@
 """Breaks something at random, by a seed, while the pipeline runs, does what its sentences say, and holds the tables
 against an undisturbed reading of the same log.
 
-    python -m bench.faults --seeds 3 --faults-per-seed 10 [--only KIND...] [--list]
+    python -m bench.faults --seeds 3 --faults-per-seed 10 [--in-a-row 3] [--only KIND...] [--list]
     python -m bench.faults --first-seed 2 --seeds 1 --fault 7      # one fault again
 
 A seed simulates an hour of ten groups (`lab.faults.growing_log`), cuts the log into pieces, and passes over one after
 the other undisturbed. Each fault begins behind one of these passes, with the next piece, and must end as the next pass
-did: all tables equal as multisets. Kinds of faults take turns, in an order by the seed. Those of a live cluster and of
-logs begin with an empty warehouse, and must end as an undisturbed reading of the same topic, or of the same files.
+did: all tables equal as multisets. Kinds of faults take turns, in an order by the seed. With `--in-a-row`, faults of
+processes that follow each other happen to one warehouse, before it is repaired and compared. Those of a live cluster
+and of logs begin with an empty warehouse, and must end as an undisturbed reading of the same topic, or of the same
+files.
 
 The property: a stop is one sentence with an exit code that says so, its remedy helps, nothing is lost, nothing is
 there twice. A traceback is counted, and fails only where `--strict` asks for it.
@@ -24,6 +26,7 @@ import tarfile
 import tempfile
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,10 +35,13 @@ from lab.faults import damage, kinds, live, log_imports
 from lab.faults.growing_log import make_pieces
 from lab.faults.processes import Launcher
 from lab.faults.shim import build_shim
-from lab.faults.trials import OUTCOMES, Stage, Trial, judge, lay_out, make_stage, unread
+from lab.faults.trials import OUTCOMES, Stage, Trial, judge, lay_out, let_happen, make_stage, outcome_of, unread
+from lab.faults.warm import WarmProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from lab.faults.processes import Ended
 
 FAULTS: dict[str, Callable[[Trial], None]] = kinds.FAULTS | damage.FAULTS | live.FAULTS | log_imports.FAULTS
 CLUSTER = "test"
@@ -85,6 +91,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--seeds", type=int, default=3, help="how many seeds")
     found.add_argument("--first-seed", type=int, default=1)
     found.add_argument("--faults-per-seed", type=int, default=10)
+    found.add_argument("--in-a-row", type=int, default=1, help="how many faults may happen before one comparison")
     found.add_argument("--pieces", type=int, default=3, help="into how many pieces a log is cut")
     found.add_argument("--upgrade", action="store_true", help="begin with warehouses of earlier releases, too")
     found.add_argument("--fault", type=int, help="only the fault of this number of each seed")
@@ -104,25 +111,42 @@ def first_sentence(fault: Callable[[Trial], None]) -> str:
 def campaign(options: argparse.Namespace, directory: Path) -> Iterator[Result]:
     shim = build_shim(directory)
     for seed in range(options.first_seed, options.first_seed + options.seeds):
-        # One path for all trials of a seed: Spark's checkpoints name the files that they have read.
-        launcher = Launcher(directory / f"seed-{seed}" / "trial", shim)
-        stages = make_stages(directory / f"seed-{seed}", launcher, seed, options)
-        if options.upgrade:
-            stages += [make_upgrade(directory / f"seed-{seed}", launcher, archive) for archive in ARCHIVES]
-        order = random.Random(seed).sample(options.only, len(options.only))  # noqa: S311 - repeatable
-        for number in range(options.faults_per_seed):
-            if options.fault in (None, number):
-                result = try_fault(order[number % len(order)], seed, number, stages, launcher)
-                if result.problems:
-                    say(f"  again: {again(options, seed, number)}")
-                yield result
+        with closing(WarmProcess()) as warm:
+            yield from faults_of(seed, Launcher(directory / f"seed-{seed}" / "trial", shim, warm), options)
+
+
+def faults_of(seed: int, launcher: Launcher, options: argparse.Namespace) -> Iterator[Result]:
+    # One path for all trials of a seed: Spark's checkpoints name the files that they have read.
+    folder = launcher.folder.parent
+    stages = make_stages(folder, launcher, seed, options)
+    if options.upgrade:
+        stages += [make_upgrade(folder, launcher, archive) for archive in ARCHIVES]
+    order = random.Random(seed).sample(options.only, len(options.only))  # noqa: S311 - repeatable
+    for row in rows(order, options.faults_per_seed, options.in_a_row):
+        if options.fault is None or options.fault in row:
+            results = try_faults(row, seed, stages, launcher)
+            if any(each.problems for each in results):
+                say(f"  again: {again(options, seed, min(row))}")
+            yield from results
+
+
+def rows(order: Sequence[str], count: int, length_max: int) -> list[dict[int, str]]:
+    """Returns the kinds of so many faults by their numbers, those together that happen to one warehouse."""
+    found: list[dict[int, str]] = []
+    for number in range(count):
+        kind = order[number % len(order)]
+        is_next = found and len(found[-1]) < length_max and kinds.IN_A_ROW.keys() >= {kind, *found[-1].values()}
+        if not is_next:
+            found.append({})
+        found[-1][number] = kind
+    return found
 
 
 def again(options: argparse.Namespace, seed: int, number: int) -> str:
     """Returns the command that tries one fault again."""
-    where = ["--first-seed", seed, "--seeds", 1, "--faults-per-seed", number + 1, "--pieces", options.pieces]
-    kinds_ = [] if options.only == sorted(FAULTS) else ["--only", *options.only]
-    words = [*where, "--fault", number, *["--upgrade"] * options.upgrade, *kinds_]
+    where = ["--first-seed", seed, "--seeds", 1, "--faults-per-seed", options.faults_per_seed, "--fault", number]
+    how = ["--in-a-row", options.in_a_row, "--pieces", options.pieces, *["--upgrade"] * options.upgrade]
+    words = [*where, *how, *([] if options.only == sorted(FAULTS) else ["--only", *options.only])]
     return f"python -m bench.faults {shlex.join(map(str, words))}"
 
 
@@ -151,36 +175,53 @@ def make_upgrade(folder: Path, launcher: Launcher, archive: Path) -> Stage:
     return make_stage(f"upgrade from {name}", launcher, release / "warehouse", inputs, after, OF_RELEASE)
 
 
-def try_fault(kind: str, seed: int, number: int, stages: Sequence[Stage], launcher: Launcher) -> Result:
-    source = random.Random(f"{seed}/{number}/{kind}")  # noqa: S311 - repeatable
-    stage = source.choice(stages[1:] if kind in NEED_TABLES else stages)
+def try_faults(row: Mapping[int, str], seed: int, stages: Sequence[Stage], launcher: Launcher) -> list[Result]:
+    """Lets faults happen one after the other, and returns what came of each."""
+    chance = {
+        number: random.Random(f"{seed}/{number}/{kind}")  # noqa: S311 - repeatable
+        for number, kind in row.items()
+    }
+    first, kind = next(iter(row.items()))
+    stage = chance[first].choice(stages[1:] if kind in NEED_TABLES else stages)
     lay_out(launcher.folder, stage.before, stage.inputs, stage.cluster)
-    trial = Trial(random=source, stage=stage, launcher=replace(launcher, started=[]))
+    trial = Trial(random=chance[first], stage=stage, launcher=replace(launcher, started=[]))
     began = time.monotonic()
+    happened = []
     try:
-        FAULTS[kind](trial)
-        outcome, problems = judge(trial)
+        for number, each in row.items():
+            trial.random = chance[number]
+            happened.append(let_happen(trial, each, FAULTS[each]))
+        problems = judge(trial)
     finally:
         trial.launcher.end_all()
-    unclean = [
-        f"{each.command.split(' --')[0]}: {each.code}: {each.sentence}" for each in trial.ends if not each.is_clean
+    seconds = time.monotonic() - began
+    tell(trial, seed, row, seconds, problems)
+    of_repair = trial.ends[sum(len(each.ends) for each in happened) :]
+    return [
+        Result(
+            kind=each.kind,
+            outcome=outcome_of(trial, each),
+            seconds=seconds / len(row),
+            unclean=unclean([*each.ends, *of_repair]),
+            problems=problems,
+        )
+        for each in happened
     ]
-    result = Result(kind=kind, outcome=outcome, seconds=time.monotonic() - began, unclean=unclean, problems=problems)
-    tell(result, seed, number, trial)
-    return result
 
 
-def tell(result: Result, seed: int, number: int, trial: Trial) -> None:
+def unclean(ends: Sequence[Ended]) -> list[str]:
+    return [f"{each.command.split(' --')[0]}: {each.code}: {each.sentence}" for each in ends if not each.is_clean]
+
+
+def tell(trial: Trial, seed: int, row: Mapping[int, str], seconds: float, problems: Sequence[str]) -> None:
     codes = " ".join(str(each.code) for each in trial.ends)
-    say(
-        f"seed {seed} fault {number}: {result.kind} at {trial.stage.name} ({'; '.join(trial.notes)}): {result.outcome},"
-        f" codes {codes}, {result.seconds:.0f} s"
-    )
+    numbers = ", ".join(map(str, row))
+    say(f"seed {seed} fault {numbers} at {trial.stage.name} ({'; '.join(trial.notes)}): codes {codes}, {seconds:.0f} s")
     for line in dict.fromkeys(each.sentence for each in trial.ends if each.is_clean and each.code > 0):
         say(f"  said: {line[:300]}")
-    for line in result.unclean:
+    for line in unclean(trial.ends):
         say(f"  not one sentence: {line[:300]}")
-    for line in result.problems:
+    for line in problems:
         say(f"  WRONG: {line}")
 
 

@@ -26,7 +26,7 @@ from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS
 from groupledger.schemas.codec.records import decode_record, encode_record
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from lab.faults.contents import OF_THE_RUN, contents, differences, without
-from lab.faults.trials import LEASE_S, lay_out, no_remedy, outcome_of, repair
+from lab.faults.trials import LEASE_S, lay_out, no_remedy, repair
 from lab.kafka.forwarder import Forwarder
 from lab.kafka.local_broker import LocalBroker
 from lab.kafka.local_traffic import make_offsets_topic
@@ -197,9 +197,8 @@ def try_live(trial: Trial, fault: Fault, victims: Sequence[str] = ANY, *, is_thr
             end(trial, process)
         trial.finish(process)
         # Told to stop, a monitor that went on has done well.
-        disturbed = [each for each in trial.ends if each.code != SIGTERM_CODE]
-        problems = compared(trial, found, LAST_STEP[victim])
-        trial.judged = outcome_of(trial, disturbed), problems + trial.problems
+        trial.disturbed = [each for each in trial.ends if each.code != SIGTERM_CODE]
+        trial.judged = compared(trial, found, LAST_STEP[victim]) + trial.problems
 
 
 def end(trial: Trial, monitor: Process) -> None:
@@ -214,20 +213,17 @@ def compared(trial: Trial, found: Cluster, command: str) -> list[str]:
     """Repairs by a command, and compares with an undisturbed reading, as soon as nothing is written to the topic."""
     fresh = replace(trial.launcher, folder=trial.launcher.folder.with_name("fresh"), started=[])
     lay_out(fresh.folder, None, trial.stage.inputs, trial.stage.cluster)
-    try:
-        for _ in range(QUIET_TRIES):
-            ends = found.ends()
-            let_an_hour_pass(trial.warehouse)
-            if not repair(trial, command):
-                return [no_remedy(trial)]
-            undisturbed = fresh.start(command, *trial.source).finish()
-            assert undisturbed.code == 0, undisturbed.said
-            if found.ends() == ends:
-                break
-        else:
-            return ["the topic was never quiet"]
-    finally:
-        fresh.end_all()
+    for _ in range(QUIET_TRIES):
+        ends = found.ends()
+        let_an_hour_pass(trial.warehouse)
+        if not repair(trial, command):
+            return [no_remedy(trial)]
+        undisturbed = fresh.run(command, *trial.source)
+        assert undisturbed.code == 0, undisturbed.said
+        if found.ends() == ends:
+            break
+    else:
+        return ["the topic was never quiet"]
     expected = of_the_log(contents(fresh.folder / "warehouse", LEFT_OUT))
     return twice(contents(trial.warehouse)) + differences(of_the_log(contents(trial.warehouse, LEFT_OUT)), expected)
 

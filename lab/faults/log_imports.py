@@ -17,7 +17,7 @@ from lab.faults.contents import contents, differences
 from lab.faults.growing_log import MIX
 from lab.faults.kinds import some_call
 from lab.faults.shim import COUNT
-from lab.faults.trials import REPAIRS_MAX, lay_out, no_remedy, outcome_of
+from lab.faults.trials import REPAIRS_MAX, lay_out, no_remedy
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -66,10 +66,9 @@ def try_import(trial: Trial, fault: Callable[[Trial, Sequence[str], Sequence[Pat
     command = ("import-logs", *(f"--{name}={folder}/logs/{name}" for name in ("request-log", "server-log")))
     expected = undisturbed(trial, command)
     fault(trial, command, logs)
-    disturbed = list(trial.ends)
+    trial.disturbed = list(trial.ends)
     is_repaired = any(trial.run(*command).code == 0 for _ in range(REPAIRS_MAX))
-    problems = differences(imported(folder), expected) if is_repaired else [no_remedy(trial)]
-    trial.judged = outcome_of(trial, disturbed), problems
+    trial.judged = differences(imported(folder), expected) if is_repaired else [no_remedy(trial)]
 
 
 def undisturbed(trial: Trial, command: Sequence[str]) -> dict[str, Counter[str]]:

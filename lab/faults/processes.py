@@ -1,4 +1,5 @@
-"""Runs `groupledger` commands in processes of their own, with the shim `system_calls.c`, and judges how they ended."""
+"""Runs `groupledger` commands, and judges how they ended: those that something happens to in processes of their own,
+with the shim `system_calls.c`, and those that nothing disturbs in one that stays (`warm`)."""
 
 from __future__ import annotations
 
@@ -17,9 +18,10 @@ from groupledger.jobs.process.session import SHORT_LIVED
 from lab.faults.shim import COUNT, Shim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lab.faults.shim import Twist
+    from lab.faults.warm import WarmProcess
 
 TIMEOUT_S = 900
 PAGE_BYTES, MIB = resource.getpagesize(), 1 << 20
@@ -125,6 +127,7 @@ class Launcher:
 
     folder: Path
     shim: Path
+    warm: WarmProcess
     started: list[Process] = field(default_factory=list)
 
     def start(
@@ -133,10 +136,9 @@ class Launcher:
         own = self.folder / f"process-{len(self.started)}"
         own.mkdir()
         shim = Shim(self.shim, self.folder / "warehouse", own, twist)
-        place = ["--warehouse", str(self.folder / "warehouse"), "--conf", str(self.folder / "settings.yaml")]
         with (own / "words").open("wb") as words:
             process = subprocess.Popen(
-                [sys.executable, "-m", "groupledger.jobs.cli.main", *command.split(), *place, *arguments],
+                [sys.executable, "-m", "groupledger.jobs.cli.main", *self._words(command, arguments)],
                 stdout=subprocess.DEVNULL,
                 stderr=words,
                 start_new_session=True,
@@ -146,6 +148,15 @@ class Launcher:
         text = " ".join([command, *arguments])
         self.started.append(Process(text, own, process, own / "words", shim))
         return self.started[-1]
+
+    def run(self, command: str, *arguments: str) -> Ended:
+        """Runs a command that nothing disturbs to its end."""
+        code, said = self.warm.run(self._words(command, arguments))
+        return Ended(" ".join([command, *arguments]), code, said)
+
+    def _words(self, command: str, arguments: Sequence[str]) -> list[str]:
+        place = ("--warehouse", str(self.folder / "warehouse"), "--conf", str(self.folder / "settings.yaml"))
+        return [*command.split(), *place, *arguments]
 
     def end_all(self) -> None:
         """Kills what is left of each process that was started here, JVMs and workers included."""

@@ -21,7 +21,7 @@ from lab.faults.shim import COUNT, PLACES
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from random import Random
 
@@ -62,7 +62,8 @@ class Trial:
     """What a fault gets: chance, a warehouse, and commands to run on it.
 
     `is_touched` says that the fault happened; `restore` puts back what a fault has damaged. `source` is where a pass
-    reads, if not the stage's inputs. A fault that compares with something else than the stage says how it is `judged`.
+    reads, if not the stage's inputs. A fault that compares with something else than the stage leaves what it found
+    wrong in `judged`, and how the commands that it disturbed ended in `disturbed`.
     """
 
     random: Random
@@ -76,7 +77,8 @@ class Trial:
     was_restored: bool = False
     saved: dict[Path, bytes] = field(default_factory=dict)
     source: Sequence[str] = ()
-    judged: tuple[str, list[str]] | None = None
+    judged: list[str] | None = None
+    disturbed: list[Ended] | None = None
 
     @property
     def warehouse(self) -> Path:
@@ -88,16 +90,19 @@ class Trial:
     def start(
         self, command: str, *more: str, twist: Twist = COUNT, environment: Mapping[str, str] | None = None
     ) -> Process:
-        of_pass = self.source or inputs_of(self.launcher.folder)
-        arguments = of_pass if command in READ else ()
-        return self.launcher.start(command, *arguments, *more, twist=twist, environment=environment)
+        return self.launcher.start(command, *self._arguments(command), *more, twist=twist, environment=environment)
 
     def finish(self, process: Process) -> Ended:
         self.ends.append(process.finish())
         return self.ends[-1]
 
     def run(self, command: str, *more: str) -> Ended:
-        return self.finish(self.start(command, *more))
+        self.ends.append(self.launcher.run(command, *self._arguments(command), *more))
+        return self.ends[-1]
+
+    def _arguments(self, command: str) -> Sequence[str]:
+        of_pass = self.source or inputs_of(self.launcher.folder)
+        return of_pass if command in READ else ()
 
     def victim(self) -> str:
         """Returns a command that the fault will happen to. Before there is a table, only one has anything to do."""
@@ -201,32 +206,54 @@ def remove_as_told(warehouse: Path, sentence: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def judge(trial: Trial) -> tuple[str, list[str]]:
-    """Repairs, compares, and returns the outcome, with a line for each thing that must not be."""
+@dataclass(frozen=True, kw_only=True)
+class Happened:
+    """One fault that happened in a trial, and how the commands that it disturbed ended."""
+
+    kind: str
+    ends: Sequence[Ended]
+    disturbed: Sequence[Ended]
+    is_touched: bool
+    is_killed: bool
+
+
+def let_happen(trial: Trial, kind: str, fault: Callable[[Trial], None]) -> Happened:
+    """Lets one fault happen, of several perhaps that a trial has before it is judged."""
+    before = len(trial.ends)
+    trial.is_touched = trial.is_killed = False
+    trial.note(kind)
+    fault(trial)
+    ends = trial.ends[before:]
+    disturbed = ends if trial.disturbed is None else trial.disturbed
+    return Happened(kind=kind, ends=ends, disturbed=disturbed, is_touched=trial.is_touched, is_killed=trial.is_killed)
+
+
+def judge(trial: Trial) -> list[str]:
+    """Repairs, compares, and returns a line for each thing that must not be."""
     if trial.judged is not None:
         return trial.judged
-    disturbed = list(trial.ends)
     is_repaired = repair(trial)
     found = differences_of(trial) if is_repaired else [no_remedy(trial)]
     found += trial.problems
     if found and trial.saved:
         found = mend_damage(trial, found)
-    # A fault of files at rest is met by the first run that repairs.
-    return outcome_of(trial, disturbed or trial.ends), found
+    return found
 
 
 def no_remedy(trial: Trial) -> str:
     return f"no remedy helped; at last: {trial.ends[-1].sentence}"
 
 
-def outcome_of(trial: Trial, disturbed: Sequence[Ended]) -> str:
+def outcome_of(trial: Trial, fault: Happened) -> str:
+    """Returns what came of a fault of a trial that has been judged."""
     if trial.was_restored:
         return RESTORED
-    if trial.is_killed:
+    if fault.is_killed:
         return KILLED
-    if not trial.is_touched:
+    if not fault.is_touched:
         return NO_EFFECT
-    return REFUSED if any(ended.code for ended in disturbed) else REPAIRED
+    # A fault of files at rest is met by the first run that repairs.
+    return REFUSED if any(ended.code for ended in fault.disturbed or trial.ends) else REPAIRED
 
 
 def differences_of(trial: Trial) -> list[str]:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.faults import FAULTS, STRICT, main
+from bench.faults import FAULTS, STRICT, main, rows
 from groupledger.schemas.codec.records import decode_record
 from lab.faults.contents import differences
 from lab.faults.live import SESSION_MS, lasting, twice
 from lab.faults.processes import Ended, Launcher
 from lab.faults.trials import KEPT, Stage, Trial, differences_of, remove_as_told
+from lab.faults.warm import WarmProcess
 from lab.warehouses.rows import group_metadata, offset_commit
 
 if TYPE_CHECKING:
@@ -25,6 +26,15 @@ def test_kills_in_the_middle_of_a_call(tmp_path: Path) -> None:
     `make faults` breaks the rest; a writer that sleeps is in test_fencing."""
     options = ["--seeds", "1", "--pieces", "1", "--faults-per-seed", "1", "--strict"]
     assert main([*options, "--directory", str(tmp_path), "--only", "kill-at-a-call"]) == 0
+
+
+def test_faults_in_a_row() -> None:
+    """Goal: only faults of processes share a warehouse, at most as many as are wanted, and each keeps its number."""
+    kinds = ["interrupt", "two-writers", "damaged-lease"]
+    found = rows(kinds, 7, length_max=2)
+    assert [list(each) for each in found] == [[0, 1], [2], [3, 4], [5], [6]]
+    assert found[1] == {2: "damaged-lease"}
+    assert [list(each) for each in rows(kinds[:2], 5, length_max=3)] == [[0, 1, 2], [3, 4]]
 
 
 def test_strict_kinds_exist() -> None:
@@ -70,7 +80,7 @@ def test_what_a_rebuild_drops(tmp_path: Path) -> None:
         counts={},
         seconds=0,
     )
-    trial = Trial(random=Random(1), stage=stage, launcher=Launcher(tmp_path, tmp_path))
+    trial = Trial(random=Random(1), stage=stage, launcher=Launcher(tmp_path, tmp_path, WarmProcess()))
     assert len([line for line in differences_of(trial) if "missing" in line]) == 3
     trial.ends.append(Ended("history --rebuild", 0, ""))
     assert differences_of(trial) == ["groups: 0 rows too many, 1 missing", "  - a"]
