@@ -21,7 +21,7 @@ from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.warehouse.ledger import day_before, is_behind, known_ends, records_since
 from groupledger.jobs.warehouse.progress import KEPT_EVERY_MS, drop_progress, note_progress, read_progress
-from groupledger.jobs.warehouse.tables import every_row
+from groupledger.jobs.warehouse.tables import every_row, of_spark
 from groupledger.jobs.warehouse.task_files import write_files
 from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
 from groupledger.schemas.tables.coverage import COVERAGE
@@ -36,6 +36,7 @@ from groupledger.transforms.incidents.commit_steps import (
     steps_of,
     with_earlier,
     with_ends,
+    with_suspicion,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.jobs.warehouse.tables import Condition
     from groupledger.transforms.incidents.rules import Rules
 
 
@@ -53,26 +55,39 @@ class Kept:
 
     number: int = 0
     gap_ms: int = 0
+    gap_intervals: float = 0
     until_ms: int = 0
     positions: Mapping[int, int] = field(default_factory=dict)
     ingested_from_ms: int | None = None
 
 
+@dataclass(frozen=True)
+class CommitSteps:
+    """The steps of all commits that are known: those that are kept and have ended, and those that are made anew."""
+
+    ledger: Ledger
+    kept: Kept
+    new: DataFrame
+
+    def of(self, condition: Condition) -> DataFrame:
+        """Returns the steps for which a condition holds."""
+        ended = _rows(self.ledger, self.kept, lambda column: (column("is_open") == 0) & condition(column))
+        return ended.unionByName(self.new.where(of_spark(condition)), allowMissingColumns=True)
+
+
 def commit_steps_until(
     ledger: Ledger, as_of_ms: int, rules: Rules, keep: Callable[[DataFrame], DataFrame] = lambda rows: rows
-) -> DataFrame:
+) -> CommitSteps:
     """Returns the steps of all commits that are known, and keeps them if it is time. What is not in the table is made
     once, if `keep` persists it."""
     ledger.create(COMMIT_STEPS)
-    gap_ms = rules.commit_gap_ms
-    kept = _kept(ledger, gap_ms)
+    kept = _kept(ledger, rules)
     until_ms = settled_ms(ledger)
     if until_ms - kept.until_ms >= KEPT_EVERY_MS:
-        kept = _keep(ledger, kept, until_ms, gap_ms)
-    rows = _rows(ledger, kept)
-    lines = lines_of(rows, commits_of(_new_records(ledger, kept)), ledger.rows_within(COVERAGE, every_row))
-    steps = with_ends(steps_of(lines, gap_ms, as_of_ms), _new_samples(ledger, kept), as_of_ms).where("is_step")
-    return rows.where("is_open = 0").unionByName(keep(steps), allowMissingColumns=True)
+        kept = _keep(ledger, kept, until_ms, rules)
+    lines = _lines(ledger, kept, _new_records(ledger, kept))
+    steps = with_ends(steps_of(lines, rules.commit_gap_ms, as_of_ms), _new_samples(ledger, kept), as_of_ms)
+    return CommitSteps(ledger, kept, keep(with_suspicion(steps.where("is_step"), rules, as_of_ms)))
 
 
 def drop_commit_steps(ledger: Ledger) -> None:
@@ -80,22 +95,24 @@ def drop_commit_steps(ledger: Ledger) -> None:
     drop_progress(ledger, COMMIT_STEPS.name)
 
 
-def _keep(ledger: Ledger, kept: Kept, until_ms: int, gap_ms: int) -> Kept:
+def _keep(ledger: Ledger, kept: Kept, until_ms: int, rules: Rules) -> Kept:
     """Replaces what is kept by what there is until an instant."""
     records = _new_records(ledger, kept)
     positions = {**kept.positions, **_positions_at(ledger, records, until_ms)}
     day, is_left = F.unix_date("ingest_date"), is_behind(positions)
     left, last = records.agg(F.min(F.when(is_left, day)), F.max(day)).collect()[0]
     since = next((each for each in (left, last) if each is not None), None)
-    lines = lines_of(_rows(ledger, kept), commits_of(records.where(~is_left)), ledger.rows_within(COVERAGE, every_row))
-    steps = with_ends(steps_of(lines, gap_ms, until_ms), _new_samples(ledger, kept), until_ms)
+    lines = _lines(ledger, kept, records.where(~is_left))
+    steps = with_ends(steps_of(lines, rules.commit_gap_ms, until_ms), _new_samples(ledger, kept), until_ms)
+    steps = with_suspicion(steps, rules, until_ms)
     rows = as_rows(with_earlier(steps, lines)).withColumn("cluster", F.lit(ledger.cluster))
     files = write_files(conform(rows, COMMIT_STEPS), COMMIT_STEPS, ledger.warehouse)
     number = last_sampled_at_ms(ledger, COMMIT_STEPS) + 1
     replaced = {"cluster": ledger.cluster} | ({"is_open": "1"} if kept.until_ms else {})
     old = ledger.commits.paths(COMMIT_STEPS, replaced)
     ledger.commits.replace_files(COMMIT_STEPS, old, files, batch=batch_of(ledger, COMMIT_STEPS, number))
-    found = Kept(number, gap_ms, until_ms, positions, kept.ingested_from_ms if since is None else since * DAY_MS)
+    ingested_from_ms = kept.ingested_from_ms if since is None else since * DAY_MS
+    found = Kept(number, *_of_rules(rules), until_ms, positions, ingested_from_ms)
     note_progress(ledger, COMMIT_STEPS.name, found)
     return found
 
@@ -132,12 +149,28 @@ def _new_samples(ledger: Ledger, kept: Kept) -> DataFrame | None:
     return ledger.rows_within(WATERMARKS, lambda column: column("sample_date") >= since)
 
 
-def _rows(ledger: Ledger, kept: Kept) -> DataFrame:
-    return as_steps(ledger.rows_within(COMMIT_STEPS, every_row).where(F.lit(kept.until_ms > 0)))
+def _lines(ledger: Ledger, kept: Kept, records: DataFrame) -> DataFrame:
+    """Returns the new records behind those that were the last ones."""
+    last = _rows(ledger, kept, lambda column: column("is_open") == 1)
+    return lines_of(last, commits_of(records), ledger.rows_within(COVERAGE, every_row))
 
 
-def _kept(ledger: Ledger, gap_ms: int) -> Kept:
+def _rows(ledger: Ledger, kept: Kept, condition: Condition) -> DataFrame:
+    is_kept = kept.until_ms > 0
+    return as_steps(ledger.rows_within(COMMIT_STEPS, condition) if is_kept else ledger.empty(COMMIT_STEPS))
+
+
+def _kept(ledger: Ledger, rules: Rules) -> Kept:
     found = read_progress(ledger, COMMIT_STEPS.name, Kept, "remove it: all commits are then read again")
-    if found is None or found.gap_ms != gap_ms or found.number > last_sampled_at_ms(ledger, COMMIT_STEPS):
+    if (
+        found is None
+        or (found.gap_ms, found.gap_intervals) != _of_rules(rules)
+        or found.number > last_sampled_at_ms(ledger, COMMIT_STEPS)
+    ):
         return Kept()
     return found
+
+
+def _of_rules(rules: Rules) -> tuple[int, float]:
+    """Returns the rules that decide what is kept."""
+    return rules.commit_gap_ms, rules.commit_gap_intervals

@@ -9,8 +9,8 @@ What they ask of the commits and of the samples, which are most of what there is
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
@@ -20,7 +20,7 @@ from groupledger.jobs.derive.open_transactions import sampled_transactions
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.judged_logs import note_judged
-from groupledger.jobs.warehouse.tables import every_row
+from groupledger.jobs.warehouse.tables import every_row, of_spark
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
@@ -39,37 +39,44 @@ from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.transforms.incidents.incidents import (
+    Asked,
+    History,
     IncidentTables,
     facts_of,
     incidents,
-    of_groups,
     wanted_requests,
 )
 from groupledger.transforms.incidents.rules import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
+    from groupledger.jobs.derive.commit_steps import CommitSteps
     from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
 
-NEEDED = (COORDINATOR_RECORDS, COVERAGE, GENERATIONS, REBALANCES, MEMBERS, ASSIGNMENTS)
+READ = (COVERAGE, GENERATIONS, REBALANCES, MEMBERS)
+NEEDED = (*READ, COORDINATOR_RECORDS, ASSIGNMENTS)
 OF_OFFSETS = (OFFSET_EVENTS, COMMITTED_OFFSETS, GROUPS)
 NAMED_MAX = 1_000
-READ_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, WATERMARKS, GROUP_STATES, MEMBER_EPOCHS, *OF_OFFSETS)
+READ_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, GROUP_STATES, MEMBER_EPOCHS, *OF_OFFSETS)
 
 
 def update_incidents(ledger: Ledger) -> int:
     """Replaces the incidents and returns their number. Raises InputError if the ledger has no history yet."""
     settings = ledger.settings
     rules = rules_from(Rules, settings.incidents, settings.history, settings.offsets)
+    for table in NEEDED:
+        ledger.require(table)
     log_rows = _imported_log_rows(ledger)  # before they are read: more may be imported meanwhile
     as_of_ms = _known_until_ms(ledger)
     ledger.create(INCIDENTS)
     with _keeping() as keep:
-        tables = _tables(ledger, as_of_ms, rules, keep)
-        facts = facts_of(tables, rules, as_of_ms, partial(_selected, keep))
+        steps = commit_steps_until(ledger, as_of_ms, rules, keep)
+        tables = _tables(ledger, steps, rules, keep)
+        facts = facts_of(tables, rules, as_of_ms, AskedTables(ledger, tables, steps, keep))
         found = incidents(facts, rules, as_of_ms)
         ledger.give_way()
         replace_cluster(ledger, INCIDENTS, found.withColumn("cluster", F.lit(ledger.cluster)))
@@ -95,25 +102,77 @@ def _keeping() -> Iterator[Callable[[DataFrame], DataFrame]]:
             each.unpersist()
 
 
-def _tables(ledger: Ledger, as_of_ms: int, rules: Rules, keep: Callable[[DataFrame], DataFrame]) -> IncidentTables:
-    for table in NEEDED:
-        ledger.require(table)
-    tables = (*NEEDED, *(table for table in READ_IF_ANY if ledger.exists(table)))
+def _tables(ledger: Ledger, steps: CommitSteps, rules: Rules, keep: Callable[[DataFrame], DataFrame]) -> IncidentTables:
+    tables = (*READ, *(table for table in READ_IF_ANY if ledger.exists(table)))
     rows = {table.name: ledger.rows_within(table, every_row) for table in tables}
-    rows["commit_steps"] = commit_steps_until(ledger, as_of_ms, rules, keep)
-    if WATERMARKS.name in rows:
+    if ledger.exists(WATERMARKS):
         rows["open_transactions"] = sampled_transactions(ledger, rules.stalled_transaction_ms)
     if REQUESTS.name in rows:
         rows[REQUESTS.name] = keep(wanted_requests(rows[REQUESTS.name]))
-    return IncidentTables(**rows)
+    return IncidentTables(suspects=steps.of(lambda column: column("is_suspect") == 1), **rows)
 
 
-def _selected(keep: Callable[[DataFrame], DataFrame], groups: DataFrame) -> Callable[[DataFrame], DataFrame]:
-    """Does what `of_groups` does. The names of a few go into the condition, by which most of what others have left is
-    never read; without a name nothing is."""
-    groups = keep(groups)
-    names = [row.group_id for row in groups.limit(NAMED_MAX + 1).collect()]
-    return of_groups(groups) if len(names) > NAMED_MAX else lambda rows: rows.where(F.col("group_id").isin(names))
+@dataclass(frozen=True)
+class Named:
+    """Those rows whose column has one of the names in a frame. A `few` names go into the condition, by which most of
+    what others have left is never read; without a name nothing is."""
+
+    column: str
+    names: DataFrame
+    few: Sequence[str] | None
+
+    def condition(self, column: Callable[[str], Any]) -> Any:
+        if self.few is None:
+            return True
+        return column(self.column).isin(self.few) if self.few else False
+
+    def among(self, rows: DataFrame) -> DataFrame:
+        if self.few is None:
+            return rows.join(self.names.select(self.column), self.column, "left_semi")
+        return rows.where(of_spark(self.condition))
+
+    def read(self, ledger: Ledger, table: Table) -> DataFrame:
+        if self.few is not None and not self.few:
+            return ledger.empty(table)
+        return self.among(ledger.rows_within(table, self.condition))
+
+
+@dataclass(frozen=True)
+class AskedTables:
+    """Reads of each table what `facts_of` asks for."""
+
+    ledger: Ledger
+    tables: IncidentTables
+    steps: CommitSteps
+    keep: Callable[[DataFrame], DataFrame]
+
+    def asked(self, names: DataFrame) -> Asked:
+        groups, topics = self._named(names)
+        return Asked(
+            coordinator_records=groups.read(self.ledger, COORDINATOR_RECORDS),
+            watermarks=topics.read(self.ledger, WATERMARKS) if self.ledger.exists(WATERMARKS) else None,
+        )
+
+    def history(self, groups: DataFrame) -> History:
+        (theirs,) = self._named(groups)
+        return History(
+            commit_steps=theirs.among(self.steps.of(theirs.condition)),
+            generations=theirs.among(self.tables.generations),
+            rebalances=theirs.among(self.tables.rebalances),
+            members=theirs.among(self.tables.members),
+            assignments=theirs.read(self.ledger, ASSIGNMENTS),
+            groups=None if self.tables.groups is None else theirs.among(self.tables.groups),
+        )
+
+    def _named(self, names: DataFrame) -> list[Named]:
+        """Returns what each column names."""
+        kept = self.keep(names)
+        rows = kept.limit(NAMED_MAX + 1).collect()
+        is_few = len(rows) <= NAMED_MAX
+        return [
+            Named(column, kept, [row[column] for row in rows if row[column] is not None] if is_few else None)
+            for column in names.columns
+        ]
 
 
 def _imported_log_rows(ledger: Ledger) -> int:

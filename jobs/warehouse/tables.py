@@ -78,12 +78,15 @@ class Tables:
 
     def rows_if_any(self, table: Table) -> DataFrame:
         """Returns the rows of a table, or an empty frame if the table is not there."""
-        return self._load(table) if self.exists(table) else self.spark.createDataFrame([], table.schema)
+        return self._load(table) if self.exists(table) else self.empty(table)
+
+    def empty(self, table: Table) -> DataFrame:
+        return self.spark.createDataFrame([], table.schema)
 
     def rows_within(self, table: Table, condition: Condition, version: int | None = None) -> DataFrame:
         """Returns the rows for which a condition holds, as of now or of a version; none if the table is not there."""
         rows = self.rows_if_any(table) if version is None else self.rows(table, version)
-        return rows.where(_of_spark(condition))
+        return rows.where(of_spark(condition))
 
     def version(self, table: Table) -> int:
         """Returns the number of the last commit in the table's Delta log."""
@@ -132,7 +135,8 @@ class ClusterTables(Tables):
         return super()._load(table, version).where(F.col("cluster") == F.lit(self.cluster))
 
 
-def _of_spark(condition: Condition) -> Any:
+def of_spark(condition: Condition) -> Any:
+    """Returns a condition as a column of Spark."""
     found = condition(F.col)
     return F.lit(found) if isinstance(found, bool) else found
 

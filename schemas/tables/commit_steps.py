@@ -2,7 +2,8 @@
 
 A step is a commit whose next one went back, or came late: after `incidents.commit_gap_s`. Beside the steps there is the
 last record of each partition in each complete stretch of the log, which becomes a step when nothing follows, or when
-what follows is late or goes back; its row is open. The rows are those of `transforms.incidents.commit_steps`.
+what follows is late or goes back; its row is open. The rows are those of `transforms.incidents.commit_steps`. Which of
+them may be an incident is known as soon as they have ended: a pass looks for these only.
 
 The table can be made again from `coordinator_records` and `watermarks`, as far as these still reach back.
 """
@@ -31,7 +32,7 @@ COMMIT_STEPS = Table(
     comment="One row for each commit that the next one went back behind, or came long after, and for the last commits.",
     written_by="pipeline",
     key=("cluster", "kafka_partition", "kafka_offset"),
-    statistics_columns=("cluster", "group_id", "committed_at", "next_at"),
+    statistics_columns=("cluster", "group_id", "committed_at", "next_at", "is_suspect"),
     partition_columns=("cluster", IS_OPEN.name),
     written_at_column="next_at",
     schema=struct(
@@ -53,6 +54,11 @@ COMMIT_STEPS = Table(
         column("idle_until", T.TimestampType(), "The last sample in which nothing lay behind the commit."),
         column("waiting_from", T.TimestampType(), "The first sample in which records lay behind it."),
         column("sampled_until", T.TimestampType(), "Samples until then were looked at; null if none were needed."),
+        column(
+            "is_suspect",
+            T.IntegerType(),
+            "1 if it has ended and may be an incident by itself under the rules by which it was kept, else 0.",
+        ),
         column("earlier", T.ArrayType(EARLIER), "The records of the partition before it, while the row is open."),
         IS_OPEN,
     ),

@@ -3,6 +3,7 @@
     lines_of(kept, commits, coverage)      the records of each partition that a group commits: those kept and those new
     steps_of(lines, gap_ms, as_of_ms)      the steps and last records among them
     with_ends(steps, watermarks, until)    what samples of their partitions' ends show until the next commit
+    with_suspicion(steps, rules, as_of)    which of them may be an incident by themselves
     with_earlier(steps, lines)             what has to be kept of the records before a last one
 
 Nothing can lie unseen between a commit and its next one: both are in one complete stretch of the log. What comes of
@@ -25,6 +26,8 @@ from groupledger.transforms.offsets.offset_commits import commit_log
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+    from groupledger.transforms.incidents.rules import Rules
 
 PLACE = ("group_id", "topic", "partition")
 LINE = (*PLACE, "stretch")
@@ -160,6 +163,15 @@ def with_ends(steps: DataFrame, watermarks: DataFrame | None, until_ms: int) -> 
 
 def _hour(name: str) -> Column:
     return F.expr(f"{name} DIV {HOUR_MS}")
+
+
+def with_suspicion(steps: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
+    """Returns the steps with 1 in `is_suspect` if they may be an incident by themselves: back, or too late for their
+    rhythm while records lay there to be read."""
+    length_ms = F.coalesce("next_at_ms", F.lit(as_of_ms)) - F.col("at_ms")
+    is_gap = (length_ms >= rules.commit_gap_intervals * F.col("interval_ms")) & F.col("waiting_from_ms").isNotNull()
+    is_suspect = F.col("is_step") & ((F.col("next_offset") < F.col("offset")) | is_gap)
+    return steps.withColumn("is_suspect", F.coalesce(is_suspect, F.lit(False)).cast("int"))
 
 
 def with_earlier(steps: DataFrame, lines: DataFrame) -> DataFrame:

@@ -1,21 +1,20 @@
 """Rows of the ledger to rows of `incidents`: the bridge from `transforms.incidents.rules` to Spark.
 
-    facts_of(tables, rules)   what the rules need: a row of a table as the struct of its source, the others' are null
-    of_groups(groups)         what gives the rows of some groups: how `facts_of` asks for them
-    incidents(facts, ...)     one call of the rules for each subject
+    facts_of(tables, rules, ...)   what the rules need: a row of a table as the struct of its source, the others' null
+    incidents(facts, ...)          one call of the rules for each subject
 
 A subject is a group, or a partition of `__consumer_offsets`, and goes through one task. Of the history only groups come
 that may have an incident: those with a refusal, a removal, a hole, a rewind, a gap in their commits, a long rebalance,
 enough of them for a storm, or an offset that was lost or will be (`offset_facts`). Of commits only those come that went
 back, or were long followed by none (`commit_steps`), and those of partitions whose commits were refused. Which groups
-these are is found first, so that of the past of all others only that much has to be read.
+these are is found first, so that the tables that grow with all groups are asked for the rows of these only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
@@ -79,19 +78,17 @@ STEP_COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentTables:
-    """Rows of one cluster; logs and samples are None where there are none. `commit_steps` are those of the transform of
-    that name, `requests` those that `wanted_requests` gives, `open_transactions` those samples that tell of some."""
+    """Rows of one cluster; logs and samples are None where there are none. `suspects` are the groups of steps that may
+    be an incident (`with_suspicion`), `requests` those that `wanted_requests` gives, `open_transactions` those samples
+    that tell of some. The other tables that `facts_of` needs are asked for some of their rows."""
 
-    coordinator_records: DataFrame
     coverage: DataFrame
-    commit_steps: DataFrame
+    suspects: DataFrame
     generations: DataFrame
     rebalances: DataFrame
     members: DataFrame
-    assignments: DataFrame
     requests: DataFrame | None = None
     coordinator_events: DataFrame | None = None
-    watermarks: DataFrame | None = None
     open_transactions: DataFrame | None = None
     group_states: DataFrame | None = None
     member_epochs: DataFrame | None = None
@@ -100,36 +97,51 @@ class IncidentTables:
     groups: DataFrame | None = None
 
 
-def of_groups(groups: DataFrame) -> Callable[[DataFrame], DataFrame]:
-    """Returns what gives the rows of a frame that are of some groups."""
-    return lambda rows: rows.join(groups, "group_id", "left_semi")
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Rows of the tables that grow with all groups: of the groups that were asked for, and of the topics."""
+
+    coordinator_records: DataFrame
+    watermarks: DataFrame | None
 
 
-def facts_of(
-    tables: IncidentTables,
-    rules: Rules,
-    as_of_ms: int,
-    select: Callable[[DataFrame], Callable[[DataFrame], DataFrame]] = of_groups,
-) -> DataFrame:
-    """Returns a row for each fact: `FACT_KEY`, and a struct for each source, of which only the fact's own is filled.
-    `select` does what `of_groups` does, and may read less for it; it is given each group once."""
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """Rows of the tables about groups, of those groups only that may have an incident."""
+
+    commit_steps: DataFrame
+    generations: DataFrame
+    rebalances: DataFrame
+    members: DataFrame
+    assignments: DataFrame
+    groups: DataFrame | None = None
+
+
+class Asking(Protocol):
+    """Reads what `facts_of` finds out that it needs. It is given each name once, and the others of a row are null."""
+
+    def asked(self, names: DataFrame) -> Asked:
+        """Returns the records of the groups, and the samples of the topics, in the columns `group_id` and `topic`."""
+
+    def history(self, groups: DataFrame) -> History: ...
+
+
+def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int, asking: Asking) -> DataFrame:
+    """Returns a row for each fact: `FACT_KEY`, and a struct for each source, of which only the fact's own is filled."""
     old = _old_offsets(tables, rules, as_of_ms)
-    records = select(_asked_of_records(tables, old))(tables.coordinator_records)
-    sources = [*_sources(replace(tables, coordinator_records=records), rules, as_of_ms, old)]
-    steps = tables.commit_steps.select(*STEP_COLUMNS)
-    candidates = [*_history_candidates(tables, rules), _step_candidates(steps, rules, as_of_ms)]
+    sources = [*_sources(tables, asking.asked(_asked(tables, old)), rules, as_of_ms, old)]
+    candidates = [*_history_candidates(tables, rules), tables.suspects]
     candidates += [source.candidates for source in sources if source.candidates is not None]
-    theirs = select(_groups_of(candidates))
-    history = [
-        ("steps", steps, "kafka_offset"),
-        ("generations", tables.generations, "kafka_offset"),
-        ("rebalances", tables.rebalances, "kafka_offset"),
-        ("members", tables.members, "from_offset"),
-        ("assignments", tables.assignments, "from_offset"),
+    history = asking.history(_groups_of(candidates))
+    parts = [
+        _facts("steps", history.commit_steps.select(*STEP_COLUMNS), "kafka_offset"),
+        _facts("generations", history.generations, "kafka_offset"),
+        _facts("rebalances", history.rebalances, "kafka_offset"),
+        _facts("members", history.members, "from_offset"),
+        _facts("assignments", history.assignments, "from_offset"),
     ]
-    if tables.groups is not None:
-        history.append(("groups", tables.groups, "last_kafka_offset"))
-    parts = [_facts(name, theirs(rows), order) for name, rows, order in history]
+    if history.groups is not None:
+        parts.append(_facts("groups", history.groups, "last_kafka_offset"))
     parts += [_facts(source.name, source.rows, source.order) for source in sources]
     if tables.open_transactions is not None:
         parts.append(_samples(tables.open_transactions))
@@ -146,12 +158,14 @@ class _Source:
     candidates: DataFrame | None = None
 
 
-def _sources(tables: IncidentTables, rules: Rules, as_of_ms: int, old: DataFrame | None) -> Iterator[_Source]:
+def _sources(
+    tables: IncidentTables, asked: Asked, rules: Rules, as_of_ms: int, old: DataFrame | None
+) -> Iterator[_Source]:
     if (requests := tables.requests) is not None:
         telling = requests.where(~_is_accepted_join() | F.col("is_replayed"))
         yield _Source("requests", requests, "order", telling)
-        yield _Source("commits", _commits_of_refused(tables, requests), "kafka_offset")
-        yield _Source("records", _records_to_replay(tables, requests), "kafka_offset")
+        yield _Source("commits", _commits_of_refused(asked.coordinator_records, requests), "kafka_offset")
+        yield _Source("records", _records_to_replay(asked.coordinator_records, requests), "kafka_offset")
     if tables.coordinator_events is not None:
         events = _events(tables.coordinator_events)
         yield _Source("events", events, "order", events.where(F.col("kind") != CoordinatorEventKind.STABILIZED))
@@ -164,13 +178,13 @@ def _sources(tables: IncidentTables, rules: Rules, as_of_ms: int, old: DataFrame
     if tables.offset_events is not None:
         moved = moves_and_losses(tables.offset_events)
         yield _Source("offset_events", moved, "kafka_offset", moved)
-        told = (tables.coordinator_records, tables.coverage, tables.generations, tables.watermarks)
+        told = (asked.coordinator_records, tables.coverage, tables.generations, asked.watermarks)
         back = returns(tables.offset_events, *told)
         yield _Source("returns", back, "kafka_offset", back)
     if old is not None and tables.groups is not None:
-        due = expiring(old, tables.watermarks)
+        due = expiring(old, asked.watermarks)
         yield _Source("committed", due, "kafka_offset", due)
-        yield _Source("readers", readers(tables.coordinator_records, tables.groups, old), "kafka_offset")
+        yield _Source("readers", readers(asked.coordinator_records, tables.groups, old), "kafka_offset")
 
 
 def _old_offsets(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame | None:
@@ -184,16 +198,21 @@ def _groups_of(parts: Sequence[DataFrame]) -> DataFrame:
     return reduce(lambda one, other: one.union(other), [rows.select("group_id") for rows in parts]).distinct()
 
 
-def _asked_of_records(tables: IncidentTables, old: DataFrame | None) -> DataFrame:
-    """Returns the groups of which some source reads the log itself."""
-    asked = [tables.generations.where("false")]
+def _asked(tables: IncidentTables, old: DataFrame | None) -> DataFrame:
+    """Returns the groups of which some source reads the log itself, and the topics of which it reads samples."""
+    none = F.lit(None).cast("string")
+    groups, topics = [tables.suspects.where("false")], []
     if tables.requests is not None:
-        asked.append(tables.requests.where(F.col("is_replayed") | _is_refused_commit()))
+        groups.append(tables.requests.where(F.col("is_replayed") | _is_refused_commit()))
     if tables.offset_events is not None:
-        asked.append(expired(tables.offset_events))
+        groups.append(expired(tables.offset_events))
+        topics.append(expired(tables.offset_events))
     if old is not None and tables.groups is not None:
-        asked.append(modern(tables.groups, old))
-    return _groups_of(asked)
+        groups.append(modern(tables.groups, old))
+        topics.append(old)
+    parts = [rows.select("group_id", none.alias("topic")) for rows in groups]
+    parts += [rows.select(none.alias("group_id"), "topic") for rows in topics]
+    return reduce(lambda one, other: one.union(other), parts).distinct()
 
 
 def _facts(source: str, rows: DataFrame, order: str) -> DataFrame:
@@ -275,11 +294,9 @@ def _events(events: DataFrame) -> DataFrame:
     )
 
 
-def _records_to_replay(tables: IncidentTables, requests: DataFrame) -> DataFrame:
+def _records_to_replay(coordinator_records: DataFrame, requests: DataFrame) -> DataFrame:
     replayed = requests.where("is_replayed").select("group_id").distinct()
-    records = tables.coordinator_records.where(
-        (F.col("record_type") == GROUP_METADATA) & F.col("decode_error").isNull()
-    )
+    records = coordinator_records.where((F.col("record_type") == GROUP_METADATA) & F.col("decode_error").isNull())
     return records.join(F.broadcast(replayed), "group_id", "left_semi").select(
         "group_id", "kafka_offset", F.unix_millis("kafka_timestamp").alias("at_ms"), "record_json"
     )
@@ -293,20 +310,12 @@ def _is_refused_commit() -> Column:
     return F.col("api").isin(*COMMITS) & ~F.col("error_code").eqNullSafe(Error.NONE.value)
 
 
-def _commits_of_refused(tables: IncidentTables, requests: DataFrame) -> DataFrame:
+def _commits_of_refused(coordinator_records: DataFrame, requests: DataFrame) -> DataFrame:
     """Returns all accepted commits of the partitions that have a commit refused, or without an answer."""
     places = requests.where(_is_refused_commit()).select("group_id", F.explode("partitions").alias("place"))
     places = places.select("group_id", "place.topic", "place.partition").distinct()
-    commits = commits_of(tables.coordinator_records).where(F.col("offset").isNotNull()).drop("topic_id")
+    commits = commits_of(coordinator_records).where(F.col("offset").isNotNull()).drop("topic_id")
     return commits.join(F.broadcast(places), ["group_id", "topic", "partition"], "left_semi")
-
-
-def _step_candidates(steps: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
-    """Returns the steps that may be an incident by themselves: back, or too late for their rhythm while records lay
-    there to be read."""
-    length_ms = F.coalesce("next_at_ms", F.lit(as_of_ms)) - F.col("at_ms")
-    is_gap = (length_ms >= rules.commit_gap_intervals * F.col("interval_ms")) & F.col("waiting_from_ms").isNotNull()
-    return steps.where(F.coalesce((F.col("next_offset") < F.col("offset")) | is_gap, F.lit(False)))
 
 
 # Which groups

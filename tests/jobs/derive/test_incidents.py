@@ -21,6 +21,7 @@ from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.ingest.import_logs import LogSources, import_logs
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse import delta_log
+from groupledger.jobs.warehouse.tables import every_row
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.transforms.incidents.incidents import STEP_COLUMNS
@@ -123,7 +124,8 @@ def test_steps_however_much_is_kept(spark: SparkSession, warehouse: Path, found:
                 settled_ms = part and first + (last - first) * part // 4
                 patch.setattr(commit_steps, "settled_ms", lambda _, at_ms=settled_ms: at_ms)
                 patch.setattr(commit_steps, "KEPT_EVERY_MS", 60_000)
-                rows = commit_steps_until(ledger, last, Rules(commit_gap_ms=10_000)).select(*STEP_COLUMNS).collect()
+                steps = commit_steps_until(ledger, last, Rules(commit_gap_ms=10_000)).of(every_row)
+            rows = steps.select(*STEP_COLUMNS, "is_suspect").collect()
             told.append(Counter(map(tuple, rows)))
             files.append(ledger.storage.read(name))
             if len(files) == 3:

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta, timezone
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
+
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
@@ -19,8 +21,9 @@ from groupledger.transforms.incidents.commit_steps import (
     steps_of,
     with_earlier,
     with_ends,
+    with_suspicion,
 )
-from groupledger.transforms.incidents.rules import Commit
+from groupledger.transforms.incidents.rules import Commit, Rules
 from groupledger.transforms.incidents.rules.facts import CommitStep, TopicEnd, commit_steps
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ MINUTE_MS = 60_000
 GAP_MS = 2 * MINUTE_MS
 MINUTES = 400
 CUTS = (130, 131, 300)  # minutes at which a pass keeps what there is
+RULES = Rules(commit_gap_ms=GAP_MS)
 KAFKA_PARTITIONS = 2
 COMMITS = (
     "group_id string, kafka_partition int, kafka_offset long, topic string, partition int, topic_id string, at_ms long,"
@@ -183,18 +187,24 @@ def test_the_same_however_it_is_cut(spark: SparkSession) -> None:
     for minute in CUTS:
         cut_ms = BEGAN_AT_MS + minute * MINUTE_MS
         lines = lines_of(kept, commits.where(f"at_ms <= {cut_ms}"), coverage)
-        steps = with_earlier(with_ends(steps_of(lines, GAP_MS, cut_ms), samples, cut_ms), lines)
+        steps = with_suspicion(with_ends(steps_of(lines, GAP_MS, cut_ms), samples, cut_ms), RULES, cut_ms)
+        steps = with_earlier(steps, lines)
         rows = as_rows(steps).selectExpr("'c' AS cluster", "*").select(*COMMIT_STEPS.schema.names).collect()
         closed += [row for row in rows if not row["is_open"]]
         kept = as_steps(spark.createDataFrame([row for row in rows if row["is_open"]], COMMIT_STEPS.schema))
     lines = lines_of(kept, commits, coverage)
     last = with_ends(steps_of(lines, GAP_MS, until_ms), samples, until_ms).where("is_step")
     before = as_steps(spark.createDataFrame(closed, COMMIT_STEPS.schema))
-    found = before.unionByName(last, allowMissingColumns=True).collect()
+    steps = before.unionByName(with_suspicion(last, RULES, until_ms), allowMissingColumns=True)
+    found = steps.collect()
     assert Counter(told_row(row.asDict()) for row in found) == log.expected(until_ms)
     assert len(found) > 100
     assert any(row["is_recreated_topic"] for row in found)
     assert without_samples(lines) == {None}
+    suspicion = [row["is_suspect"] for row in found]
+    assert set(suspicion) == {0, 1}
+    all_at_once = with_suspicion(steps.withColumn("is_step", F.lit(True)), RULES, until_ms).collect()
+    assert [row["is_suspect"] for row in all_at_once] == suspicion
 
 
 def without_samples(lines: DataFrame) -> set[Any]:

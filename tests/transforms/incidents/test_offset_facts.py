@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,20 @@ from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import OffsetEventKind as Kind
-from groupledger.transforms.incidents.commit_steps import as_steps, commits_of, lines_of, steps_of, with_ends
-from groupledger.transforms.incidents.incidents import IncidentTables, facts_of, incidents
+from groupledger.transforms.incidents.commit_steps import (
+    as_steps,
+    commits_of,
+    lines_of,
+    steps_of,
+    with_ends,
+    with_suspicion,
+)
+from groupledger.transforms.incidents.incidents import Asked, History, IncidentTables, facts_of, incidents
 from groupledger.transforms.incidents.rules import Rules
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
 
     from groupledger.schemas.tables.table import Table
@@ -90,8 +100,31 @@ def sample(hour: float, start: int, end: int) -> Row:
     return {"sampled_at": at(hour), "log_start_offset": start, "high_watermark": end}
 
 
+@dataclass(frozen=True)
+class Frames:
+    """Gives of frames what is asked for."""
+
+    rows: Mapping[str, DataFrame]
+
+    def facts(self) -> DataFrame:
+        names = {field.name for field in fields(IncidentTables)} & self.rows.keys()
+        suspects = self.rows["commit_steps"].where("is_suspect = 1")
+        tables = IncidentTables(suspects=suspects, **{name: self.rows[name] for name in names})
+        return facts_of(tables, RULES, ms(AS_OF_HOURS), self)
+
+    def asked(self, names: DataFrame) -> Asked:
+        records = self.rows["coordinator_records"].join(names, "group_id", "left_semi")
+        samples = self.rows.get("watermarks")
+        told = None if samples is None else samples.join(names, "topic", "left_semi")
+        return Asked(coordinator_records=records, watermarks=told)
+
+    def history(self, groups: DataFrame) -> History:
+        names = [field.name for field in fields(History)]
+        return History(**{name: self.rows[name].join(groups, "group_id", "left_semi") for name in names})
+
+
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession) -> IncidentTables:
+def tables(spark: SparkSession) -> Frames:
     """Groups to which each of these things happened, and some that nobody needs to be told of."""
     group = {"is_alive": True, "is_simple": False, "protocol_type": "consumer", "last_kafka_offset": 90}
     rows: dict[Table, list[Row]] = {
@@ -142,13 +175,13 @@ def tables(spark: SparkSession) -> IncidentTables:
     none = as_steps(frame(spark, COMMIT_STEPS))
     lines = lines_of(none, commits_of(given["coordinator_records"]), given["coverage"])
     steps = with_ends(steps_of(lines, RULES.commit_gap_ms, ms(AS_OF_HOURS)), given["watermarks"], ms(AS_OF_HOURS))
-    return IncidentTables(commit_steps=steps.where("is_step"), **given)
+    return Frames({**given, "commit_steps": with_suspicion(steps.where("is_step"), RULES, ms(AS_OF_HOURS))})
 
 
-def test_lost_and_expiring_offsets(tables: IncidentTables) -> None:
+def test_lost_and_expiring_offsets(tables: Frames) -> None:
     """Goal: each group has the one incident that its tables prove, with its numbers; a deletion is none."""
     as_of_ms = ms(AS_OF_HOURS)
-    found = incidents(facts_of(tables, RULES, as_of_ms), RULES, as_of_ms).toArrow().to_pylist()
+    found = incidents(tables.facts(), RULES, as_of_ms).toArrow().to_pylist()
     assert {name for row in found for name in row} | {"cluster"} == set(INCIDENTS.schema.names)
     told = {row["group_id"]: (row["kind"], row["duplicates_max"], row["never_read_max"]) for row in found}
     assert len(found) == len(told)
@@ -166,10 +199,9 @@ def test_lost_and_expiring_offsets(tables: IncidentTables) -> None:
     ]
 
 
-def test_without_samples(tables: IncidentTables) -> None:
+def test_without_samples(tables: Frames) -> None:
     """Goal: where nobody knows what the topics held, only what the records prove is told."""
-    fields = {name: getattr(tables, name) for name in tables.__dataclass_fields__} | {"watermarks": None}
     as_of_ms = ms(AS_OF_HOURS)
-    facts = facts_of(IncidentTables(**fields), RULES, as_of_ms)
+    facts = Frames({name: rows for name, rows in tables.rows.items() if name != "watermarks"}).facts()
     found = incidents(facts, RULES, as_of_ms).select("group_id").collect()
     assert sorted(row["group_id"] for row in found) == [LOST, SKIPPED]
