@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from groupledger.jobs.warehouse.commits import as_new
 from groupledger.jobs.warehouse.upsert import of_rows
-from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.instants import instant_of_ms, ms_of
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.transforms.coverage.rules.stretches import stretches
 
@@ -70,7 +70,7 @@ def late_partitions(
     for row in known.to_pylist():
         partition = row["kafka_partition"]
         if partition in since:
-            since[partition] = max(since[partition], round(row["to_time"].timestamp() * 1_000))
+            since[partition] = max(since[partition], ms_of(row["to_time"]))
     return {partition for partition, since_ms in since.items() if now_ms - since_ms >= retention_ms}
 
 

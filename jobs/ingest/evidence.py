@@ -24,6 +24,7 @@ from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, source_offset
 from groupledger.jobs.warehouse.source import Before, write_source
 from groupledger.jobs.warehouse.task_files import read_columns
+from groupledger.schemas.instants import ms_of
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.words import Proof
@@ -188,4 +189,4 @@ COLUMNS = ("kafka_partition", "kafka_offset", "kafka_timestamp")
 def first_ms(rows: pa.Table) -> int:
     """Returns the least time of the rows in milliseconds, 0 if there are none."""
     least = pc.min(rows.column("kafka_timestamp")).as_py()
-    return 0 if least is None else round(least.timestamp() * 1_000)
+    return 0 if least is None else ms_of(least)

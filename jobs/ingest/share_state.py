@@ -23,7 +23,7 @@ from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import as_new
 from groupledger.jobs.warehouse.upsert import of_rows
-from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.instants import instant_of_ms, ms_of
 from groupledger.schemas.kafka.names import SHARE_STATE_TOPIC
 from groupledger.schemas.tables.share_state_coverage import SHARE_STATE_COVERAGE
 from groupledger.schemas.tables.share_state_records import SHARE_STATE_RECORDS
@@ -181,4 +181,4 @@ def _rows(ledger: Ledger, records: Iterable[StateRecord], at_ms: int) -> pa.Tabl
 
 
 def _milliseconds(at: datetime | None) -> int | None:
-    return None if at is None else round(at.timestamp() * 1_000)
+    return None if at is None else ms_of(at)

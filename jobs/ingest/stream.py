@@ -22,6 +22,7 @@ from groupledger.jobs.process.errors import InputError, JobError, OutsideError
 from groupledger.jobs.warehouse.checkpoint import forget_planned_batch, read_checkpoint
 from groupledger.jobs.warehouse.commits import Batch
 from groupledger.jobs.warehouse.task_files import write_files
+from groupledger.schemas.instants import ms_of
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.transforms.records.decode import KAFKA_COLUMNS, decode_batches
@@ -287,4 +288,4 @@ def count_batch(ledger: Ledger, totals: Totals, progress: Any, rows: int, quaran
 
 def epoch_ms(timestamp: str) -> int:
     """Returns the milliseconds since the epoch of an instant such as 2026-01-31T12:00:00.123Z."""
-    return round(datetime.strptime(timestamp, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc).timestamp() * 1000)
+    return ms_of(datetime.strptime(timestamp, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc))

@@ -16,11 +16,11 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
+from groupledger.schemas.instants import ms_of
 from groupledger.schemas.words import Severity, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     Row = Mapping[str, Any]
 
@@ -91,14 +91,10 @@ def _episode(rows: Sequence[Row], team_of: Mapping[str, str]) -> Episode:
         severity=head["severity"],
         sentence=head["explanation"],
         settings=tuple(dict.fromkeys(settings)),
-        first_seen_ms=min(_milliseconds(row["first_seen_at"]) for row in rows),
-        last_seen_ms=max(_milliseconds(row["last_seen_at"]) for row in rows),
+        first_seen_ms=min(ms_of(row["first_seen_at"]) for row in rows),
+        last_seen_ms=max(ms_of(row["last_seen_at"]) for row in rows),
         is_open=any(row["is_open"] for row in rows),
     )
-
-
-def _milliseconds(instant: datetime) -> int:
-    return round(instant.timestamp() * 1_000)
 
 
 def messages(episodes: Sequence[Episode], told: Mapping[str, Told], wanted: Wanted, since_ms: int) -> Iterator[Message]:

@@ -26,7 +26,7 @@ from groupledger.jobs.warehouse.retention import read_floors
 from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.jobs.warehouse.tables import ClusterTables, every_row, is_null
 from groupledger.jobs.warehouse.warehouse import create_table
-from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.instants import instant_of_ms, ms_of
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 
@@ -220,7 +220,7 @@ def known_ends(tables: ClusterTables) -> dict[int, int]:
         return {}
     ends: dict[int, int] = {}
     for row in tables.arrow(COVERAGE, columns=["kafka_partition", "to_time"]).to_pylist():
-        known_ms = -1 if row["to_time"] is None else round(row["to_time"].timestamp() * 1_000)
+        known_ms = -1 if row["to_time"] is None else ms_of(row["to_time"])
         ends[row["kafka_partition"]] = max(known_ms, ends.get(row["kafka_partition"], -1))
     return ends
 

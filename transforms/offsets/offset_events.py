@@ -18,6 +18,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from groupledger.schemas.instants import ms_of
 from groupledger.schemas.kafka.names import ZERO_UUID
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
@@ -237,7 +238,7 @@ def _with_generation(steps: DataFrame, generations: DataFrame) -> DataFrame:
 def _step(row: Row) -> Step:
     generation = row["generation"]
     return Step(
-        at_ms=round(row["happened_at"].timestamp() * 1_000),
+        at_ms=ms_of(row["happened_at"]),
         after=None if row["is_removed"] else _commit(row["commit"]),
         before=_commit(row["before"]),
         was_removed=row["was_removed"],
