@@ -46,7 +46,10 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 OF_THE_MACHINE = ("spark.master", "spark.driver.")
 # Sized for the two cores of a machine without anybody else; a cluster has executors and a user interface of its own.
-OF_LOCAL_MASTER = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions", "spark.ui.enabled")
+PARTITION_COUNTS = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions")
+OF_LOCAL_MASTER = (*PARTITION_COUNTS, "spark.ui.enabled")
+PARTITIONS_A_CORE = 2
+UNKNOWN_CORES = 2  # what Spark says of a cluster that has no executors yet
 LOCAL_MASTER = re.compile(r"local(\[.*)?")  # but for `local-cluster`, whose executors are processes of their own
 
 
@@ -63,7 +66,11 @@ def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_op
     builder = SparkSession.builder.appName(name)
     for key, value in wanted.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    context = session.sparkContext
+    for key, value in of_executors(dict(context.getConf().getAll()), context.defaultParallelism).items():
+        session.conf.set(key, value)
+    return session
 
 
 def beside_each_other(count: int) -> dict[str, str]:
@@ -149,6 +156,19 @@ def left_open(submitted: Mapping[str, str]) -> dict[str, str]:
     not_ours = OF_THE_MACHINE if is_local else (*OF_THE_MACHINE, *OF_LOCAL_MASTER)
     ours = {**spark_defaults(), **s3_settings(os.environ)}
     return {key: value for key, value in ours.items() if not key.startswith(not_ours) and key not in submitted}
+
+
+def of_executors(settings: Mapping[str, str], parallelism: int) -> dict[str, str]:
+    """Returns how many partitions a shuffle has on a cluster where nobody said it: some for each core of the executors.
+
+    Spark's own 200 and Delta's 50 are most of what a small batch takes; a query that stays can't join them as it runs.
+    They stay where the cores are not known: executors come and go, or have not come yet and nobody said how many.
+    """
+    if LOCAL_MASTER.fullmatch(settings["spark.master"]) or settings.get("spark.dynamicAllocation.enabled") == "true":
+        return {}
+    told = int(settings.get("spark.executor.instances", 0)) * int(settings.get("spark.executor.cores", 1))
+    cores = max(told, int(settings.get("spark.cores.max", 0)), parallelism if parallelism > UNKNOWN_CORES else 0)
+    return {key: str(cores * PARTITIONS_A_CORE) for key in PARTITION_COUNTS if cores and key not in settings}
 
 
 def close_idle_callbacks(spark: SparkSession) -> None:

@@ -87,6 +87,25 @@ def test_a_cluster_has_its_own_size(master: str) -> None:
     assert SIZED_FOR_ONE_MACHINE - asked.keys() == {"spark.sql.shuffle.partitions"}
 
 
+@pytest.mark.parametrize(
+    ("told", "parallelism", "expected"),
+    [
+        ({"spark.executor.instances": "4", "spark.executor.cores": "3"}, 2, {"24"}),
+        ({"spark.executor.instances": "4"}, 16, {"32"}),
+        ({"spark.cores.max": "6"}, 2, {"12"}),
+        ({}, 2, set()),  # none has come yet
+        ({"spark.dynamicAllocation.enabled": "true", "spark.executor.instances": "4"}, 16, set()),
+        ({"spark.cores.max": "6", **dict.fromkeys(session.PARTITION_COUNTS, "64")}, 6, set()),
+        ({"spark.master": "local[8]"}, 8, set()),
+    ],
+)
+def test_partitions_follow_the_executors(told: dict[str, str], parallelism: int, expected: set[str]) -> None:
+    """Goal: a shuffle on a cluster has two partitions for each core that is known, unless somebody said otherwise."""
+    found = session.of_executors({"spark.master": "yarn", **told}, parallelism)
+    assert set(found.values()) == expected
+    assert set(found) == (set(session.PARTITION_COUNTS) if expected else set())
+
+
 def test_a_core_reads_one_task(spark: SparkSession) -> None:
     """Goal: unless the settings say otherwise, the topic is read by as many tasks as the executors have cores."""
     assert session.task_count(spark, load_settings().ingest.read_tasks) == 2
