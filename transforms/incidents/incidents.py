@@ -78,9 +78,9 @@ STEP_COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentTables:
-    """Rows of one cluster; logs and samples are None where there are none. `suspects` are the groups of steps that may
-    be an incident (`with_suspicion`), `requests` those that `wanted_requests` gives, `open_transactions` those samples
-    that tell of some. The other tables that `facts_of` needs are asked for some of their rows."""
+    """Rows of one cluster; logs and samples are None where there are none. `suspects` are the steps that may be an
+    incident (`with_suspicion`), `requests` those that `wanted_requests` gives, `open_transactions` those samples that
+    tell of some. Other tables are asked for some of their rows (`Asking`)."""
 
     coverage: DataFrame
     suspects: DataFrame
@@ -118,12 +118,13 @@ class History:
 
 
 class Asking(Protocol):
-    """Reads what `facts_of` finds out that it needs. It is given each name once, and the others of a row are null."""
+    """Reads what `facts_of` finds out that it needs. It is given names that differ."""
 
     def asked(self, names: DataFrame) -> Asked:
-        """Returns the records of the groups, and the samples of the topics, in the columns `group_id` and `topic`."""
+        """Returns the records of groups and the samples of topics. Each row names either, in `group_id` or `topic`."""
 
-    def history(self, groups: DataFrame) -> History: ...
+    def history(self, groups: DataFrame) -> History:
+        """Returns what there is of the groups in `group_id`."""
 
 
 def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int, asking: Asking) -> DataFrame:
