@@ -15,6 +15,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+from lab.warehouses.sessions import OF_FEW_ROWS, forget_tables
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -56,14 +58,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFolder:
     return ByFolder(config, log)
 
 
-# Tests have few rows and many queries: to generate code for each took a third of the time. Those that start processes
-# of their own, and all that is measured, run as it is in production.
+# Tests that start processes of their own, and all that is measured, run as it is in production.
 # A run opens hundreds of warehouses. Delta keeps the plans of each table's snapshot for an hour, some megabytes each,
 # and Spark those of the last thousand queries: the collector of the full heap took two thirds of a run's time. What
 # Python's frames still hold goes at the end of each file.
 OF_TESTS = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    **OF_FEW_ROWS,
     "spark.databricks.delta.delta.log.cacheSize": "40",
     "spark.sql.ui.retainedExecutions": "20",
     "spark.ui.retainedJobs": "20",
@@ -92,4 +92,4 @@ def forgotten_tables() -> Iterator[None]:
     session = SparkSession.getActiveSession()
     if session is not None:
         gc.collect()  # frames in circles would be held until Python looks for them
-        session._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+        forget_tables(session)

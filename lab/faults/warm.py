@@ -18,12 +18,10 @@ from threading import Timer
 from typing import IO, TYPE_CHECKING
 
 from lab.faults.processes import TIMEOUT_S
+from lab.warehouses.sessions import OF_FEW_ROWS, forget_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-# Few rows and many queries: to generate code for each takes longer than it saves.
-OF_FEW_ROWS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 class WarmProcess:
@@ -81,7 +79,7 @@ def serve() -> None:
             code = _run(json.loads(line))
             print(json.dumps([code, _said(said)]), file=answers, flush=True)
             spark.catalog.clearCache()
-            spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+            forget_tables(spark)
 
 
 def _run(words: Sequence[str]) -> int:

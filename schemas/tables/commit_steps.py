@@ -57,7 +57,7 @@ COMMIT_STEPS = Table(
         column(
             "is_suspect",
             T.IntegerType(),
-            "1 if it has ended and may be an incident by itself under the rules by which it was kept, else 0.",
+            "1 if it may be an incident by itself, under the rules by which it was kept; of use once it has ended.",
         ),
         column("earlier", T.ArrayType(EARLIER), "The records of the partition before it, while the row is open."),
         IS_OPEN,

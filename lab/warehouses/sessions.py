@@ -1,0 +1,16 @@
+"""Keeps a Spark session small and quick that sees many warehouses of few rows, one after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Few rows and many queries: to generate code for each takes longer than it saves, a third of the time of a test run.
+OF_FEW_ROWS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+def forget_tables(spark: SparkSession) -> None:
+    """Lets the session forget what it knows of Delta's tables, of which there may be others at the same paths."""
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
