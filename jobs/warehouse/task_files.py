@@ -10,6 +10,9 @@ never see it, and VACUUM removes it.
 Statistics are those of `Table.statistics_columns`, from the footer of the file. Of a text that is longer than
 `PREFIX_CHARACTERS` the start is told, as Delta's own writer does, and of the greatest text a start with a character
 behind it that makes it greater than all of the text.
+
+Only texts get a dictionary. Offsets and instants nearly all differ, and a dictionary of them is thrown away once it is
+full; but each is near the one before, and their differences take a few bits (`encodings`).
 """
 
 from __future__ import annotations
@@ -185,7 +188,9 @@ class _File:
         files.create_dir("/".join(folders))
         self._stream = files.open_output_stream(self._path)
         fields = pa.schema([field for field in schema if field.name not in values])
-        self._parquet = pq.ParquetWriter(self._stream, fields, compression="zstd", store_schema=False)
+        self._parquet = pq.ParquetWriter(
+            self._stream, fields, compression="zstd", store_schema=False, **encodings(fields)
+        )
 
     def write(self, rows: pa.Table) -> None:
         self._waiting.append(rows)
@@ -223,6 +228,30 @@ class _File:
             self._parquet.write_table(rows, row_group_size=rows.num_rows)
             self._bytes += self._waiting_bytes
             self._waiting, self._waiting_bytes = [], 0
+
+
+def encodings(fields: pa.Schema) -> dict[str, Any]:
+    """Returns the options of a Parquet writer that say how each column is encoded."""
+    leaves = [leaf for field in fields for leaf in _leaves(field.name, field.type)]
+    wide = [path for path, kind in leaves if pa.types.is_int64(kind) or pa.types.is_timestamp(kind)]
+    return {
+        "use_dictionary": [path for path, kind in leaves if pa.types.is_string(kind)],
+        "column_encoding": dict.fromkeys(wide, "DELTA_BINARY_PACKED"),
+    }
+
+
+def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    """Yields the columns that Parquet has for one of Arrow's: what lies in structs, lists and maps."""
+    if pa.types.is_struct(kind):
+        for field in kind:
+            yield from _leaves(f"{path}.{field.name}", field.type)
+    elif pa.types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", kind.key_type)
+        yield from _leaves(f"{path}.key_value.value", kind.item_type)
+    elif pa.types.is_list(kind):
+        yield from _leaves(f"{path}.list.element", kind.value_type)
+    else:
+        yield path, kind
 
 
 class _Column:

@@ -3,6 +3,7 @@ says about them."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import time
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
@@ -23,7 +25,8 @@ from groupledger.jobs.warehouse.commits import Commits
 from groupledger.jobs.warehouse.delta_log import dataset, rows_where
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.storage import LocalStorage
-from groupledger.jobs.warehouse.task_files import WrittenFile, _Writer, write_files
+from groupledger.jobs.warehouse.task_files import WrittenFile, _Writer, encodings, write_files
+from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, Table, column, struct
 
 if TYPE_CHECKING:
@@ -231,6 +234,34 @@ def test_row_groups(commits: Commits, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found["minValues"]["number"], found["maxValues"]["number"]) == (0, len(INSTANTS_US) - 1)
     assert "nothing" not in found["minValues"]
     assert Path(commits.warehouse, ROWS.name, file.path).stat().st_size == file.size
+
+
+@pytest.mark.parametrize("table", all_tables(), ids=lambda table: table.name)
+def test_columns_are_encoded(table: Table) -> None:
+    """Goal: each table's texts have a dictionary and its wide numbers are told by their differences, however deep they
+    lie in structs, lists and maps."""
+    schema, told = to_arrow_schema(table.schema), io.BytesIO()
+    rows = pa.Table.from_arrays([some_value(field.type) for field in schema], schema=schema)
+    with pq.ParquetWriter(told, schema, **encodings(schema)) as writer:
+        writer.write_table(rows)
+    footer = pq.read_metadata(told)
+    for number in range(footer.num_columns):
+        leaf = footer.row_group(0).column(number)
+        is_text = footer.schema.column(number).logical_type.type == "STRING"
+        assert is_text == ("RLE_DICTIONARY" in leaf.encodings), leaf
+        assert (leaf.physical_type == "INT64") == ("DELTA_BINARY_PACKED" in leaf.encodings), leaf
+
+
+def some_value(kind: pa.DataType) -> pa.Array:
+    """An array of one value that is not null, nor has a null in it."""
+    if pa.types.is_struct(kind):
+        return pa.StructArray.from_arrays([some_value(field.type) for field in kind], fields=list(kind))
+    if pa.types.is_map(kind):
+        return pa.MapArray.from_arrays(pa.array([0, 1], pa.int32()), *map(some_value, (kind.key_type, kind.item_type)))
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), some_value(kind.value_type)).cast(kind)
+    value = {pa.string(): "a", pa.binary(): b"a", pa.bool_(): True}.get(kind, 1)
+    return pa.array([value], kind)
 
 
 def test_lists_that_are_all_empty(commits: Commits) -> None:
