@@ -36,7 +36,7 @@ from groupledger.jobs.warehouse.rebuilds import is_unfinished, rebuild_request, 
 from groupledger.jobs.warehouse.source import read_source
 from groupledger.jobs.warehouse.tables import frame_of
 from groupledger.jobs.warehouse.topic_names import known_names
-from groupledger.jobs.warehouse.upsert import of_table, replace_cluster, upsert, upsert_arrow
+from groupledger.jobs.warehouse.upsert import of_table, replace_cluster, replace_cluster_arrow, upsert, upsert_arrow
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from groupledger.jobs.derive.rebuild import HistoryBefore
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.history.group_history import Marks
@@ -73,6 +74,8 @@ if TYPE_CHECKING:
 
     Extents = Mapping[int, tuple[int, int]]
     """The first and the last offset of each partition of `__consumer_offsets`."""
+    Events = tuple[DataFrame, Marks, TopicNames]
+    """What is new of groups (`group_events`), the marks of coverage, and the names of topics."""
 
 TABLES = (*DERIVED_TABLES, REBALANCE_STATS, OPEN_GROUPS)
 CHECKPOINT_NAME = "history"
@@ -228,11 +231,18 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
         found = extents_of(records)
         marks = marks_of(ledger, found.extents)
         names = topic_names_of(ledger, records, found.topic_ids)
-        if is_rebuild or found.record_count > RECORDS_PER_DRIVER_FOLD:
-            counts = _apply_many(ledger, records, found.extents, marks, names, is_rebuild=is_rebuild)
-        else:
+        before = rebuild.HistoryBefore(ledger, found.extents) if is_rebuild else None
+        is_few = found.record_count <= RECORDS_PER_DRIVER_FOLD
+        if before is not None:
+            open_groups = before.open_groups(marks)
+        elif is_few:
             open_groups = open_groups_in_memory(ledger, records, found.groups, marks)
-            counts = _apply_few(ledger, records, open_groups, marks, names)
+        else:
+            open_groups = open_groups_of(ledger, records)
+        events = group_events(records, open_groups, marks), marks, names
+        counts = _apply_few(ledger, events, before) if is_few else _apply_many(ledger, events, before)
+        if is_rebuild:
+            remove_versions(ledger.storage, ledger.cluster)
     except PythonException as error:
         unknown = re.search(rf"{UnknownStateError.__name__}: (.*)", str(error))
         raise (error if unknown is None else InputError(unknown[1])) from error
@@ -244,30 +254,37 @@ def apply_batch(ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False)
     return counts
 
 
-def _apply_few(
-    ledger: Ledger, records: DataFrame, open_groups: DataFrame, marks: Marks, names: TopicNames
-) -> dict[str, int]:
-    """Folds a batch whose result the driver holds: one query of Spark's, and then merges from memory."""
-    folded = folded_of(ledger, (group_events(records, open_groups, marks), marks, names)).toArrow()
+def _apply_few(ledger: Ledger, events: Events, before: HistoryBefore | None) -> dict[str, int]:
+    """Folds a batch whose result the driver holds: one query of Spark's, and then merges from memory, or replacements
+    of what was there before."""
+    folded = folded_of(ledger, events).toArrow()
     rows = {table: arrow_rows(folded, table, ledger.cluster) for table in (*DERIVED_TABLES, OPEN_GROUPS)}
-    for table in DERIVED_TABLES:
+
+    def write(table: Table) -> None:
         ledger.give_way()
-        upsert_arrow(ledger, table, rows[table])
+        if before is None:
+            upsert_arrow(ledger, table, rows[table])
+        elif before.has_lost:
+            # What is kept may be any number of rows.
+            made = frame_of(ledger.spark, rows[table])
+            replace_cluster(ledger, table, before.with_carried_over(table, made))
+        else:
+            replace_cluster_arrow(ledger, table, rows[table])
+
+    for table in DERIVED_TABLES:
+        write(table)
     ledger.give_way()
-    update_rebalance_stats(ledger, rows)
-    ledger.give_way()
-    upsert_arrow(ledger, OPEN_GROUPS, rows[OPEN_GROUPS])
+    if before is None:
+        update_rebalance_stats(ledger, rows)
+    else:
+        rebuild_rebalance_stats(ledger)
+    write(OPEN_GROUPS)
     return {table.name: rows[table].num_rows for table in rows}
 
 
-def _apply_many(
-    ledger: Ledger, records: DataFrame, extents: Extents, marks: Marks, names: TopicNames, *, is_rebuild: bool
-) -> dict[str, int]:
+def _apply_many(ledger: Ledger, events: Events, before: HistoryBefore | None) -> dict[str, int]:
     """Folds a batch of any size, whose result stays with Spark's tasks."""
-    retained_from = {partition: first for partition, (first, _) in extents.items()}
-    before = rebuild.HistoryBefore(ledger, retained_from) if is_rebuild else None
-    open_groups = open_groups_of(ledger, records) if before is None else before.open_groups(marks)
-    folded = folded_of(ledger, (group_events(records, open_groups, marks), marks, names)).persist()
+    folded = folded_of(ledger, events).persist()
     try:
         tables = (*DERIVED_TABLES, OPEN_GROUPS)
         counts: dict[str, int] = (
@@ -284,17 +301,15 @@ def _apply_many(
 
         for table in DERIVED_TABLES:
             write(table)
-        if is_rebuild or any(counts[table.name] for table in COUNTED):
+        if before is not None or any(counts[table.name] for table in COUNTED):
             rebuild_rebalance_stats(ledger)
         write(OPEN_GROUPS)
-        if is_rebuild:
-            remove_versions(ledger.storage, ledger.cluster)
     finally:
         folded.unpersist()
     return counts
 
 
-def folded_of(ledger: Ledger, events: tuple[DataFrame, Marks, TopicNames]) -> DataFrame:
+def folded_of(ledger: Ledger, events: Events) -> DataFrame:
     """Returns the rows that a fold of events gives under the ledger's settings."""
     session_ms = ledger.settings.history.consumer_session_timeout_s * 1_000
     return fold_groups(*events, consumer_session_timeout_ms=session_ms)
@@ -329,7 +344,7 @@ def extents_of(records: DataFrame) -> Found:
     )
 
 
-def all_events(ledger: Ledger, records: DataFrame) -> tuple[DataFrame, Marks, TopicNames]:
+def all_events(ledger: Ledger, records: DataFrame) -> Events:
     """Returns the events of every group from its first record on, the marks of coverage, and the names of topics."""
     marks = marks_of(ledger, extents_of(records).extents)
     none_open = records.sparkSession.createDataFrame([], OPEN_GROUPS.schema)

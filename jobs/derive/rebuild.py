@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.warehouse.rebuilds import note_versions, versions_before
-from groupledger.jobs.warehouse.tables import every_row
+from groupledger.jobs.warehouse.tables import every_row, frame_of
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
@@ -41,11 +41,15 @@ class HistoryBefore:
     """The history as it was when a rebuild began, and the groups that have lost records. A rebuild that repeats a
     killed one finds the same."""
 
-    def __init__(self, ledger: Ledger, retained_from: Mapping[int, int]) -> None:
+    def __init__(self, ledger: Ledger, retained: Mapping[int, tuple[int, int]]) -> None:
+        """`retained` are the first and the last offset that are left, by partition of the log."""
         self._ledger = ledger
         self._versions = versions_before(ledger.storage, ledger.cluster)
-        self._horizons = horizons(self._rows(GROUPS), self._rows(GENERATIONS), retained_from).persist()
-        self._has_lost = not self._horizons.isEmpty()
+        retained_from = {partition: first for partition, (first, _) in retained.items()}
+        lost = horizons(self._rows(GROUPS), self._rows(GENERATIONS), retained_from).toArrow()
+        self.has_lost = lost.num_rows > 0
+        # Every table is joined with them: in memory they add nothing to its plan.
+        self._horizons = frame_of(ledger.spark, lost)
         self._open_groups: DataFrame | None = None
 
     def _rows(self, table: Table) -> DataFrame:
@@ -58,7 +62,7 @@ class HistoryBefore:
 
     def with_carried_over(self, table: Table, rows: DataFrame) -> DataFrame:
         """Returns the new rows of a table, and the old rows that can't be made again."""
-        if not self._has_lost:
+        if not self.has_lost:
             return rows
         before = self._open_groups if table is OPEN_GROUPS and self._open_groups is not None else self._rows(table)
         return taken_over(table, rows, carried_over(table, before, self._horizons))

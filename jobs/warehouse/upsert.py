@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.warehouse.commits import ROWS_PER_MERGE, as_new
-from groupledger.jobs.warehouse.task_files import write_files
+from groupledger.jobs.warehouse.task_files import write_files, write_here
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
 from groupledger.transforms.conform import conform
 
@@ -111,6 +111,11 @@ def replace_cluster(ledger: Ledger, table: Table, rows: DataFrame, batch: Batch 
     """Replaces the cluster's rows of a table in one commit; returns False if the table has this batch already."""
     files = write_files(conform(rows, table), table, ledger.warehouse)
     return ledger.commits.replace_with_files(table, ledger.cluster, files, batch)
+
+
+def replace_cluster_arrow(ledger: Ledger, table: Table, rows: pa.Table) -> None:
+    """Replaces the cluster's rows of a table by rows that are in memory, in one commit."""
+    ledger.commits.replace_with_files(table, ledger.cluster, write_here(rows.combine_chunks(), table, ledger.warehouse))
 
 
 def insert(ledger: Ledger, table: Table, rows: DataFrame, is_near: Column) -> None:
