@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groupledger import conf
+from groupledger.jobs.process import python_daemon
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.jars import ARCHIVE, S3, SPARK, jar_folder
 from groupledger.jobs.process.object_store import s3_settings
@@ -122,6 +123,7 @@ def own_settings(java_options: str) -> dict[str, str]:
     return {
         **defaults,
         **s3_settings(os.environ),
+        "spark.python.daemon.module": python_daemon.__name__,
         "spark.driver.extraClassPath": os.pathsep.join(local_jars()),
         "spark.driver.extraJavaOptions": " ".join(options),
         # Hadoop's client takes no notice of the process's own.

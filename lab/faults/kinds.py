@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.process import python_daemon
 from lab.faults.processes import processes_of
 from lab.faults.shim import PLACES, Twist
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from lab.faults.trials import Trial
 
 DAY_S = 86_400
-WORKER = b"pyspark.daemon"
+WORKER = python_daemon.__name__.encode()
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS, "EDQUOT": errno.EDQUOT}
 
 
