@@ -51,6 +51,14 @@ PARTITION_COUNTS = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snap
 OF_LOCAL_MASTER = (*PARTITION_COUNTS, "spark.ui.enabled")
 PARTITIONS_A_CORE = 2
 UNKNOWN_CORES = 2  # what Spark says of a cluster that has no executors yet
+# As pyspark 4.0 names them, with those of their functions that plans of ours have by the hundred.
+KEPT_CLASSES = {
+    "functions": ("col",),
+    "org.apache.spark.sql.functions": ("col", "lit", "when", "coalesce"),
+    "org.apache.spark.sql.classic.SparkSession": ("setActiveSession", "getActiveSession"),
+    "PythonUtils": ("toSeq",),
+    "PythonSQLUtils": (),
+}
 LOCAL_MASTER = re.compile(r"local(\[.*)?")  # but for `local-cluster`, whose executors are processes of their own
 
 
@@ -69,6 +77,7 @@ def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_op
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     context = session.sparkContext
+    remember_classes(context._jvm)  # noqa: SLF001
     for key, value in of_executors(dict(context.getConf().getAll()), context.defaultParallelism).items():
         session.conf.set(key, value)
     return session
@@ -171,6 +180,17 @@ def of_executors(settings: Mapping[str, str], parallelism: int) -> dict[str, str
     told = int(settings.get("spark.executor.instances", 0)) * int(settings.get("spark.executor.cores", 1))
     cores = max(told, int(settings.get("spark.cores.max", 0)), parallelism if parallelism > UNKNOWN_CORES else 0)
     return {key: str(cores * PARTITIONS_A_CORE) for key in PARTITION_COUNTS if cores and key not in settings}
+
+
+def remember_classes(jvm: Any) -> None:
+    """Lets py4j (0.10.9) keep the classes and the functions by which columns are made. It would ask the JVM for each
+    again whenever it is used, which is half of all calls to the JVM; and for a name without its package the JVM looks
+    through all JARs."""
+    for name, functions in KEPT_CLASSES.items():
+        found = getattr(jvm, name)
+        setattr(jvm, name, found)
+        for function in functions:
+            setattr(found, function, getattr(found, function))
 
 
 def close_idle_callbacks(spark: SparkSession) -> None:

@@ -8,6 +8,9 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from py4j.clientserver import ClientServerConnection
+from py4j.protocol import REFLECTION_COMMAND_NAME
+from pyspark.sql import functions as F
 
 from groupledger.jobs.process import session
 from groupledger.jobs.process.settings import load_settings
@@ -104,6 +107,23 @@ def test_partitions_follow_the_executors(told: dict[str, str], parallelism: int,
     found = session.of_executors({"spark.master": "yarn", **told}, parallelism)
     assert set(found.values()) == expected
     assert set(found) == (set(session.PARTITION_COUNTS) if expected else set())
+
+
+def test_columns_ask_for_no_class(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: to make a column asks the JVM for no class and no function again; a pyspark that makes them in another way
+    is seen here."""
+    asked: list[str] = []
+    send = ClientServerConnection.send_command
+
+    def note(connection: ClientServerConnection, command: str) -> str:
+        asked.append(command)
+        answer: str = send(connection, command)
+        return answer
+
+    monkeypatch.setattr(ClientServerConnection, "send_command", note)
+    F.when(F.col("a") > F.lit(1), F.coalesce("b", "c", F.lit(0)))
+    assert asked
+    assert [command for command in asked if command.startswith(REFLECTION_COMMAND_NAME)] == []
 
 
 def test_a_core_reads_one_task(spark: SparkSession) -> None:
