@@ -17,6 +17,7 @@ from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.delta_log import check_commits
 from groupledger.jobs.warehouse.rebuilds import is_unfinished, rebuild_request
 from groupledger.jobs.warehouse.retention import read_floors
+from groupledger.jobs.warehouse.tables import every_row
 from groupledger.jobs.warehouse.upsert import replace_cluster
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
@@ -27,9 +28,10 @@ from groupledger.transforms.history.group_history import DERIVED_TABLES
 from groupledger.transforms.replay.replay_findings import replay_findings
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row
+    from pyspark.sql import DataFrame, Row
 
     from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
 
 
 def validate(ledger: Ledger) -> list[Row]:
@@ -58,10 +60,15 @@ def damaged_groups(ledger: Ledger) -> list[Row]:
     records = ledger.rows(COORDINATOR_RECORDS, unread - 1).where(~F.col("kafka_partition").isin(floors))
     folded = folded_of(ledger, all_events(ledger, records_of(ledger, records))).persist()
     compared = records.select("group_id").distinct()
-    found: list[Row] = []
-    for table in (*DERIVED_TABLES, OPEN_GROUPS):
-        there = ledger.rows(table).join(compared, "group_id", "left_semi") if floors else ledger.rows(table)
-        found += differences(table_rows(folded, table, ledger.cluster), there, table).orderBy("group_id").collect()
+
+    def there(table: Table) -> DataFrame:
+        ledger.require(table)
+        rows = ledger.rows_within(table, every_row)
+        return rows.join(compared, "group_id", "left_semi") if floors else rows
+
+    tables = (*DERIVED_TABLES, OPEN_GROUPS)
+    pairs = {table: (table_rows(folded, table, ledger.cluster), there(table)) for table in tables}
+    found = differences(pairs).orderBy("table_name", "group_id").collect()
     folded.unpersist()
     return found
 

@@ -6,33 +6,45 @@ compared is everything that the fold gives, but for the states, whose text may d
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Mapping
 
     from groupledger.schemas.tables.table import Table
 
 NOT_COMPARED = {OPEN_GROUPS: ("state", "coverage_offset")}
 
 
-def differences(expected: DataFrame, found: DataFrame, table: Table) -> DataFrame:
-    """Returns a row for each group whose rows differ: `table_name`, `group_id`, and how many rows are `missing` in what
-    was found or `too_many`."""
+def differences(pairs: Mapping[Table, tuple[DataFrame, DataFrame]]) -> DataFrame:
+    """Returns a row for each table and group whose rows differ: `table_name`, `group_id`, and how many rows are
+    `missing` in what was found or `too_many`. `pairs` are the rows that are expected, and those that are there."""
+    sides = [
+        _told(rows, table).withColumn("number", F.lit(number))
+        for table, (expected, found) in pairs.items()
+        for rows, number in ((expected, 1), (found, -1))
+    ]
+    of_group = ("table_name", "group_id")
+    surplus = reduce(DataFrame.union, sides).groupBy(*of_group, "row").agg(F.sum("number").alias("number"))
+    return (
+        surplus.groupBy(*of_group)
+        .agg(
+            F.sum(F.greatest("number", F.lit(0))).alias("missing"),
+            F.sum(F.greatest(-F.col("number"), F.lit(0))).alias("too_many"),
+        )
+        .where("missing + too_many > 0")
+    )
+
+
+def _told(rows: DataFrame, table: Table) -> DataFrame:
+    """Returns what is compared of each row, as a text."""
     left_out = (IS_CARRIED_OVER.name, *NOT_COMPARED.get(table, ()))
     compared = [name for name in table.schema.names if name not in left_out]
-    row = F.to_json(F.struct(*compared)).alias("row")
-    sides = expected.select("group_id", row, F.lit(1).alias("number")).union(
-        found.select("group_id", row, F.lit(-1).alias("number"))
-    )
-    surplus = sides.groupBy("group_id", "row").agg(F.sum("number").alias("number")).where("number != 0")
-    counts = surplus.groupBy("group_id").agg(
-        F.sum(F.greatest("number", F.lit(0))).alias("missing"),
-        F.sum(F.greatest(-F.col("number"), F.lit(0))).alias("too_many"),
-    )
-    return counts.select(F.lit(table.name).alias("table_name"), "group_id", "missing", "too_many")
+    return rows.select(F.lit(table.name).alias("table_name"), "group_id", F.to_json(F.struct(*compared)).alias("row"))
