@@ -48,16 +48,21 @@ def decode_quarantined_again(ledger: Ledger) -> int:
     tried_by, was_cut_short = read_state(ledger.storage, ledger.cluster)
     if tried_by == digest and not was_cut_short:
         return 0
-    rows = ledger.rows(COORDINATOR_RECORDS)
-    quarantined = rows.where("decode_error IS NOT NULL AND (raw_key IS NOT NULL OR raw_value IS NOT NULL)")
-    dates = [row[0] for row in quarantined.select("ingest_date").distinct().collect()]
-    decoded_count = replace_decoded(ledger, quarantined, dates, digest) if dates else 0
+    decoded_count = decode_all_again(ledger, digest) if ledger.has_rows(COORDINATOR_RECORDS) else 0
     if decoded_count or was_cut_short:
         version = ledger.version(COORDINATOR_RECORDS)
         reason = "records that had been quarantined were decoded again"
         request_rebuild(ledger.storage, ledger.cluster, reason, version)
     write_state(ledger.storage, ledger.cluster, digest)
     return decoded_count
+
+
+def decode_all_again(ledger: Ledger, digest: str) -> int:
+    """Decodes all quarantined records, and returns how many of them decode now."""
+    rows = ledger.rows(COORDINATOR_RECORDS)
+    quarantined = rows.where("decode_error IS NOT NULL AND (raw_key IS NOT NULL OR raw_value IS NOT NULL)")
+    dates = [row[0] for row in quarantined.select("ingest_date").distinct().collect()]
+    return replace_decoded(ledger, quarantined, dates, digest) if dates else 0
 
 
 def replace_decoded(ledger: Ledger, quarantined: DataFrame, dates: Sequence[date], digest: str) -> int:

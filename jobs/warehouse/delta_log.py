@@ -93,6 +93,14 @@ def rows_where(files: FileSystemDataset, condition: pc.Expression) -> pa.Table:
     return pa.concat_tables([files.schema.empty_table(), *found])
 
 
+def has_row(files: FileSystemDataset, condition: pc.Expression) -> bool:
+    """Returns whether there is a row for which a condition holds."""
+    return any(
+        pa.Table.from_batches(fragment.to_batches(schema=files.schema)).filter(condition).num_rows
+        for fragment in files.get_fragments(condition)
+    )
+
+
 def few_rows(warehouse: str, table: Table, condition: pc.Expression, version: int | None = None) -> pa.Table | None:
     """Returns the rows for which a condition holds, as of now or of a version; None where there may be many, or the log
     has many files to look at."""

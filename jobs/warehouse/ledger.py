@@ -24,7 +24,7 @@ from groupledger.jobs.warehouse.delta_log import last_transaction
 from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.retention import read_floors
 from groupledger.jobs.warehouse.storage import open_storage
-from groupledger.jobs.warehouse.tables import ClusterTables, every_row, is_null
+from groupledger.jobs.warehouse.tables import ClusterTables, is_null
 from groupledger.jobs.warehouse.warehouse import create_table
 from groupledger.schemas.instants import instant_of_ms, ms_of
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -136,7 +136,7 @@ def resume_point(ledger: Ledger, *, has_source: bool, recover: bool) -> Resume:
     checkpoint = whole_checkpoint(ledger.storage, ledger.checkpoint_folder)
     table_batch = None if checkpoint is None else last_table_batch(ledger, checkpoint.query_id)
     is_unplanned = checkpoint is None or checkpoint.planned_batch is None
-    has_rows = is_unplanned and not ledger.rows_if_any(COORDINATOR_RECORDS).isEmpty()
+    has_rows = is_unplanned and ledger.has_rows(COORDINATOR_RECORDS)
     problem = mismatch(checkpoint, table_batch, has_rows=has_rows, has_source=has_source)
     if problem is not None:
         if not recover:
@@ -229,12 +229,15 @@ def known_positions(ledger: Ledger, records: DataFrame | None = None) -> dict[in
     """Returns per partition the offset behind the last one that the ledger knows of: from its rows, from `coverage`
     (which also knows of offsets that hold no row), and from what retention has removed. `records` are the rows of
     `coordinator_records` that `coverage` may not know of yet, if that is known."""
-    records = ledger.rows_if_any(COORDINATOR_RECORDS) if records is None else records
-    from_rows = records.groupBy("kafka_partition").agg(F.max("kafka_offset") + 1)
-    coverage = ledger.rows_within(COVERAGE, every_row)
-    from_coverage = coverage.groupBy("kafka_partition").agg(F.max("to_offset"))
+    if records is None and ledger.has_rows(COORDINATOR_RECORDS):
+        records = ledger.rows(COORDINATOR_RECORDS)
+    told = [(partition, floor.offset) for partition, floor in read_floors(ledger.storage, ledger.cluster).items()]
+    if records is not None:
+        told += map(tuple, records.groupBy("kafka_partition").agg(F.max("kafka_offset") + 1).collect())
+    if ledger.exists(COVERAGE):
+        covered = ledger.arrow(COVERAGE, columns=["kafka_partition", "to_offset"])
+        told += zip(covered["kafka_partition"].to_pylist(), covered["to_offset"].to_pylist(), strict=True)
     positions: dict[int, int] = {}
-    floors = [(partition, floor.offset) for partition, floor in read_floors(ledger.storage, ledger.cluster).items()]
-    for partition, position in [*from_rows.union(from_coverage).collect(), *floors]:
+    for partition, position in told:
         positions[partition] = max(position, positions.get(partition, 0))
     return positions

@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.outside import of_the_table
-from groupledger.jobs.warehouse.delta_log import dataset, few_rows, open_table, rows_where, table_uri
+from groupledger.jobs.warehouse.delta_log import dataset, few_rows, has_row, open_table, rows_where, table_uri
 from groupledger.jobs.warehouse.migrate import with_all_columns
 from groupledger.schemas.tables.all_tables import all_tables
 
@@ -127,6 +127,11 @@ class ClusterTables(Tables):
         today = to_arrow_schema(table.schema)
         known = pa.schema([today.field(name) for name in found.schema.names if name in today.names])
         return with_all_columns(frame_of(self.spark, found.select(known.names).cast(known)), table)
+
+    def has_rows(self, table: Table) -> bool:
+        """Returns whether the cluster has a row in a table, without Spark."""
+        with of_the_table(table_uri(self.warehouse, table)):
+            return self.exists(table) and has_row(dataset(self.warehouse, table), pc.field("cluster") == self.cluster)
 
     def rows_of_group(self, table: Table, group_id: str) -> DataFrame:
         return self.rows(table).where(F.col("group_id") == F.lit(group_id))

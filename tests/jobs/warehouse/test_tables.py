@@ -51,9 +51,11 @@ def test_reading_makes_no_table(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_rows_of_one_cluster_and_of_all(spark: SparkSession, tmp_path: Path) -> None:
-    """Goal: a cluster sees its own rows, as they are and as they were."""
+    """Goal: a cluster sees its own rows, as they are and as they were, and knows whether it has any."""
     with open_test_ledger(spark, tmp_path, "east") as ledger:
+        assert not ledger.has_rows(COVERAGE)
         ledger.create(COVERAGE)
+        assert not ledger.has_rows(COVERAGE)
         made = ledger.version(COVERAGE)
         rows = [(cluster, 0, 0, 5, None, None, "complete", "no_gap", False) for cluster in ("east", "west")]
         frame = spark.createDataFrame(rows, COVERAGE.schema)
@@ -61,8 +63,11 @@ def test_rows_of_one_cluster_and_of_all(spark: SparkSession, tmp_path: Path) -> 
         assert [row.cluster for row in ledger.rows(COVERAGE).collect()] == ["east"]
         assert ledger.rows(COVERAGE, made).count() == 0
         assert ledger.version(COVERAGE) == made + 1
+        assert ledger.has_rows(COVERAGE)
     assert Tables(spark, str(tmp_path)).rows(COVERAGE).count() == len(rows)
-    assert ClusterTables(spark, str(tmp_path), "north").rows_if_any(COVERAGE).isEmpty()
+    north = ClusterTables(spark, str(tmp_path), "north")
+    assert north.rows_if_any(COVERAGE).isEmpty()
+    assert not north.has_rows(COVERAGE)
 
 
 DAY = date(2026, 3, 1)
