@@ -50,6 +50,7 @@ from groupledger.jobs.monitor.upkeep import Maintenance, Upkeep
 from groupledger.jobs.notify.notify import Notifier
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.garbage import collector_rests
 from groupledger.jobs.process.worker import Worker, working
 from groupledger.jobs.warehouse.lease import Lease, logs_of
 from groupledger.schemas.instants import instant_of_ms
@@ -270,10 +271,11 @@ class RoundLoop:
         if self._stop.is_set():
             return
         self.state.read_commits()
-        self.state.compute(sampled, ends_of(ends).keys() - missing.keys())
-        self._last_ms = at_ms
-        self._published_ms = now_ms()
-        self._publish(self._report_of(sampled, missing, time.monotonic() - began_s))
+        with collector_rests():
+            self.state.compute(sampled, ends_of(ends).keys() - missing.keys())
+            self._last_ms = at_ms
+            self._published_ms = now_ms()
+            self._publish(self._report_of(sampled, missing, time.monotonic() - began_s))
         at = iso(instant_of_ms(at_ms))
         self.common.screen.show(self.ledger.cluster, f"{self.ledger.cluster} at {at}", self.state.rollups)
         self._say_missing(missing)
