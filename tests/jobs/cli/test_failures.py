@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 RECORDS = "records --limit 1"
 REBUILD = "history --rebuild"
-FILE_BYTES = 20_000  # enough for the files of the driver, and not for those of the tasks
+FILE_BYTES = 12_000  # enough for the files of the driver, and not for those of the tasks
 
 
 @dataclass(frozen=True, kw_only=True)
