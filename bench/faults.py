@@ -112,8 +112,8 @@ def campaign(options: argparse.Namespace, directory: Path) -> Iterator[Result]:
     shim = build_shim(directory)
     for seed in range(options.first_seed, options.first_seed + options.seeds):
         # One path for all trials of a seed: Spark's checkpoints name the files that they have read.
-        with closing(WarmProcess()) as warm:
-            yield from faults_of(seed, Launcher(directory / f"seed-{seed}" / "trial", shim, warm), options)
+        with closing(WarmProcess()) as warm, closing(WarmProcess()) as victim:
+            yield from faults_of(seed, Launcher(directory / f"seed-{seed}" / "trial", shim, warm, victim), options)
 
 
 def faults_of(seed: int, launcher: Launcher, options: argparse.Namespace) -> Iterator[Result]:

@@ -7,21 +7,19 @@ changes files, which the shim counts.
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.process import python_daemon
-from lab.faults.processes import processes_of
 from lab.faults.shim import PLACES, Twist
 
 if TYPE_CHECKING:
-    from lab.faults.processes import Process
     from lab.faults.trials import Trial
 
 DAY_S = 86_400
-WORKER = python_daemon.__name__.encode()
+WARM = 0.35  # of the time that a pass takes in a process of its own
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS, "EDQUOT": errno.EDQUOT}
 
 
@@ -74,7 +72,7 @@ def sleep_and_be_overtaken(trial: Trial) -> None:
     first go on."""
     command = trial.victim()
     trial.note(command)
-    first = trial.start(command, twist=some_call(trial, "hold"))
+    first = trial.start_warm(command, twist=some_call(trial, "hold"))
     if first.wait_for_mark():
         first.signal_group(signal.SIGSTOP)
         trial.is_touched = True
@@ -88,9 +86,9 @@ def sleep_past_the_lease(trial: Trial) -> None:
     """Stops a writer for longer than its lease while nobody else writes."""
     from lab.faults.trials import LEASE_S
 
-    command, moment_s = trial.victim(), trial.moment_s()
+    command, moment_s = trial.victim(), trial.moment_s(WARM)
     trial.note(f"{command}, {moment_s:.1f} s")
-    process = trial.start(command)
+    process = trial.start_warm(command)
     if process.sleep(moment_s):
         process.signal_group(signal.SIGSTOP)
         time.sleep(LEASE_S * 1.5)
@@ -134,46 +132,24 @@ def storage_fails(trial: Trial) -> None:
 def _fail(trial: Trial, act: str) -> None:
     command, name = trial.victim(), trial.random.choice(sorted(ERRORS))
     trial.note(f"{command}, {name}")
-    process = trial.start(command, twist=(twist := some_call(trial, act, error=ERRORS[name])))
+    process = trial.start_warm(command, twist=(twist := some_call(trial, act, error=ERRORS[name])))
     trial.finish(process)
     trial.is_touched = process.shim.counts()[twist.place] >= twist.at
 
 
 def kill_a_worker(trial: Trial) -> None:
     """Sends SIGKILL to one of Spark's Python processes."""
-    command, moment_s = trial.victim(), trial.random.uniform(0, 0.8) * trial.stage.seconds
-    process = trial.start(command)
+    command, moment_s = trial.victim(), trial.moment_s(WARM)
+    process = trial.start_warm(command)
     process.sleep(moment_s)
-    while not (found := workers(process)) and process.sleep(0.01):
+    while not (found := process.workers()) and process.sleep(0.01):
         pass
     trial.note(f"{command}, {moment_s:.1f} s")
     if found:
-        number = trial.random.choice(found)
-        try:
-            number.kill()
-        except ProcessLookupError:
-            trial.note("was gone")
+        with suppress(ProcessLookupError):  # it has ended
+            os.kill(trial.random.choice(found), signal.SIGKILL)
         trial.is_touched = True
     trial.finish(process)
-
-
-def workers(process: Process) -> list[WorkerProcess]:
-    """Returns the Python workers of Spark in the process's group."""
-    found = []
-    for folder in processes_of(process.process.pid):
-        with suppress(OSError):  # it has ended
-            if WORKER in (folder / "cmdline").read_bytes():
-                found.append(WorkerProcess(int(folder.name)))
-    return found
-
-
-class WorkerProcess(int):
-    """The number of a process."""
-
-    def kill(self) -> None:
-        import os
-
-        os.kill(self, signal.SIGKILL)
 
 
 def short_of_memory(trial: Trial) -> None:

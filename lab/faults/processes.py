@@ -1,5 +1,6 @@
-"""Runs `groupledger` commands, and judges how they ended: those that something happens to in processes of their own,
-with the shim `system_calls.c`, and those that nothing disturbs in one that stays (`warm`)."""
+"""Runs `groupledger` commands, and judges how they ended: those that something happens to with the shim
+`system_calls.c`, in processes of their own if they are to be killed, and else in one that stays and is warm (`warm`);
+and those that nothing disturbs in another one that stays."""
 
 from __future__ import annotations
 
@@ -8,12 +9,13 @@ import resource
 import signal
 import subprocess
 import sys
-import time
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.process import python_daemon
 from groupledger.jobs.process.session import SHORT_LIVED
 from lab.faults.shim import COUNT, Shim
 
@@ -21,13 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lab.faults.shim import Twist
-    from lab.faults.warm import WarmProcess
+    from lab.faults.warm import WarmCommand, WarmProcess
 
 TIMEOUT_S = 900
 PAGE_BYTES, MIB = resource.getpagesize(), 1 << 20
 CODES_OF_SENTENCES = (2, 3)
 FINDINGS = 1  # of `validate`
 CODES_EXPECTED = (0, FINDINGS, *CODES_OF_SENTENCES, 130, 143, -signal.SIGKILL)
+WORKER = python_daemon.__name__.encode()
 TRACEBACK = "Traceback (most recent call last)"
 
 
@@ -66,25 +69,64 @@ def processes_of(session: int) -> Iterator[Path]:
                 yield folder
 
 
+class Victim(ABC):
+    """A command that runs, to which something happens."""
+
+    command: str
+    shim: Shim
+
+    @abstractmethod
+    def sleep(self, seconds: float) -> bool:
+        """Waits; returns whether the command still runs."""
+
+    @abstractmethod
+    def finish(self) -> Ended:
+        """Waits for the end. A command that takes too long is ended, which is no clean end."""
+
+    @abstractmethod
+    def signal_group(self, number: signal.Signals) -> None:
+        """Sends a signal to the process of the command, its JVM and its workers."""
+
+    @abstractmethod
+    def workers(self) -> list[int]:
+        """Returns the numbers of the Python workers that Spark has for it."""
+
+    def wait_for_mark(self) -> bool:
+        """Waits until the shim holds the process; returns False if it ended before."""
+        while not self.shim.mark.exists():
+            if not self.sleep(0.02):
+                return False
+        return True
+
+
+def workers_of(session: int) -> list[int]:
+    """Returns the numbers of the Python workers in a session."""
+    found = []
+    for folder in processes_of(session):
+        with suppress(OSError):  # it has ended
+            if WORKER in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return found
+
+
 @dataclass
-class Process:
-    """A `groupledger` command that runs, with its JVM and its workers in a process group of their own."""
+class Process(Victim):
+    """A `groupledger` command in a process of its own, with its JVM and its workers in a process group."""
 
     command: str
     folder: Path
     process: subprocess.Popen[bytes]
     words: Path
     shim: Shim
-    ended: Ended | None = field(default=None)
 
     def is_running(self) -> bool:
         return self.process.poll() is None
 
     def signal_group(self, number: signal.Signals) -> None:
-        try:
-            os.killpg(self.process.pid, number)
-        except ProcessLookupError:
-            return
+        signal_all(self.process.pid, number)
+
+    def workers(self) -> list[int]:
+        return workers_of(self.process.pid)
 
     def kill(self, *, with_java: bool) -> None:
         if with_java:
@@ -94,31 +136,26 @@ class Process:
         self.process.wait()
 
     def sleep(self, seconds: float) -> bool:
-        """Waits; returns whether the process still runs."""
         try:
             self.process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             return True
         return False
 
-    def wait_for_mark(self) -> bool:
-        """Waits until the shim holds the process; returns False if it ended before."""
-        while not self.shim.mark.exists():
-            if not self.is_running():
-                return False
-            time.sleep(0.02)
-        return True
-
     def finish(self) -> Ended:
-        """Waits for the end. A process that takes too long is ended, which is no clean end."""
         code: int | None
         try:
             code = self.process.wait(timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill(with_java=True)
             code = -signal.SIGALRM
-        self.ended = Ended(self.command, code, self.words.read_text(errors="replace"))
-        return self.ended
+        return Ended(self.command, code, self.words.read_text(errors="replace"))
+
+
+def signal_all(group: int, number: signal.Signals) -> None:
+    """Sends a signal to all processes of a group, if there are any."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, number)
 
 
 @dataclass
@@ -128,7 +165,15 @@ class Launcher:
     folder: Path
     shim: Path
     warm: WarmProcess
+    victim: WarmProcess
     started: list[Process] = field(default_factory=list)
+
+    def start_warm(self, command: str, *arguments: str, twist: Twist = COUNT) -> WarmCommand:
+        """Starts a command that must not end the process it is in."""
+        shim = self.victim.shim or Shim(self.shim, self.folder / "warehouse", new_folder(self.folder.parent / "victim"))
+        self.victim.shim = shim
+        shim.begin(twist)
+        return self.victim.begin(" ".join([command, *arguments]), self._words(command, arguments))
 
     def start(
         self, command: str, *arguments: str, twist: Twist = COUNT, environment: Mapping[str, str] | None = None
@@ -151,8 +196,7 @@ class Launcher:
 
     def run(self, command: str, *arguments: str) -> Ended:
         """Runs a command that nothing disturbs to its end."""
-        code, said = self.warm.run(self._words(command, arguments))
-        return Ended(" ".join([command, *arguments]), code, said)
+        return self.warm.run(" ".join([command, *arguments]), self._words(command, arguments))
 
     def _words(self, command: str, arguments: Sequence[str]) -> list[str]:
         place = ("--warehouse", str(self.folder / "warehouse"), "--conf", str(self.folder / "settings.yaml"))
@@ -163,3 +207,9 @@ class Launcher:
         for each in self.started:
             each.signal_group(signal.SIGKILL)
             each.process.wait()
+        self.victim.close_if_busy()
+
+
+def new_folder(folder: Path) -> Path:
+    folder.mkdir()
+    return folder

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import struct
 import subprocess
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("system_calls.c")
 PLACES = ("all", "_delta_log", "_checkpoints", "_groupledger")  # as in the shim
+ACTS = ("count", "hold", "once", "stay", "clock")
 COUNTERS = struct.Struct(f"={len(PLACES)}q")
+TWIST = struct.Struct("=5q")
 PAGE_BYTES = 4096
 
 
@@ -44,14 +46,24 @@ class Shim:
     library: Path
     root: Path
     folder: Path
-    twist: Twist = COUNT
+    twist: InitVar[Twist] = COUNT
 
-    def __post_init__(self) -> None:
-        self._counters.write_bytes(bytes(PAGE_BYTES))
+    def __post_init__(self, twist: Twist) -> None:
+        self._page.write_bytes(bytes(PAGE_BYTES))
+        self.begin(twist)
+
+    def begin(self, twist: Twist) -> None:
+        """Counts from 0 again, with another twist, also in a process that runs."""
+        self.mark.unlink(missing_ok=True)
+        self.until.unlink(missing_ok=True)
+        places = COUNTERS.pack(*[0] * len(PLACES))
+        told = TWIST.pack(ACTS.index(twist.act), PLACES.index(twist.place), twist.at, twist.errno, twist.clock_s)
+        with self._page.open("r+b") as page:  # processes share it: it is neither cut nor replaced
+            page.write(places + told)
 
     @property
-    def _counters(self) -> Path:
-        return self.folder / "counters"
+    def _page(self) -> Path:
+        return self.folder / "page"
 
     @property
     def mark(self) -> Path:
@@ -68,15 +80,10 @@ class Shim:
         return {
             "LD_PRELOAD": str(self.library),
             "FAULT_ROOT": str(self.root),
-            "FAULT_COUNTERS": str(self._counters),
-            "FAULT_PLACE": str(PLACES.index(self.twist.place)),
-            "FAULT_DO": self.twist.act,
-            "FAULT_AT": str(self.twist.at),
-            "FAULT_ERRNO": str(self.twist.errno),
-            "FAULT_CLOCK_S": str(self.twist.clock_s),
+            "FAULT_PAGE": str(self._page),
             "FAULT_MARK": str(self.mark),
             "FAULT_UNTIL": str(self.until),
         }
 
     def counts(self) -> dict[str, int]:
-        return dict(zip(PLACES, COUNTERS.unpack_from(self._counters.read_bytes()), strict=True))
+        return dict(zip(PLACES, COUNTERS.unpack_from(self._page.read_bytes()), strict=True))

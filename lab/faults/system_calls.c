@@ -1,13 +1,13 @@
 /* Counts the calls by which processes change files below a folder, and lets the one with a given number go wrong.
  *
  * For LD_PRELOAD. Counted are calls with a path that begins with FAULT_ROOT: making or truncating a file by open, and
- * write, link, rename and unlink. The file FAULT_COUNTERS has a number of eight bytes for each of PLACES, which all
- * processes share, so that Python and its JVM count together. From the call FAULT_AT (the first is 1) on, among those
- * of the place FAULT_PLACE (0 is the first):
- *   FAULT_DO=hold   this one call makes the file FAULT_MARK, and waits until there is a file FAULT_UNTIL;
- *   FAULT_DO=once   this one call fails with the error number FAULT_ERRNO;
- *   FAULT_DO=stay   all calls but unlink fail with it;
- *   FAULT_DO=clock  CLOCK_REALTIME is FAULT_CLOCK_S seconds off. */
+ * write, link, rename and unlink. The file FAULT_PAGE has numbers of eight bytes, which all processes share, so that
+ * Python and its JVM count together, and may be told something else while they run: one for each of PLACES that counts,
+ * and then the twist. From the call AT (the first is 1) on, among those of the place PLACE (0 is the first):
+ *   HOLD   this one call makes the file FAULT_MARK, and waits until there is a file FAULT_UNTIL;
+ *   ONCE   this one call fails with the error number ERROR;
+ *   STAY   all calls but unlink fail with it;
+ *   CLOCK  CLOCK_REALTIME is CLOCK_S seconds off. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,24 +26,22 @@
 static const char *const PLACES[] = {"", "/_delta_log/", "/_checkpoints/", "/_groupledger/"};
 #define PLACE_COUNT ((int)(sizeof PLACES / sizeof PLACES[0]))
 
+enum { ACT, PLACE, AT, ERROR, CLOCK_S };
+enum { COUNT, HOLD, ONCE, STAY, CLOCK };
+
 static int64_t *counters = NULL;
-static int64_t at = 0, clock_s = 0;
-static int place = 0, error_number = 0;
-static const char *root = NULL, *act = NULL;
+static const char *root = NULL;
+
+static int64_t twist(int part) { return __atomic_load_n(&counters[PLACE_COUNT + part], __ATOMIC_SEQ_CST); }
 
 __attribute__((constructor)) static void begin(void) {
-    const char *path = getenv("FAULT_COUNTERS");
+    const char *path = getenv("FAULT_PAGE");
     int fd = path == NULL ? -1 : open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return;
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     root = getenv("FAULT_ROOT");
-    act = getenv("FAULT_DO");
-    at = atoll(getenv("FAULT_AT"));
-    place = atoi(getenv("FAULT_PLACE"));
-    error_number = atoi(getenv("FAULT_ERRNO"));
-    clock_s = atoll(getenv("FAULT_CLOCK_S"));
     if (page != MAP_FAILED)
         counters = page;
 }
@@ -57,20 +55,22 @@ static void hold(void) {
 
 /* Returns the error number that a call is to fail with, or 0. */
 static int meet(const char *path, int is_unlink) {
-    int64_t number = 0;
+    int64_t number = 0, act, at;
     if (counters == NULL || path == NULL || strncmp(path, root, strlen(root)) != 0)
         return 0;
     for (int each = 0; each < PLACE_COUNT; each++)
         if (strstr(path, PLACES[each]) != NULL) {
             int64_t counted = __atomic_add_fetch(&counters[each], 1, __ATOMIC_SEQ_CST);
-            number = each == place ? counted : number;
+            number = each == twist(PLACE) ? counted : number;
         }
     if (number == 0)
         return 0;
-    if (number == at && strcmp(act, "hold") == 0)
+    act = twist(ACT);
+    at = twist(AT);
+    if (number == at && act == HOLD)
         hold();
-    if ((number == at && strcmp(act, "once") == 0) || (number >= at && strcmp(act, "stay") == 0 && !is_unlink))
-        return error_number;
+    if ((number == at && act == ONCE) || (number >= at && act == STAY && !is_unlink))
+        return (int)twist(ERROR);
     return 0;
 }
 
@@ -178,8 +178,8 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     if (next == NULL)
         next = dlsym(RTLD_NEXT, "clock_gettime");
     int result = next(clock, now);
-    if (clock == CLOCK_REALTIME && counters != NULL && strcmp(act, "clock") == 0 &&
-        __atomic_load_n(&counters[place], __ATOMIC_SEQ_CST) >= at)
-        now->tv_sec += clock_s;
+    if (clock == CLOCK_REALTIME && counters != NULL && twist(ACT) == CLOCK &&
+        __atomic_load_n(&counters[twist(PLACE)], __ATOMIC_SEQ_CST) >= twist(AT))
+        now->tv_sec += twist(CLOCK_S);
     return result;
 }

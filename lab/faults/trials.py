@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from random import Random
 
-    from lab.faults.processes import Ended, Launcher, Process
+    from lab.faults.processes import Ended, Launcher, Process, Victim
     from lab.faults.shim import Twist
+    from lab.faults.warm import WarmCommand
 
 LEASE_S = 8
 REPAIRS_MAX = 5
@@ -92,7 +93,11 @@ class Trial:
     ) -> Process:
         return self.launcher.start(command, *self._arguments(command), *more, twist=twist, environment=environment)
 
-    def finish(self, process: Process) -> Ended:
+    def start_warm(self, command: str, *, twist: Twist = COUNT) -> WarmCommand:
+        """Starts a command that must not end its process, in one that is warm."""
+        return self.launcher.start_warm(command, *self._arguments(command), twist=twist)
+
+    def finish(self, process: Victim) -> Ended:
         self.ends.append(process.finish())
         return self.ends[-1]
 
@@ -108,9 +113,9 @@ class Trial:
         """Returns a command that the fault will happen to. Before there is a table, only one has anything to do."""
         return self.random.choice(VICTIMS) if any(self.stage.before.iterdir()) else "pipeline"
 
-    def moment_s(self) -> float:
-        """Returns a moment within a pass."""
-        return self.random.uniform(0.05, 1.1) * self.stage.seconds
+    def moment_s(self, share: float = 1) -> float:
+        """Returns a moment within a pass, of which a warm process needs a share of the time."""
+        return self.random.uniform(0.05, 1.1) * self.stage.seconds * share
 
     def save(self, path: Path) -> None:
         """Keeps a file's bytes, which `restore` puts back."""

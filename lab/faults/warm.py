@@ -1,5 +1,7 @@
-"""Runs commands that nothing disturbs in one process that stays, whose JVM is warm: a pass takes a third of the time
-there. Most of a campaign is what repairs and what is compared with.
+"""Runs commands in a process that stays, whose JVM is warm: a pass takes a third of the time there.
+
+What repairs and what is compared with runs in one, and in another, with the shim, what a fault happens to that does not
+end its process: so it is also seen whether a process goes on that has survived a fault.
 
 The process reads the words of a command, a line of JSON, and answers with its exit code and what it said. Between two
 commands Spark forgets the tables it knows, since the warehouse is another one at the same path.
@@ -9,60 +11,117 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Timer
 from typing import IO, TYPE_CHECKING
 
-from lab.faults.processes import TIMEOUT_S
+from lab.faults.processes import TIMEOUT_S, Ended, Victim, signal_all, workers_of
 from lab.warehouses.sessions import OF_FEW_ROWS, forget_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from lab.faults.shim import Shim
 
 
 class WarmProcess:
-    """A process that runs commands one after the other. It starts with the first, and after one that took too long."""
+    """A process that runs commands one after the other. It starts with the first, and anew behind one that ended it."""
 
     def __init__(self) -> None:
+        self.shim: Shim | None = None
         self._process: subprocess.Popen[str] | None = None
+        self._running: WarmCommand | None = None
 
-    def run(self, words: Sequence[str]) -> tuple[int, str]:
-        """Returns the exit code and what was said on standard error. A command that takes too long is no clean end."""
+    def begin(self, command: str, words: Sequence[str]) -> WarmCommand:
+        """Starts a command. The one before has to be over."""
+        assert self._running is None
         if self._process is None:
-            self._process = _start()
-        asked, answered = self._process.stdin, self._process.stdout
-        assert asked is not None
-        assert answered is not None
-        timer = Timer(TIMEOUT_S, os.killpg, (self._process.pid, signal.SIGKILL))
-        timer.start()
-        print(json.dumps(words), file=asked, flush=True)
-        line = answered.readline()
-        timer.cancel()
+            self._process = _start({} if self.shim is None else self.shim.environment)
+        print(json.dumps(words), file=self._process.stdin, flush=True)
+        self._running = WarmCommand(command, self)
+        return self._running
+
+    def run(self, command: str, words: Sequence[str]) -> Ended:
+        """Runs a command to its end."""
+        return self.begin(command, words).finish()
+
+    @property
+    def group(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def answer(self, seconds: float) -> tuple[int, str] | None:
+        """Returns the exit code of the command that runs and what was said on standard error, None if it still runs
+        after so long. A process that has ended is no clean end."""
+        assert self._process is not None
+        told = self._process.stdout
+        assert told is not None
+        if not select.select([told], [], [], seconds)[0]:
+            return None
+        line = told.readline()
+        self._running = None
         if not line:
             self.close()
             return -signal.SIGALRM, "the warm process has ended"
         code, said = json.loads(line)
         return code, said
 
+    def close_if_busy(self) -> None:
+        if self._running is not None:
+            self.close()
+
     def close(self) -> None:
         """Kills the process, with its JVM."""
+        self._running = None
         if self._process is not None:
             with self._process as process:
-                os.killpg(process.pid, signal.SIGKILL)
+                signal_all(process.pid, signal.SIGKILL)
             self._process = None
 
 
-def _start() -> subprocess.Popen[str]:
+@dataclass
+class WarmCommand(Victim):
+    """A command that runs in a warm process."""
+
+    command: str
+    warm: WarmProcess
+    answer: tuple[int, str] | None = None
+
+    @property
+    def shim(self) -> Shim:  # type: ignore[override]  # nobody sets it
+        assert self.warm.shim is not None
+        return self.warm.shim
+
+    def sleep(self, seconds: float) -> bool:
+        self.answer = self.answer or self.warm.answer(seconds)
+        return self.answer is None
+
+    def finish(self) -> Ended:
+        if self.sleep(TIMEOUT_S):
+            self.warm.close()
+        code, said = self.answer or (-signal.SIGALRM, "it took too long")
+        return Ended(self.command, code, said)
+
+    def signal_group(self, number: signal.Signals) -> None:
+        signal_all(self.warm.group, number)
+
+    def workers(self) -> list[int]:
+        return workers_of(self.warm.group)
+
+
+def _start(environment: Mapping[str, str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", __spec__.name],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        env={**os.environ, **environment},
     )
 
 

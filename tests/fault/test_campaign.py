@@ -80,7 +80,7 @@ def test_what_a_rebuild_drops(tmp_path: Path) -> None:
         counts={},
         seconds=0,
     )
-    trial = Trial(random=Random(1), stage=stage, launcher=Launcher(tmp_path, tmp_path, WarmProcess()))
+    trial = Trial(random=Random(1), stage=stage, launcher=Launcher(tmp_path, tmp_path, WarmProcess(), WarmProcess()))
     assert len([line for line in differences_of(trial) if "missing" in line]) == 3
     trial.ends.append(Ended("history --rebuild", 0, ""))
     assert differences_of(trial) == ["groups: 0 rows too many, 1 missing", "  - a"]
