@@ -30,7 +30,7 @@ PAGE_BYTES, MIB = resource.getpagesize(), 1 << 20
 CODES_OF_SENTENCES = (2, 3)
 FINDINGS = 1  # of `validate`
 CODES_EXPECTED = (0, FINDINGS, *CODES_OF_SENTENCES, 130, 143, -signal.SIGKILL)
-WORKER = python_daemon.__name__.encode()
+WORKER = f"-m\0{python_daemon.__name__}\0".encode()  # the JVM names the module, too, among its settings
 TRACEBACK = "Traceback (most recent call last)"
 
 

@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -40,6 +41,8 @@ class WarmProcess:
     def begin(self, command: str, words: Sequence[str]) -> WarmCommand:
         """Starts a command. The one before has to be over."""
         assert self._running is None
+        if self._process is not None and self._process.poll() is not None:
+            self.close()
         if self._process is None:
             self._process = _start({} if self.shim is None else self.shim.environment)
         print(json.dumps(words), file=self._process.stdin, flush=True)
@@ -79,8 +82,10 @@ class WarmProcess:
         """Kills the process, with its JVM."""
         self._running = None
         if self._process is not None:
-            with self._process as process:
-                signal_all(process.pid, signal.SIGKILL)
+            signal_all(self._process.pid, signal.SIGKILL)
+            # What it was told last may not have reached it.
+            with suppress(BrokenPipeError), self._process:
+                pass
             self._process = None
 
 
