@@ -93,11 +93,13 @@ def rows_where(files: FileSystemDataset, condition: pc.Expression) -> pa.Table:
     return pa.concat_tables([files.schema.empty_table(), *found])
 
 
-def has_row(files: FileSystemDataset, condition: pc.Expression) -> bool:
-    """Returns whether there is a row for which a condition holds."""
+def has_row(files: FileSystemDataset, name: str, value: str) -> bool:
+    """Returns whether there is a row with a value in a column, which alone is read."""
+    is_wanted = pc.field(name) == value
     return any(
-        pa.Table.from_batches(fragment.to_batches(schema=files.schema)).filter(condition).num_rows
-        for fragment in files.get_fragments(condition)
+        pa.Table.from_batches([batch]).filter(is_wanted).num_rows
+        for fragment in files.get_fragments(is_wanted)
+        for batch in fragment.to_batches(schema=files.schema, columns=[name])
     )
 
 

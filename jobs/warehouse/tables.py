@@ -131,7 +131,7 @@ class ClusterTables(Tables):
     def has_rows(self, table: Table) -> bool:
         """Returns whether the cluster has a row in a table, without Spark."""
         with of_the_table(table_uri(self.warehouse, table)):
-            return self.exists(table) and has_row(dataset(self.warehouse, table), pc.field("cluster") == self.cluster)
+            return self.exists(table) and has_row(dataset(self.warehouse, table), "cluster", self.cluster)
 
     def rows_of_group(self, table: Table, group_id: str) -> DataFrame:
         return self.rows(table).where(F.col("group_id") == F.lit(group_id))
